@@ -1,0 +1,1 @@
+"""An open Microsoft Message Queuing queue manager, and a framework for building others."""

@@ -1,0 +1,2 @@
+"""The C{msmq} command, one file per group of verbs.
+"""

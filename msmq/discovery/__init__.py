@@ -1,0 +1,2 @@
+"""[MS-MQSD]: the packets of directory server discovery.
+"""

@@ -1,0 +1,2 @@
+"""The zope interfaces behind which storage, routing and the clock are replaceable.
+"""

@@ -1,0 +1,2 @@
+"""The queue manager service: runs the cores and performs their effects.
+"""

@@ -1,0 +1,2 @@
+"""Every Twisted Protocol, Factory and DatagramProtocol; thin callers of the pure cores.
+"""

@@ -1,0 +1,2 @@
+"""[MS-MQDMPR]: queue manager, queues, messages and waiting readers as a pure model.
+"""

@@ -1,0 +1,2 @@
+"""What C{twistd msmq} starts: options, configuration, and the composition root.
+"""

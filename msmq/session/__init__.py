@@ -1,0 +1,2 @@
+"""[MS-MQQB]: sessions and ping as pure cores that answer with effects.
+"""

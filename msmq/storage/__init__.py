@@ -1,0 +1,2 @@
+"""Providers of L{msmq.interfaces.IMessageStore}.
+"""

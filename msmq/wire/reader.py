@@ -1,0 +1,150 @@
+"""A bounds-checked reader of little-endian structures, nested by length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from struct import Struct
+from uuid import UUID
+
+from msmq.errors import RemoteProtocolError
+from msmq.wire.guid import guid_from_bytes
+
+_U16 = Struct("<H")
+_U32 = Struct("<I")
+_U64 = Struct("<Q")
+_I64 = Struct("<q")
+
+
+class Reader:
+    """Reads one packet from its beginning and raises L{RemoteProtocolError} for whatever does not fit.
+
+    Every read names its field, so that the error says which field of which structure broke which
+    rule at which offset.
+    Nothing is read past the end, nor past the innermost length that L{confined} declared.
+    Offsets are counted from the beginning of C{data} plus C{base}.
+
+    @param base: where C{data} begins within the packet, for a reader that starts in its middle.
+    """
+
+    __slots__ = ("_base", "_data", "_end", "_header", "_position", "_section")
+
+    def __init__(self, data: bytes | bytearray | memoryview, *, base: int = 0) -> None:
+        self._data = memoryview(data)
+        self._position = 0
+        self._end = len(self._data)
+        self._base = base
+        self._header = "Packet"
+        self._section = "[MS-MQMQ] 2.2"
+
+    @property
+    def position(self) -> int:
+        """Bytes from the beginning of the packet to the next byte that will be read."""
+        return self._base + self._position
+
+    @property
+    def remaining(self) -> int:
+        """Bytes up to the end, or to the innermost declared length."""
+        return self._end - self._position
+
+    def malformed(self, field: str, rule: str, *, offset: int | None = None) -> RemoteProtocolError:
+        """Make, for the caller to raise, the error that says C{field} breaks C{rule}.
+
+        @param offset: where the field begins, from the beginning of the packet; by default here.
+        """
+        where = self.position if offset is None else offset
+        return RemoteProtocolError(self._section, self._header, field, where, rule)
+
+    @contextmanager
+    def header(self, name: str, section: str) -> Iterator[int]:
+        """Name the structure that is read inside the block; gives the position at which it begins."""
+        outer = self._header, self._section
+        self._header, self._section = name, section
+        try:
+            yield self.position
+        finally:
+            self._header, self._section = outer
+
+    @contextmanager
+    def confined(self, size: int, field: str, *, slack: int = 0) -> Iterator[None]:
+        """Confine the block to the next C{size} bytes, and insist that it uses them up.
+
+        @param field: the field that declared the size.
+        @param slack: how many bytes the block may leave unread (padding); they are skipped.
+        """
+        if size > self.remaining:
+            raise self.malformed(field, f"declares {size} bytes where {self.remaining} remain")
+        outer, self._end = self._end, self._position + size
+        try:
+            yield
+            left = self.remaining
+            if left > slack:
+                raise self.malformed(field, f"declares {size} bytes of which {left} are not used")
+            self._position = self._end
+        finally:
+            self._end = outer
+
+    def bytes(self, size: int, field: str) -> bytes:
+        """The next C{size} bytes."""
+        return bytes(self.view(size, field))
+
+    def view(self, size: int, field: str) -> memoryview:
+        """The next C{size} bytes without a copy."""
+        start = self._position
+        if size > self._end - start:
+            raise self.malformed(field, f"needs {size} bytes where {self._end - start} remain")
+        self._position = start + size
+        return self._data[start : start + size]
+
+    def unpack(self, layout: Struct, field: str) -> tuple[int | bytes, ...]:
+        """The next bytes as C{layout} says; C{field} is the first field that it holds."""
+        return layout.unpack(self.view(layout.size, field))
+
+    def u8(self, field: str) -> int:
+        """An unsigned 8-bit number."""
+        return self.view(1, field)[0]
+
+    def u16(self, field: str) -> int:
+        """An unsigned little-endian 16-bit number."""
+        (number,) = _U16.unpack(self.view(2, field))
+        return int(number)
+
+    def u32(self, field: str) -> int:
+        """An unsigned little-endian 32-bit number."""
+        (number,) = _U32.unpack(self.view(4, field))
+        return int(number)
+
+    def u64(self, field: str) -> int:
+        """An unsigned little-endian 64-bit number."""
+        (number,) = _U64.unpack(self.view(8, field))
+        return int(number)
+
+    def i64(self, field: str) -> int:
+        """A signed little-endian 64-bit number."""
+        (number,) = _I64.unpack(self.view(8, field))
+        return int(number)
+
+    def guid(self, field: str) -> UUID:
+        """The next 16 bytes as a GUID."""
+        return guid_from_bytes(self.bytes(16, field))
+
+    def utf16(self, size: int, field: str) -> str:
+        """The next C{size} bytes as UTF-16LE text that ends with its only NUL, which is dropped.
+
+        Unpaired surrogates are kept, because Windows does not forbid them.
+        """
+        start = self.position
+        if size < 2 or size % 2:
+            raise self.malformed(field, f"{size} bytes are no NUL-terminated UTF-16 text")
+        text = self.bytes(size, field).decode("utf-16-le", "surrogatepass")
+        if text.find("\0") != len(text) - 1:
+            raise self.malformed(field, "has its NUL elsewhere than at the end", offset=start)
+        return text[:-1]
+
+    def align(self, multiple: int, field: str = "Padding") -> None:
+        """Skip to the next position that is a multiple of C{multiple}; what is skipped may be anything."""
+        self.view(-self.position % multiple, field)
+
+    def skip(self, size: int, field: str) -> None:
+        """Pass over C{size} bytes without looking at them."""
+        self.view(size, field)
