@@ -1,0 +1,154 @@
+"""Cuts the byte stream of a session into whole packets, in linear time and bounded space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TypeAlias
+
+from msmq.errors import RemoteProtocolError
+
+SECTION = "[MS-MQMQ] 2.2.19.1"
+VERSION_NUMBER = 0x10
+SIGNATURE = 0x524F494C
+MAXIMUM_PACKET_SIZE = 0x00400000
+"""The largest PacketSize, in bytes."""
+BASE_HEADER_SIZE = 16
+SESSION_HEADER_SIZE = 16
+SMALLEST_USER_PACKET = 16 + 48 + 56
+"""A BaseHeader, a UserHeader without names and a MessagePropertiesHeader without text."""
+INTERNAL_PACKET_SIZES = frozenset({32, 36, 572})
+"""ConnectionParameters, SessionAck and EstablishConnection; no internal packet has another size."""
+
+_BASE_HEADER = Struct("<BBHIII")
+_FLAGS_AND_SIZE = Struct("<HII")
+_INTERNAL = 0x0008
+_SESSION_HEADER = 0x0010
+
+Frame: TypeAlias = tuple[bytes, bytes | None]
+"""A whole packet, and the 16 bytes of the SessionHeader that rode with it.
+
+An internal packet is as it came, and the second part is C{None}.
+Of a user packet the first part is what a queue keeps: exactly PacketSize bytes, with no
+SessionHeader in it and Flags.SH clear.
+"""
+
+
+class StreamFramer:
+    """Turns arbitrary chunks of a session's byte stream into whole packets.
+
+    A BaseHeader is judged as soon as its 16 bytes are there, so nothing oversize is ever buffered
+    ([MS-MQMQ] 2.2.19.1: PacketSize is at most 0x00400000).
+    Each byte is copied a fixed number of times, however small the chunks.
+
+    PacketSize of a user packet does not count an attached SessionHeader, but a peer that counts it
+    is understood: when the headers end exactly 16 bytes before PacketSize, those 16 bytes are the
+    SessionHeader (see the design note on framing).
+
+    @param measure: gives the bytes up to the end of the last header that PacketSize counts; asked
+        only for packets with Flags.SH; raises L{RemoteProtocolError} for a malformed packet.
+    @ivar error: what made the stream unreadable, once something has; from then on it yields nothing.
+    @ivar internal_only: while true, a user packet is held back instead of being buffered to its end;
+        C{user_packet_waiting} then tells that one has begun.
+    """
+
+    __slots__ = ("_measure", "_needed", "_partial", "error", "internal_only", "user_packet_waiting")
+
+    def __init__(self, measure: Callable[[memoryview], int], *, internal_only: bool = False) -> None:
+        self._measure = measure
+        self._partial = bytearray()
+        self._needed = BASE_HEADER_SIZE
+        self.error: RemoteProtocolError | None = None
+        self.internal_only = internal_only
+        self.user_packet_waiting = False
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of an unfinished packet that wait for their rest."""
+        return len(self._partial)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take the next chunk; give the packets that it completes, in order.
+
+        Packets before a malformed one are given, and L{error} is set.
+        """
+        if self.error is not None:
+            return []
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._needed:
+                return []
+            data = bytes(self._partial)
+            self._partial.clear()
+        frames: list[Frame] = []
+        try:
+            position = self._cut(data, frames)
+        except RemoteProtocolError as error:
+            self.error = error
+            return frames
+        if position < len(data):
+            self._partial += memoryview(data)[position:]
+        return frames
+
+    def _cut(self, data: bytes, frames: list[Frame]) -> int:
+        """Append every whole packet of C{data}; give the position of what is left."""
+        position = 0
+        size = len(data)
+        unpack = _BASE_HEADER.unpack_from
+        self.user_packet_waiting = False
+        while size - position >= BASE_HEADER_SIZE:
+            version, _, flags, signature, packet_size, _ = unpack(data, position)
+            if version != VERSION_NUMBER or signature != SIGNATURE or packet_size > MAXIMUM_PACKET_SIZE:
+                raise self._refuse(version, signature, packet_size)
+            end = position + packet_size
+            if flags & _INTERNAL:
+                if packet_size not in INTERNAL_PACKET_SIZES:
+                    raise _malformed("PacketSize", 8, f"{packet_size} is the size of no internal packet")
+            else:
+                if packet_size < SMALLEST_USER_PACKET:
+                    raise _malformed("PacketSize", 8, f"{packet_size} is less than {SMALLEST_USER_PACKET}")
+                if self.internal_only:
+                    self.user_packet_waiting = True
+                    self._needed = BASE_HEADER_SIZE
+                    return position
+            if end > size:
+                self._needed = packet_size
+                return position
+            if flags & (_INTERNAL | _SESSION_HEADER) == _SESSION_HEADER:
+                counted = self._measure(memoryview(data)[position:end])
+                if counted == packet_size:
+                    if end + SESSION_HEADER_SIZE > size:
+                        self._needed = packet_size + SESSION_HEADER_SIZE
+                        return position
+                    header = data[end : end + SESSION_HEADER_SIZE]
+                    frames.append((_without_session_header(data[position:end]), header))
+                    position = end + SESSION_HEADER_SIZE
+                    continue
+                if counted != packet_size - SESSION_HEADER_SIZE:
+                    raise _malformed("PacketSize", 8, f"{packet_size} where the headers end at {counted}")
+                kept = _without_session_header(data[position : position + counted])
+                frames.append((kept, data[position + counted : end]))
+            else:
+                frames.append((data[position:end], None))
+            position = end
+        self._needed = BASE_HEADER_SIZE
+        return position
+
+    def _refuse(self, version: int, signature: int, packet_size: int) -> RemoteProtocolError:
+        if version != VERSION_NUMBER:
+            return _malformed("VersionNumber", 0, f"{version:#04x} is not {VERSION_NUMBER:#04x}")
+        if signature != SIGNATURE:
+            return _malformed("Signature", 4, f"{signature:#010x} is not {SIGNATURE:#010x}")
+        return _malformed("PacketSize", 8, f"{packet_size} is more than {MAXIMUM_PACKET_SIZE}")
+
+
+def _malformed(field: str, offset: int, rule: str) -> RemoteProtocolError:
+    return RemoteProtocolError(SECTION, "BaseHeader", field, offset, rule)
+
+
+def _without_session_header(packet: bytes) -> bytes:
+    """The same packet saying that no SessionHeader is attached, with PacketSize as it now is."""
+    kept = bytearray(packet)
+    flags, signature, _ = _FLAGS_AND_SIZE.unpack_from(kept, 2)
+    _FLAGS_AND_SIZE.pack_into(kept, 2, flags & ~_SESSION_HEADER, signature, len(kept))
+    return bytes(kept)
