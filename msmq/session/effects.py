@@ -1,0 +1,131 @@
+"""What a session asks of the world around it; performed in order, after the call that answered so."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+from uuid import UUID
+
+import attrs
+
+from msmq.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from msmq.session.state import OutgoingMessage
+    from msmq.structures.user_message_view import UserMessageView
+
+
+class CloseReason(enum.Enum):
+    """Why a session ended, for the event log, the hooks and the connection history."""
+
+    MALFORMED_PACKET = "malformed packet"
+    OUT_OF_TURN = "packet out of turn"
+    REFUSED = "refused"
+    REFUSED_BY_PEER = "refused by the peer"
+    WRONG_PEER = "another queue manager answered"
+    INITIALIZATION_TIMEOUT = "handshake not finished in time"
+    IDLE = "idle"
+    ACK_TIMEOUT = "no acknowledgement in time"
+    BAD_ACKNOWLEDGEMENT = "acknowledgement of what was never sent"
+    COUNT_MISMATCH = "message counts differ"
+    CONNECT_FAILED = "connection failed"
+    CONNECTION_LOST = "connection lost"
+    STOPPED = "stopped"
+    UNSUPPORTED_MESSAGE = "message that cannot be stored"
+
+
+class ConnectionProgress(enum.Enum):
+    """The entries of OutgoingQueue.ConnectionHistory that the handshake makes ([MS-MQQB] 3.1.5.2 to 3.1.5.4)."""
+
+    IN_PROCESS = "InProcess"
+    ESTABLISH_PACKET_RECEIVED = "EstablishPacketReceived"
+    ESTABLISHED = "Established"
+    PING_FAILURE = "PingFailure"
+    SOCKET_CONNECT_FAILURE = "SocketConnectFailure"
+    DNS_FAILURE = "DnsFailure"
+    CONNECTION_REFUSED = "ConnectionRefused"
+    UNKNOWN_FAILURE = "UnknownFailure"
+
+
+@attrs.frozen
+class Transmit:
+    """Write these bytes to the connection."""
+
+    chunks: Sequence[bytes] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Deliver:
+    """These messages arrived, in this order.
+
+    Recoverable ones among them are numbered on from C{first_recoverable}; when they are stored,
+    or refused for good, L{msmq.session.session.Session.persisted} is told the last number.
+    """
+
+    messages: Sequence[UserMessageView] = attrs.field(repr=False)
+    first_recoverable: int
+
+
+@attrs.frozen
+class Acknowledged:
+    """The peer has these messages, and we may forget them."""
+
+    messages: Sequence[OutgoingMessage] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Progress:
+    """An entry for the connection history of the queues that wait for this session."""
+
+    status: ConnectionProgress
+
+
+@attrs.frozen
+class Opened:
+    """The handshake is complete; messages may flow."""
+
+    remote_identifier: UUID
+
+
+@attrs.frozen
+class WindowOpened:
+    """There is room for more messages than before."""
+
+
+@attrs.frozen
+class Disconnect:
+    """Close the connection once what was written is out; no packet says goodbye ([MS-MQQB] 3.1.5.9)."""
+
+
+@attrs.frozen
+class Abort:
+    """Cut the connection now: its peer does not take the last bytes."""
+
+
+@attrs.frozen
+class Closed:
+    """The session is over; C{unacknowledged} return to their outgoing queues, in order."""
+
+    reason: CloseReason
+    unacknowledged: Sequence[OutgoingMessage] = attrs.field(repr=False)
+    error: RemoteProtocolError | None = None
+
+
+@attrs.frozen
+class Reconnect:
+    """The Session Retry Connect Timer expired: dial again, with a new session ([MS-MQQB] 3.1.6.1)."""
+
+
+Effect: TypeAlias = (
+    Transmit
+    | Deliver
+    | Acknowledged
+    | Progress
+    | Opened
+    | WindowOpened
+    | Disconnect
+    | Abort
+    | Closed
+    | Reconnect
+)

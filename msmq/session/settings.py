@@ -1,0 +1,67 @@
+"""What the behaviour notes of [MS-MQQB] leave to configuration, with the defaults that they give."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class SessionSettings:
+    """Times are seconds, sizes are counts; the notes are those of [MS-MQQB] appendix A."""
+
+    window_size: int = 64
+    """WindowSize: messages that may be unacknowledged in either direction, 1 to 32767 (notes 36, 50)."""
+
+    session_initialization: float = 60.0
+    """Session Initialization Timer: the longest handshake (note 43)."""
+
+    session_cleanup: float = 300.0
+    """Session Cleanup Timer: an open session idle for this long closes; 120 on a routing server (note 44)."""
+
+    session_retry: float = 5.0
+    """Session Retry Connect Timer: from a failure to the next attempt (note 45)."""
+
+    ack_wait_timeout: float = 20.0
+    """AckWaitTimeout: without an acknowledgement for this long a session closes, 20 to 120 (note 51)."""
+
+    direct_ack_wait_factor: int = 2
+    """Multiplies the wait for an acknowledgement on sessions to a direct format name (note 46)."""
+
+    recoverable_ack_minimum: float = 0.5
+    """The least RecoverableAckSendTimeout that is used, whatever a peer asks (3.1.5.3.2)."""
+
+    recoverable_ack_maximum: float = 120.0
+    """The greatest RecoverableAckSendTimeout that is used, whatever a peer asks (3.1.5.3.2)."""
+
+    window_recovery: float = 30.0
+    """After a peer advertised a window of 1, the window doubles every so often ([MS-MQMQ] note 15)."""
+
+    linger: float = 5.0
+    """How long a closing connection may take to write its last packet before it is cut."""
+
+    ping_before_session: bool = False
+    """Whether an attempt begins with a Ping Request, as only old versions do (notes 3, 7, 56)."""
+
+    ping_response: float = 1.0
+    """Ping Response Timer: exactly one second in the document (3.1.2.9)."""
+
+    ping_port: int = 3527
+    """UDP port of the Ping Request (2.1.2, notes 9 and 11)."""
+
+    pings_per_second: int = 100
+    """Ping Requests answered in a second, over all sources; the rest is dropped."""
+
+    session_port: int = 1801
+    """TCP port of a next hop whose address names none (2.1.1)."""
+
+    is_server: bool = False
+    """Whether to claim a server-class system in OS and RC (2.2.3.1, 2.2.7, notes 14 and 19)."""
+
+    max_sessions: int = 0xFFFFFFFF
+    """MaxInSessions: accepted sessions beyond this are refused in the handshake (notes 12, 70)."""
+
+    max_handshakes: int = 1000
+    """Accepted connections that have not finished their handshake; one more is closed at once."""
+
+    max_connections_per_host: int = 1000
+    """Accepted connections from one address; one more is closed at once."""

@@ -1,0 +1,129 @@
+"""[MS-MQQB] 3.1.1.3.1: the state that every session keeps for itself."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+
+from msmq.session.effects import Effect
+from msmq.session.settings import SessionSettings
+from msmq.session.timers import Timers
+
+
+class SessionState(enum.Enum):
+    """[MS-MQQB] 3.1.1.3.1 SessionState."""
+
+    CLOSED = "CLOSED"
+    WAITING_EC_MSG = "WAITING_EC_MSG"
+    WAITING_ECR_MSG = "WAITING_ECR_MSG"
+    WAITING_CP_MSG = "WAITING_CP_MSG"
+    WAITING_CPR_MSG = "WAITING_CPR_MSG"
+    OPEN = "OPEN"
+    WAITING_RECONNECT = "WAITING_RECONNECT"
+
+
+class OutgoingMessage(Protocol):
+    """[MS-MQQB] 3.1.1.3.1.2: what a session asks of a message that it sends.
+
+    The session gives the same objects back when they are acknowledged, or when it closes first.
+    """
+
+    @property
+    def packet(self) -> bytes:
+        """The UserMessage packet, without a SessionHeader."""
+
+    @property
+    def is_recoverable(self) -> bool:
+        """Whether the peer has to store it before it acknowledges it."""
+
+
+def _never() -> bool:
+    return False
+
+
+def _always() -> bool:
+    return True
+
+
+@attrs.define(kw_only=True)
+class SessionCore:
+    """The abstract data model elements of one session; the rule groups are functions over it.
+
+    Counts are kept whole and cut to their 16 bits only where they meet the wire.
+    """
+
+    identifier: UUID
+    """QueueManager.Identifier: who we are."""
+
+    settings: SessionSettings
+    is_initiator: bool
+    """Whether we dialled."""
+
+    expected_identifier: UUID | None = None
+    """Whom an initiator wants to reach; C{None} for a direct format name, where anyone may answer."""
+
+    was_pinged: bool = False
+    """Whether this attempt began with a Ping Request (EstablishConnectionHeader SE)."""
+
+    accepts: Callable[[], bool] = _always
+    """Asked when an initiator introduces itself: may it have a session?"""
+
+    has_backlog: Callable[[], bool] = _never
+    """Asked when a dialled session ends: do messages still wait for this next hop?"""
+
+    timers: Timers = attrs.field(factory=Timers)
+    effects: list[Effect] = attrs.field(factory=list)
+
+    remote_identifier: UUID | None = None
+    """RemoteQMGuid, once the peer has said it."""
+
+    is_direct: bool = False
+    """Whether the session was made for a direct format name: the request's ServerGuid was null."""
+
+    window_size: int = 64
+    received_window_size: int = 64
+    ack_wait_timeout: float = 20.0
+    recoverable_ack_send_timeout: float = 120.0
+    received_ack: bool = False
+    session_active: bool = False
+
+    message_sent_count: int = 0
+    recoverable_message_sent_count: int = 0
+    acknowledged_count: int = 0
+    """Messages sent on this session that the peer has counted."""
+
+    in_flight: deque[OutgoingMessage] = attrs.field(factory=deque)
+    """Sent and not yet counted by the peer, oldest first; its length is UnAckedMessageCount."""
+
+    recoverable_in_flight: dict[int, OutgoingMessage] = attrs.field(factory=dict)
+    """Recoverable messages by number, sent and not yet named by the peer as stored."""
+
+    message_received_count: int = 0
+    recoverable_message_received_count: int = 0
+    unacked_received_message_count: int = 0
+    persisted_count: int = 0
+    """Recoverable messages received on this session that are stored, or refused for good."""
+
+    last_acked_recoverable_count: int = 0
+    """Recoverable messages that were acknowledged as stored."""
+
+    def __attrs_post_init__(self) -> None:
+        self.window_size = self.settings.window_size
+        self.received_window_size = self.settings.window_size
+        self.ack_wait_timeout = self.settings.ack_wait_timeout
+        self.recoverable_ack_send_timeout = self.settings.recoverable_ack_maximum
+
+    @property
+    def unacked_message_count(self) -> int:
+        """[MS-MQQB] 3.1.1.3.1 UnAckedMessageCount."""
+        return len(self.in_flight)
+
+    @property
+    def effective_window(self) -> int:
+        """The smaller of both windows, at least 1 and at most what 16-bit counts can tell apart."""
+        return max(1, min(self.window_size, self.received_window_size, 32767))

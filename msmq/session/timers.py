@@ -1,0 +1,95 @@
+"""[MS-MQQB] 3.1.2: the timers of one session, as deadlines on the monotonic clock."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from msmq.moment import Moment
+
+
+class Timer(enum.Enum):
+    """The session's own timers; ping has its own, and later rule groups add theirs."""
+
+    INITIALIZATION = "Session Initialization Timer"
+    CLEANUP = "Session Cleanup Timer"
+    RETRY_CONNECT = "Session Retry Connect Timer"
+    ACK_WAIT = "Session Ack Wait Timer"
+    ACK_SEND = "Session Ack Send Timer"
+    WINDOW_RECOVERY = "Window Recovery Timer"
+    LINGER = "Linger Timer"
+
+
+@attrs.frozen
+class Running:
+    """A timer that runs: when it was started, for how many seconds."""
+
+    started: float
+    duration: float
+
+    @property
+    def deadline(self) -> float:
+        """The monotonic second at which it expires."""
+        return self.started + self.duration
+
+    def elapsed_part(self, now: Moment) -> float:
+        """How much of the duration has passed, 0 to 1."""
+        return (now.monotonic - self.started) / self.duration if self.duration > 0 else 1.0
+
+
+class Timers:
+    """The running timers of one session, and the earliest of their deadlines."""
+
+    __slots__ = ("_running", "deadline")
+
+    def __init__(self) -> None:
+        self._running: dict[Timer, Running] = {}
+        self.deadline: float | None = None
+
+    def start(self, timer: Timer, duration: float, now: Moment) -> None:
+        """Start, or start over."""
+        self._running[timer] = Running(now.monotonic, duration)
+        self._refresh()
+
+    def start_if_stopped(self, timer: Timer, duration: float, now: Moment) -> None:
+        """Start what does not run; leave alone what does."""
+        if timer not in self._running:
+            self.start(timer, duration, now)
+
+    def shorten(self, timer: Timer, duration: float, now: Moment) -> None:
+        """Start over with this duration unless that would expire later than now planned."""
+        running = self._running.get(timer)
+        if running is None or now.monotonic + duration < running.deadline:
+            self.start(timer, duration, now)
+
+    def stop(self, timer: Timer) -> None:
+        """Stop, if it runs."""
+        if self._running.pop(timer, None) is not None:
+            self._refresh()
+
+    def stop_all(self) -> None:
+        """[MS-MQQB] 3.1.5.9: closing stops every timer of the session."""
+        self._running.clear()
+        self.deadline = None
+
+    def running(self, timer: Timer) -> Running | None:
+        """The timer, if it runs."""
+        return self._running.get(timer)
+
+    def take_expired(self, now: Moment) -> list[Timer]:
+        """Stop and give the timers that are due, the earliest first."""
+        if self.deadline is None or self.deadline > now.monotonic:
+            return []
+        due = sorted(
+            (running.deadline, order, timer)
+            for order, (timer, running) in enumerate(self._running.items())
+            if running.deadline <= now.monotonic
+        )
+        for _, _, timer in due:
+            del self._running[timer]
+        self._refresh()
+        return [timer for _, _, timer in due]
+
+    def _refresh(self) -> None:
+        self.deadline = min((running.deadline for running in self._running.values()), default=None)
