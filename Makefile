@@ -1,0 +1,37 @@
+# Each target does its own set-up in .venv; all it needs is Python 3.11 with venv.
+
+PYTHON := $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+INSTALLED := $(VENV)/.installed
+SOURCES := setup.cfg pyproject.toml constraints.txt
+
+.PHONY: demo test lint bench clean
+
+# Two queue managers exchange messages as real processes; status 0 only if every promise held.
+demo: $(INSTALLED)
+	$(VENV)/bin/python examples/demo.py
+
+# A coroutine that nobody awaited is only a RuntimeWarning; here it fails its test.
+test: $(INSTALLED)
+	$(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial --temp-directory=_trial_temp tests
+
+lint: $(INSTALLED)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(INSTALLED)
+	$(VENV)/bin/python bench/run.py
+
+# Editable in the compatible mode, because the other one hides twisted/plugins from twistd.
+$(INSTALLED): $(SOURCES)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "msmq needs Python 3.11 or newer")'
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--config-settings editable_mode=compat --editable '.[test,lint]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) _trial_temp* .hypothesis .mypy_cache .ruff_cache build dist msmq.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f twisted/plugins/dropin.cache
