@@ -1,0 +1,267 @@
+"""[MS-MQSD] 2.2 Message Syntax: one datagram, one packet."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import ClassVar
+from uuid import UUID
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+MAXIMUM_NETWORKS = 32
+"""[MS-MQSD] 2.2.2, 2.2.3: how many networks a request or a reply may list; the least is 1."""
+
+
+class TopologyPacketType(IntEnum):
+    """[MS-MQSD] 2.2.1 TopologyPacketHeader.Type."""
+
+    CLIENT_REQUEST = 1
+    SERVER_REPLY = 2
+
+
+@attrs.frozen
+class TopologyPacketHeader:
+    """[MS-MQSD] 2.2.1 TopologyPacketHeader.
+
+    Version and Reserved are sent as 0 and never looked at; a Type that is not defined is malformed.
+    """
+
+    LAYOUT: ClassVar[Struct] = Struct("<BBH")
+
+    type: TopologyPacketType
+
+    @classmethod
+    def read(cls, reader: Reader) -> TopologyPacketHeader:
+        """Read the four bytes.
+
+        @raise RemoteProtocolError: they are not there, or Type is not defined.
+        """
+        with reader.header("TopologyPacketHeader", "[MS-MQSD] 2.2.1") as start:
+            _version, number, _reserved = reader.unpack(cls.LAYOUT, "Version")
+            try:
+                return cls(TopologyPacketType(number))
+            except ValueError:
+                raise reader.malformed("Type", f"{number!r} is neither 1 nor 2", offset=start + 1) from None
+
+    @classmethod
+    def expect(cls, reader: Reader, wanted: TopologyPacketType) -> None:
+        """Read the four bytes, which have to announce a packet of type C{wanted}."""
+        start = reader.position
+        if cls.read(reader).type is not wanted:
+            with reader.header("TopologyPacketHeader", "[MS-MQSD] 2.2.1"):
+                raise reader.malformed("Type", f"should be {wanted.value}", offset=start + 1)
+
+    def write(self, writer: Writer) -> None:
+        """Write the four bytes."""
+        writer.bytes(self.LAYOUT.pack(0, self.type, 0))
+
+
+@attrs.frozen
+class TopologyClientRequest:
+    """[MS-MQSD] 2.2.2 TopologyClientRequest.
+
+    @ivar enterprise_id: the enterprise that the client belongs to.
+    @ivar request_id: unique to the request; the reply repeats it as CorrelationID.
+    @ivar site_id: the site that the client belongs to, or the null GUID.
+    @ivar ipx_networks: network numbers, on IPX only, 1 to 32 of them; empty on IP.
+    """
+
+    SIZE: ClassVar[int] = 52
+
+    enterprise_id: UUID
+    request_id: UUID
+    site_id: UUID
+    ipx_networks: tuple[int, ...] = ()
+
+    @classmethod
+    def read(cls, reader: Reader, *, is_ipx: bool = False) -> TopologyClientRequest:
+        """Read one request and use up the reader: whatever follows the request is ignored.
+
+        @param is_ipx: it came over IPX, where IPXNetworkCount and its array follow unless the
+            datagram is shorter than 60 bytes.
+        @raise RemoteProtocolError: it is shorter than 52 bytes, of another Type, or lists fewer
+            than 1 or more than 32 IPX networks.
+        """
+        length = reader.remaining
+        with reader.header("TopologyClientRequest", "[MS-MQSD] 2.2.2"):
+            TopologyPacketHeader.expect(reader, TopologyPacketType.CLIENT_REQUEST)
+            enterprise = reader.guid("EnterpriseID")
+            request = reader.guid("RequestID")
+            site = reader.guid("SiteID")
+            networks: tuple[int, ...] = ()
+            if is_ipx and length >= 60:
+                count = _read_count(reader, "IPXNetworkCount")
+                networks = tuple(reader.u32("IPXNetworkNumberArray") for _ in range(count))
+            reader.skip(reader.remaining, "trailing bytes")
+        return cls(enterprise, request, site, networks)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, is_ipx: bool = False) -> TopologyClientRequest:
+        """Read one datagram; see L{read}."""
+        return cls.read(Reader(data), is_ipx=is_ipx)
+
+    def write(self, writer: Writer) -> None:
+        """Write the request.
+
+        @raise LocalProtocolError: there are more than 32 IPX networks.
+        """
+        if len(self.ipx_networks) > MAXIMUM_NETWORKS:
+            raise LocalProtocolError(f"IPXNetworkCount: {len(self.ipx_networks)} exceed {MAXIMUM_NETWORKS}")
+        TopologyPacketHeader(TopologyPacketType.CLIENT_REQUEST).write(writer)
+        writer.guid(self.enterprise_id)
+        writer.guid(self.request_id)
+        writer.guid(self.site_id)
+        if self.ipx_networks:
+            writer.u32(len(self.ipx_networks), "IPXNetworkCount")
+            for network in self.ipx_networks:
+                writer.u32(network, "IPXNetworkNumberArray")
+
+    def to_bytes(self) -> bytes:
+        """The datagram: 52 bytes on IP."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
+
+
+@attrs.frozen
+class DirectoryServer:
+    """[MS-MQSD] 2.2.3: one entry of DirectoryServiceServerArray.
+
+    @ivar name: a machine name of at least one character, without comma and NUL.
+    """
+
+    name: str
+    supports_ip: bool = True
+    supports_ipx: bool = False
+
+
+@attrs.frozen
+class TopologyServerReply:
+    """[MS-MQSD] 2.2.3 TopologyServerReply.
+
+    A reply from the client's own site lists no servers and has no responding site.
+
+    @ivar correlation_id: the RequestID of the request that it answers.
+    @ivar connected_networks: identifiers of the server's connected networks, 1 to 32 of them.
+    @ivar responding_site_id: the server's site, present exactly when servers are listed.
+    @ivar servers: the directory servers of that site.
+    @ivar connected_network_mask: 0 on IP; on IPX as many bits are set as networks are listed.
+        Carried as received.
+    """
+
+    SIZE: ClassVar[int] = 32
+    """Bytes up to ConnectedNetworkArray."""
+
+    correlation_id: UUID
+    connected_networks: tuple[UUID, ...]
+    responding_site_id: UUID | None = None
+    servers: tuple[DirectoryServer, ...] = ()
+    connected_network_mask: int = 0
+
+    @classmethod
+    def read(cls, reader: Reader) -> TopologyServerReply:
+        """Read one reply and use up the reader: whatever follows the reply is ignored.
+
+        @raise RemoteProtocolError: it is cut short, of another Type, lists fewer than 1 or more
+            than 32 networks, or its server list does not follow its grammar.
+        """
+        with reader.header("TopologyServerReply", "[MS-MQSD] 2.2.3"):
+            TopologyPacketHeader.expect(reader, TopologyPacketType.SERVER_REPLY)
+            correlation = reader.guid("CorrelationID")
+            count = _read_count(reader, "ConnectedNetworkCount")
+            mask = reader.u32("ConnectedNetworkMask")
+            size_at = reader.position
+            size = reader.u32("DirectoryServiceServerSize")
+            if size and (size < 8 or size % 2):
+                raise reader.malformed(
+                    "DirectoryServiceServerSize", f"{size} bytes hold no server entry", offset=size_at
+                )
+            networks = tuple(reader.guid("ConnectedNetworkArray") for _ in range(count))
+            site = reader.guid("RespondingSiteID") if size else None
+            servers = _read_servers(reader, size) if size else ()
+            reader.skip(reader.remaining, "trailing bytes")
+        return cls(correlation, networks, site, servers, mask)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> TopologyServerReply:
+        """Read one datagram; see L{read}."""
+        return cls.read(Reader(data))
+
+    def write(self, writer: Writer) -> None:
+        """Write the reply.
+
+        @raise LocalProtocolError: the number of networks, the mask, the servers or a server's name
+            are nothing that the packet can express.
+        """
+        count = len(self.connected_networks)
+        if not 1 <= count <= MAXIMUM_NETWORKS:
+            raise LocalProtocolError(f"ConnectedNetworkCount: {count} is not within 1 to {MAXIMUM_NETWORKS}")
+        if self.connected_network_mask and self.connected_network_mask.bit_count() != count:
+            raise LocalProtocolError("ConnectedNetworkMask: has not one bit for each network")
+        if (self.responding_site_id is None) == bool(self.servers):
+            raise LocalProtocolError("RespondingSiteID: is there exactly when servers are listed")
+        text = b"".join(_server_text(self.servers))
+        TopologyPacketHeader(TopologyPacketType.SERVER_REPLY).write(writer)
+        writer.guid(self.correlation_id)
+        writer.u32(count, "ConnectedNetworkCount")
+        writer.u32(self.connected_network_mask, "ConnectedNetworkMask")
+        writer.u32(len(text), "DirectoryServiceServerSize")
+        for network in self.connected_networks:
+            writer.guid(network)
+        if self.responding_site_id is not None:
+            writer.guid(self.responding_site_id)
+            writer.bytes(text)
+
+    def to_bytes(self) -> bytes:
+        """The datagram."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
+
+
+def read_topology_packet(data: bytes) -> TopologyClientRequest | TopologyServerReply:
+    """[MS-MQSD] 2.2.1: read one datagram, whichever of the two packets its Type announces.
+
+    @raise RemoteProtocolError: it is neither.
+    """
+    if TopologyPacketHeader.read(Reader(data)).type is TopologyPacketType.CLIENT_REQUEST:
+        return TopologyClientRequest.from_bytes(data)
+    return TopologyServerReply.from_bytes(data)
+
+
+def _read_count(reader: Reader, field: str) -> int:
+    start = reader.position
+    count = reader.u32(field)
+    if not 1 <= count <= MAXIMUM_NETWORKS:
+        raise reader.malformed(field, f"{count} is not within 1 to {MAXIMUM_NETWORKS}", offset=start)
+    return count
+
+
+def _read_servers(reader: Reader, size: int) -> tuple[DirectoryServer, ...]:
+    field = "DirectoryServiceServerArray"
+    start = reader.position
+    text = reader.bytes(size, field).decode("utf-16-le", "surrogatepass")
+    if not text.endswith("\0"):
+        raise reader.malformed(field, "does not end with a NUL", offset=start)
+    servers = []
+    for entry in text.split("\0", 1)[0].split(","):
+        if len(entry) < 3 or entry[0] not in "01" or entry[1] not in "01":
+            raise reader.malformed(field, "an entry is not two flags 0 or 1 and a name", offset=start)
+        servers.append(DirectoryServer(entry[2:], entry[0] == "1", entry[1] == "1"))
+    return tuple(servers)
+
+
+def _server_text(servers: tuple[DirectoryServer, ...]) -> list[bytes]:
+    if not servers:
+        return []
+    entries = []
+    for server in servers:
+        if not server.name or "," in server.name or "\0" in server.name:
+            raise LocalProtocolError(f"DirectoryServiceServerArray: {server.name!r} is no server name")
+        entries.append(f"{server.supports_ip:d}{server.supports_ipx:d}{server.name}")
+    return [(",".join(entries) + "\0").encode("utf-16-le", "surrogatepass")]

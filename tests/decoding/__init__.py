@@ -1,0 +1,1 @@
+"""Packets and captures as JSON objects."""

@@ -1,0 +1,1 @@
+"""Directory discovery of [MS-MQSD]."""

@@ -1,0 +1,263 @@
+"""[MS-MQSD] 2.2: the packets of directory discovery."""
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.discovery.packets import (
+    DirectoryServer,
+    TopologyClientRequest,
+    TopologyServerReply,
+    read_topology_packet,
+)
+from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.wire.guid import NULL_GUID
+from tests.vectors import vector
+
+ENTERPRISE = UUID("E6EABA61-D1C6-11DB-BAAC-0003FF4E2D22")
+REQUEST = UUID("F291A103-E33C-AB4F-A930-BE3A33E432DD")
+CLIENT_SITE = UUID("DCC51BF6-D4AD-4543-8739-71568E8F9128")
+NETWORK = UUID("E6EABA62-D1C6-11DB-BAAC-0003FF4E2D22")
+SERVER_SITE = UUID("E6EABA60-D1C6-11DB-BAAC-0003FF4E2D22")
+REPLY_TO_NEIGHBOUR = TopologyServerReply(REQUEST, (NETWORK,))
+
+names = st.text(
+    st.characters(codec="utf-16-le", exclude_characters=",\0", exclude_categories=()), min_size=1, max_size=8
+)
+servers = st.lists(st.builds(DirectoryServer, names, st.booleans(), st.booleans()), max_size=4).map(tuple)
+networks = st.lists(st.uuids(), min_size=1, max_size=32).map(tuple)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> TopologyServerReply:
+    listed = draw(servers)
+    site = draw(st.uuids()) if listed else None
+    return TopologyServerReply(draw(st.uuids()), draw(networks), site, listed)
+
+
+def array(text: str) -> bytes:
+    """A reply with this DirectoryServiceServerArray."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    fixed = TopologyServerReply(REQUEST, (NETWORK,)).to_bytes()
+    return fixed[:28] + len(data).to_bytes(4, "little") + fixed[32:] + SERVER_SITE.bytes_le + data
+
+
+class TopologyClientRequestTests(SynchronousTestCase):
+    def test_the_request_of_the_document_comes_back(self) -> None:
+        """MQSD-2.2.2-01, MQSD-2.2-01: the worked example is understood and written byte for byte."""
+        data = vector("mqsd-4-topology-client-request")
+        request = TopologyClientRequest.from_bytes(data)
+        self.assertEqual(request, TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE))
+        self.assertEqual(request.to_bytes(), data)
+
+    def test_a_request_on_ip_is_52_bytes(self) -> None:
+        """MQSD-2.2.2-06: no IPX fields are written."""
+        self.assertEqual(len(TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE).to_bytes()), 52)
+
+    def test_the_header_is_version_type_reserved(self) -> None:
+        """MQSD-2.2.1-01, MQSD-2.2.1-02, MQSD-2.2.1-04, MQSD-2.2.1-07: a request begins with 00 01 00 00."""
+        data = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE).to_bytes()
+        self.assertEqual(data[:4].hex(), "00010000")
+
+    def test_version_and_reserved_are_not_looked_at(self) -> None:
+        """A request says the same whatever bytes 0, 2 and 3 are."""
+        data = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE).to_bytes()
+        changed = b"\xff\x01\xff\xff" + data[4:]
+        self.assertEqual(TopologyClientRequest.from_bytes(changed), TopologyClientRequest.from_bytes(data))
+
+    def test_what_follows_on_ip_is_ignored(self) -> None:
+        """A datagram of an IPX client, received over IP, is read without its IPX part."""
+        data = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE, (1, 2)).to_bytes()
+        self.assertEqual(TopologyClientRequest.from_bytes(data).ipx_networks, ())
+
+    def test_ipx_networks_are_counted_and_listed(self) -> None:
+        """MQSD-2.2.2-07, MQSD-2.2.2-09: IPXNetworkCount is at 52, the numbers at 56."""
+        request = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE, (0x12345678, 2))
+        data = request.to_bytes()
+        self.assertEqual((len(data), data[52:].hex()), (64, "020000007856341202000000"))
+        self.assertEqual(TopologyClientRequest.from_bytes(data, is_ipx=True), request)
+
+    def test_ipx_networks_are_1_to_32(self) -> None:
+        """MQSD-2.2.2-08: a count of 0 or 33 is malformed, 1 and 32 are not."""
+        start = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE).to_bytes()
+        for count in (1, 32):
+            data = start + count.to_bytes(4, "little") + bytes(4 * count)
+            self.assertEqual(len(TopologyClientRequest.from_bytes(data, is_ipx=True).ipx_networks), count)
+        for count in (0, 33):
+            data = start + count.to_bytes(4, "little") + bytes(4 * 33)
+            self.assertRaises(RemoteProtocolError, TopologyClientRequest.from_bytes, data, is_ipx=True)
+        too_many = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE, (1,) * 33)
+        self.assertRaises(LocalProtocolError, too_many.to_bytes)
+
+    def test_less_than_60_bytes_hold_no_ipx_networks(self) -> None:
+        """Four bytes behind a request are no IPX part, over IPX neither."""
+        data = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE).to_bytes() + b"\1\0\0\0"
+        self.assertEqual(TopologyClientRequest.from_bytes(data, is_ipx=True).ipx_networks, ())
+
+    def test_a_shorter_datagram_is_malformed(self) -> None:
+        """Every strict prefix of the worked example is refused."""
+        data = vector("mqsd-4-topology-client-request")
+        for length in range(len(data)):
+            self.assertRaises(RemoteProtocolError, TopologyClientRequest.from_bytes, data[:length])
+
+    def test_a_reply_is_no_request(self) -> None:
+        """The Type decides, and the error names it."""
+        data = vector("mqsd-4-topology-server-reply-other-site")
+        error = self.assertRaises(RemoteProtocolError, TopologyClientRequest.from_bytes, data)
+        self.assertEqual((error.header, error.field, error.offset), ("TopologyPacketHeader", "Type", 1))
+
+    @given(st.uuids(), st.uuids(), st.uuids(), st.lists(st.integers(0, 0xFFFFFFFF), max_size=32).map(tuple))
+    def test_every_request_comes_back(
+        self, enterprise: UUID, request: UUID, site: UUID, ipx: tuple[int, ...]
+    ) -> None:
+        """What is written is read as the same value."""
+        value = TopologyClientRequest(enterprise, request, site, ipx)
+        self.assertEqual(TopologyClientRequest.from_bytes(value.to_bytes(), is_ipx=True), value)
+
+
+class TopologyServerReplyTests(SynchronousTestCase):
+    def test_the_reply_of_a_neighbour_comes_back(self) -> None:
+        """A reply from the client's own site is 32 bytes and its networks, no more."""
+        data = vector("mqsd-4-topology-server-reply-same-site")
+        reply = TopologyServerReply.from_bytes(data)
+        self.assertEqual(reply, TopologyServerReply(REQUEST, (NETWORK,)))
+        self.assertEqual(reply.to_bytes(), data)
+        self.assertEqual(len(data), 48)
+
+    def test_the_reply_of_another_site_comes_back(self) -> None:
+        """MQSD-2.2.3-01, MQSD-2.2.3-10, MQSD-2.2.3-11, MQSD-2.2.3-15: the example's site and server."""
+        data = vector("mqsd-4-topology-server-reply-other-site")
+        reply = TopologyServerReply.from_bytes(data)
+        nt4pec = DirectoryServer("nt4pec", supports_ip=True, supports_ipx=False)
+        self.assertEqual(reply, TopologyServerReply(REQUEST, (NETWORK,), SERVER_SITE, (nt4pec,)))
+        self.assertEqual(reply.to_bytes(), data)
+
+    def test_the_header_says_reply(self) -> None:
+        """MQSD-2.2.1-05: a reply begins with 00 02 00 00."""
+        self.assertEqual(REPLY_TO_NEIGHBOUR.to_bytes()[:4].hex(), "00020000")
+
+    def test_the_size_counts_the_closing_nul(self) -> None:
+        """MQSD-2.2.3-07, MQSD-2.2.3-20: one server named nt4pec takes 18 bytes."""
+        reply = TopologyServerReply(REQUEST, (NETWORK,), SERVER_SITE, (DirectoryServer("nt4pec"),))
+        self.assertEqual(reply.to_bytes()[28:32].hex(), "12000000")
+        self.assertEqual(len(reply.to_bytes()), 48 + 16 + 18)
+
+    def test_the_mask_is_zero_on_ip(self) -> None:
+        """MQSD-2.2.3-05: bytes 24 to 27 are 0."""
+        self.assertEqual(REPLY_TO_NEIGHBOUR.to_bytes()[24:28], bytes(4))
+
+    def test_the_mask_on_ipx_has_a_bit_for_each_network(self) -> None:
+        """MQSD-2.2.3-06: another number of bits is refused, the right one is written."""
+        three = (NETWORK, ENTERPRISE, SERVER_SITE)
+        good = TopologyServerReply(REQUEST, three, connected_network_mask=0b111)
+        self.assertEqual(good.to_bytes()[24:28].hex(), "07000000")
+        bad = TopologyServerReply(REQUEST, three, connected_network_mask=0b11)
+        self.assertRaises(LocalProtocolError, bad.to_bytes)
+
+    def test_networks_keep_their_order(self) -> None:
+        """MQSD-2.2.3-03, MQSD-2.2.3-09: two networks are counted and come back in order."""
+        data = TopologyServerReply(REQUEST, (NETWORK, ENTERPRISE)).to_bytes()
+        self.assertEqual(data[20:24].hex(), "02000000")
+        self.assertEqual(TopologyServerReply.from_bytes(data).connected_networks, (NETWORK, ENTERPRISE))
+
+    def test_no_network_or_too_many_are_malformed(self) -> None:
+        """MQSD-2.2.3-04: counts of 0 and 33 are refused, in both directions."""
+        for count in (0, 33):
+            data = bytearray(REPLY_TO_NEIGHBOUR.to_bytes()) + bytes(16 * 40)
+            data[20] = count
+            error = self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, bytes(data))
+            self.assertEqual((error.field, error.offset), ("ConnectedNetworkCount", 20))
+            local = TopologyServerReply(REQUEST, (NETWORK,) * count)
+            self.assertRaises(LocalProtocolError, local.to_bytes)
+
+    def test_servers_are_separated_by_commas(self) -> None:
+        """MQSD-2.2.3-12, MQSD-2.2.3-13, MQSD-2.2.3-14: two entries, each with its two flags."""
+        reply = TopologyServerReply.from_bytes(array("10A,01B\0"))
+        self.assertEqual(
+            reply.servers, (DirectoryServer("A", True, False), DirectoryServer("B", False, True))
+        )
+
+    def test_flags_are_0_or_1(self) -> None:
+        """MQSD-2.2.3-18: any other flag character is malformed."""
+        for text in ("20x\0", "12x\0", "10a,x1b\0"):
+            self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, array(text))
+
+    def test_an_entry_needs_a_name(self) -> None:
+        """MQSD-2.2.3-17, MQSD-2.2.3-19: a lone NUL, an empty entry or two flags alone are malformed."""
+        for text in ("\0", "\0\0\0\0", "10\0\0", "10a,\0", "10a,10\0", ",10a\0"):
+            self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, array(text))
+
+    def test_a_name_holds_any_other_character(self) -> None:
+        """U+2C01 and U+0100 have the bytes of a comma and a NUL in them, and are neither."""
+        reply = TopologyServerReply.from_bytes(array("10\u2c01\u0100\ud800\0"))
+        self.assertEqual(reply.servers, (DirectoryServer("\u2c01\u0100\ud800"),))
+
+    def test_a_name_with_a_comma_or_nul_cannot_be_sent(self) -> None:
+        """MQSD-2.2.3-16: they would end the name; nor can a name be empty."""
+        for name in ("a,b", "a\0b", ""):
+            reply = TopologyServerReply(REQUEST, (NETWORK,), SERVER_SITE, (DirectoryServer(name),))
+            self.assertRaises(LocalProtocolError, reply.to_bytes)
+
+    def test_servers_and_site_come_together(self) -> None:
+        """One without the other cannot be expressed."""
+        for reply in (
+            TopologyServerReply(REQUEST, (NETWORK,), SERVER_SITE),
+            TopologyServerReply(REQUEST, (NETWORK,), None, (DirectoryServer("a"),)),
+        ):
+            self.assertRaises(LocalProtocolError, reply.to_bytes)
+
+    def test_a_server_list_ends_with_a_nul(self) -> None:
+        """Text without one is malformed; what follows the first one is ignored."""
+        self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, array("10abc"))
+        reply = TopologyServerReply.from_bytes(array("10a\0rest\0"))
+        self.assertEqual(reply.servers, (DirectoryServer("a"),))
+
+    def test_an_odd_or_tiny_size_is_malformed(self) -> None:
+        """No server entry takes fewer than 8 bytes or an odd number."""
+        data = bytearray(array("10nt4pec\0"))
+        for size in (1, 6, 7, 17):
+            data[28] = size
+            error = self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, bytes(data))
+            self.assertEqual((error.field, error.offset), ("DirectoryServiceServerSize", 28))
+
+    def test_a_shorter_datagram_is_malformed(self) -> None:
+        """Every strict prefix of the worked examples is refused."""
+        for name in ("same", "other"):
+            data = vector(f"mqsd-4-topology-server-reply-{name}-site")
+            for length in range(len(data)):
+                self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, data[:length])
+
+    def test_trailing_bytes_are_ignored(self) -> None:
+        """What follows a reply changes nothing."""
+        data = vector("mqsd-4-topology-server-reply-other-site")
+        whole = TopologyServerReply.from_bytes(data)
+        self.assertEqual(TopologyServerReply.from_bytes(data + b"rest"), whole)
+
+    @given(replies())
+    def test_every_reply_comes_back(self, reply: TopologyServerReply) -> None:
+        """What is written is read as the same value."""
+        self.assertEqual(TopologyServerReply.from_bytes(reply.to_bytes()), reply)
+
+
+class ReadTopologyPacketTests(SynchronousTestCase):
+    def test_the_type_says_which_packet_it_is(self) -> None:
+        """Requests and replies are told apart by their Type."""
+        request = TopologyClientRequest(ENTERPRISE, REQUEST, NULL_GUID)
+        for packet in (request, REPLY_TO_NEIGHBOUR):
+            self.assertEqual(read_topology_packet(packet.to_bytes()), packet)
+
+    def test_other_types_are_malformed(self) -> None:
+        """Types 0, 3 and 255 are not defined."""
+        for number in (0, 3, 255):
+            data = bytes([0, number, 0, 0]) + bytes(200)
+            self.assertRaises(RemoteProtocolError, read_topology_packet, data)
+
+    @given(st.binary(max_size=120), st.sampled_from((1, 2, 3)))
+    def test_rubbish_is_a_packet_or_malformed(self, data: bytes, number: int) -> None:
+        """Nothing but the one error of malformed packets ever comes out."""
+        try:
+            read_topology_packet(bytes([0, number, 0, 0]) + data)
+        except RemoteProtocolError:
+            pass

@@ -1,0 +1,1 @@
+"""The session core of [MS-MQQB]."""

@@ -1,0 +1,1 @@
+"""The packets of sessions and pings."""
