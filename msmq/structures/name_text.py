@@ -1,0 +1,211 @@
+"""[MS-MQMQ] 2.1 what path names and format names are made of: characters, lengths, and where an error is."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from msmq.structures.status import MQError, Status
+
+COMPUTER_LENGTH = 256
+QUEUE_LENGTH = 124
+SUBQUEUE_LENGTH = 32
+DOMAIN_LENGTH = 255
+
+PRIVATE = "private$\\"
+"""What stands before the name of a private queue."""
+
+SYSTEM = "system$;"
+"""What stands before the name of one of a computer's own queues."""
+
+_SHOWN = 200
+
+
+class QueueSuffix(enum.Enum):
+    """What stands behind the semicolon of a name that means a system queue."""
+
+    NONE = ""
+    JOURNAL = "JOURNAL"
+    DEADLETTER = "DEADLETTER"
+    DEADXACT = "DEADXACT"
+    XACTONLY = "XACTONLY"
+
+    @property
+    def tail(self) -> str:
+        """The text that it adds to a name."""
+        return f";{self.value}" if self.value else ""
+
+
+COMPUTER_SUFFIXES: Final = (QueueSuffix.JOURNAL, QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
+"""The queues that a computer has of its own; all of them can only be read."""
+
+
+RESERVED: Final = frozenset(suffix.value.lower() for suffix in QueueSuffix if suffix.value)
+"""The words that mean a system queue behind a semicolon, in lower case; never a subqueue."""
+
+
+@attrs.frozen
+class Span:
+    """A part of a name that is being read, which knows where it stands in the whole.
+
+    @ivar whole: all the text that the caller gave.
+    @ivar start: the index at which the part begins.
+    @ivar end: the index behind its last character.
+    @ivar status: what an error in this kind of name is called.
+    """
+
+    whole: str
+    start: int
+    end: int
+    status: Status
+
+    @classmethod
+    def of(cls, text: str, status: Status) -> Span:
+        """The whole of C{text}."""
+        return cls(text, 0, len(text), status)
+
+    @property
+    def text(self) -> str:
+        """The characters of the part."""
+        return self.whole[self.start : self.end]
+
+    @property
+    def optional_lower(self) -> str:
+        """The characters of the part in lower case, to compare literals that have no case."""
+        return self.text.lower()
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def after(self, count: int) -> Span:
+        """The part without its first C{count} characters."""
+        return attrs.evolve(self, start=min(self.start + count, self.end))
+
+    def partition(self, separator: str) -> tuple[Span, Span | None]:
+        """What stands before the first C{separator}, and what behind it, which is L{None} without one."""
+        at = self.whole.find(separator, self.start, self.end)
+        if at < 0:
+            return self, None
+        return attrs.evolve(self, end=at), attrs.evolve(self, start=at + len(separator))
+
+    def split(self, separator: str) -> list[Span]:
+        """The parts between the C{separator}s."""
+        parts = []
+        rest: Span | None = self
+        while rest is not None:
+            part, rest = rest.partition(separator)
+            parts.append(part)
+        return parts
+
+    def illegal(self, problem: str, at: int = 0) -> MQError:
+        """Make, for the caller to raise, the error that tells of C{problem}.
+
+        @param at: where it is, from the beginning of the part.
+        """
+        whole = self.whole if len(self.whole) <= _SHOWN else self.whole[:_SHOWN] + "..."
+        return MQError(self.status, f"{problem} at character {self.start + at + 1} of {whole!r}")
+
+
+def optional_lower(text: str | None) -> str | None:
+    """The lower case of C{text}, if there is any."""
+    return None if text is None else text.lower()
+
+
+def format_name_span(text: str) -> Span:
+    """The whole of C{text}, in which an error is MQ_ERROR_ILLEGAL_FORMATNAME."""
+    return Span.of(text, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
+
+
+Alphabet = Callable[[str], int | None]
+"""Answers the index of the first character that does not belong, or L{None}."""
+
+
+def _without(pattern: str) -> Alphabet:
+    search = re.compile(pattern).search
+
+    def first(text: str) -> int | None:
+        match = search(text)
+        return None if match is None else match.start()
+
+    return first
+
+
+def _printable(excluded: str) -> Alphabet:
+    def first(text: str) -> int | None:
+        for index, character in enumerate(text):
+            if character in excluded or not (character.isprintable() or character == "\x7f"):
+                return index
+        return None
+
+    return first
+
+
+COMPUTER = _without(r"[^!-~]|[\\;,]")
+"""Printable ASCII without space, and without what separates the parts of a name."""
+
+COMPUTER_LENIENT = _printable("\\;,")
+
+QUEUE_1 = _without(r"[^!-\x7f]|[;\\]")
+"""MSMQ 1.0."""
+
+QUEUE_2 = _without(r'[^!-\x7f]|["+,;\\]')
+"""MSMQ 2.0 and later; also the alphabet of a subqueue."""
+
+QUEUE_LENIENT = _printable("\\;")
+"""Any printable character, as there are queues whose names hold spaces or letters beyond ASCII."""
+
+DOMAIN = _without(r"[^!-~]|,")
+
+DOMAIN_LENIENT = _printable(",")
+
+
+def check(span: Span, what: str, alphabet: Alphabet, longest: int) -> str:
+    """The text of C{span}, if it has 1 to C{longest} characters, all of them in C{alphabet}.
+
+    @raise MQError: it has not.
+    """
+    text = span.text
+    if not text:
+        raise span.illegal(f"a {what} is missing")
+    index = alphabet(text)
+    if index is not None:
+        raise span.illegal(f"{text[index]!r} is not allowed in a {what}", index)
+    if len(text) > longest:
+        raise span.illegal(f"a {what} of {len(text)} characters, where {longest} are allowed,")
+    return text
+
+
+def computer_name(span: Span, *, lenient: bool = False) -> str:
+    """[MS-MQMQ] 2.1.1 Computer."""
+    return check(span, "computer name", COMPUTER_LENIENT if lenient else COMPUTER, COMPUTER_LENGTH)
+
+
+def queue_name(span: Span, *, lenient: bool = False, version: int = 4) -> str:
+    """[MS-MQMQ] 2.1.1 QueueName, in the alphabet of one version of MSMQ."""
+    strict = QUEUE_1 if version == 1 else QUEUE_2
+    return check(span, "queue name", QUEUE_LENIENT if lenient else strict, QUEUE_LENGTH)
+
+
+def subqueue_name(span: Span, *, lenient: bool = False) -> str:
+    """[MS-MQMQ] 2.1.1 Subqueue."""
+    if span.lower in RESERVED:
+        raise span.illegal(f"{span.text} is reserved and cannot name a subqueue")
+    return check(span, "subqueue name", QUEUE_LENIENT if lenient else QUEUE_2, SUBQUEUE_LENGTH)
+
+
+def read_tail(span: Span | None, *, lenient: bool) -> tuple[QueueSuffix, str | None]:
+    """What stands behind the semicolon of a queue's name: C{JOURNAL}, or a subqueue; nothing for L{None}.
+
+    @raise MQError: with the status of C{span}.
+    """
+    if span is None:
+        return QueueSuffix.NONE, None
+    if span.lower == "journal":
+        return QueueSuffix.JOURNAL, None
+    if span.lower in RESERVED:
+        raise span.illegal(f"{span.text} does not go with the name of a queue")
+    return QueueSuffix.NONE, subqueue_name(span, lenient=lenient)
