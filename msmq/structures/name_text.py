@@ -74,7 +74,7 @@ class Span:
         return self.whole[self.start : self.end]
 
     @property
-    def optional_lower(self) -> str:
+    def lower(self) -> str:
         """The characters of the part in lower case, to compare literals that have no case."""
         return self.text.lower()
 
