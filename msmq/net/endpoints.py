@@ -1,0 +1,241 @@
+"""Endpoint descriptions of the C{[listen]} table: what they say, and how an address is put into them.
+
+A stream endpoint is a Twisted server endpoint description; Twisted listens on it.
+What is added here is what Twisted does not tell: to which address and port it will be bound.
+C{udp:PORT[:interface=IP]} is our own form, since Twisted describes no datagram endpoints.
+Every function raises L{ValueError} with what is wrong, in words that finish "the value ...".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+
+import attrs
+from twisted.internet.interfaces import IStreamServerEndpointStringParser
+from twisted.plugin import getPlugins
+
+OFF = "off"
+"""Stands where a description may stand, and switches the endpoint off."""
+
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})
+"""Interfaces that mean every address of the machine."""
+
+UNIX_PATH_LIMIT = 107
+"""Bytes that a unix socket's path may have on Linux, the closing zero byte not counted."""
+
+_BUILT_IN_SERVERS = frozenset({"tcp", "ssl", "unix"})
+_ARGUMENTS = {
+    "tcp": ("port", "interface", "backlog"),
+    "tcp6": ("port", "backlog", "interface"),
+    "ssl": (
+        "port",
+        "privateKey",
+        "certKey",
+        "sslmethod",
+        "interface",
+        "backlog",
+        "extraCertChain",
+        "dhParameters",
+    ),
+}
+
+
+def quote(text: str) -> str:
+    """Escape what has a meaning in an endpoint description."""
+    return text.replace("\\", "\\\\").replace(":", "\\:").replace("=", "\\=")
+
+
+def split_description(text: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Cut an endpoint description into its positional and its named arguments, unescaped."""
+    positional: list[str] = []
+    named: dict[str, str] = {}
+    name: str | None = None
+    current = ""
+    characters = iter(text)
+
+    def finish() -> None:
+        if name is None:
+            positional.append(current)
+        elif name in named:
+            raise ValueError(f"gives {name} twice")
+        else:
+            named[name] = current
+
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, None)
+            if escaped is None:
+                raise ValueError("ends with a backslash that escapes nothing")
+            current += escaped
+        elif character == ":":
+            finish()
+            name, current = None, ""
+        elif character == "=" and name is None:
+            name, current = current, ""
+        else:
+            current += character
+    finish()
+    return tuple(positional), named
+
+
+def join_description(positional: Iterable[str], named: Mapping[str, str]) -> str:
+    """Write an endpoint description, the reverse of L{split_description}."""
+    parts = [quote(argument) for argument in positional]
+    parts += [f"{quote(name)}={quote(value)}" for name, value in named.items()]
+    return ":".join(parts)
+
+
+@attrs.frozen
+class StreamEndpoint:
+    """Where a server endpoint description will listen.
+
+    @ivar description: the text for L{twisted.internet.endpoints.serverFromString}.
+    @ivar port: the TCP port, or C{None} for an endpoint that has none.
+    @ivar interface: the IP address that it is bound to, a member of L{WILDCARDS} for all of them,
+        or C{None} for an endpoint without one or whose kind does not tell.
+    """
+
+    description: str
+    port: int | None
+    interface: str | None
+
+    @property
+    def bind_address(self) -> str | None:
+        """The one address that it is bound to; C{None} if that is every one or unknown."""
+        return None if self.interface is None or self.interface in WILDCARDS else self.interface
+
+    def __str__(self) -> str:
+        if self.port is None:
+            return self.description
+        return f"TCP {socket_text(self.interface or '', self.port)}"
+
+
+def parse_stream_endpoint(text: str) -> StreamEndpoint:
+    """Read a Twisted server endpoint description, opening nothing.
+
+    @raise ValueError: Twisted could not listen on it whatever the state of the machine.
+    """
+    positional, named = split_description(text)
+    kind = positional[0] if positional else ""
+    if kind not in _BUILT_IN_SERVERS and kind not in _plugin_servers():
+        known = ", ".join(sorted(_BUILT_IN_SERVERS | _plugin_servers()))
+        raise ValueError(f"begins with {kind!r}, which is none of the endpoint kinds {known}")
+    if kind not in _ARGUMENTS:
+        return StreamEndpoint(text, None, _interface(named["interface"]) if "interface" in named else None)
+    arguments = _bind(kind, positional[1:], named)
+    return StreamEndpoint(
+        text,
+        _port(arguments.get("port")),
+        _interface(arguments.get("interface", "::" if kind == "tcp6" else "")),
+    )
+
+
+def replace_interface(text: str, address: str) -> str:
+    """Put an IP address into a stream or datagram endpoint description, keeping all else.
+
+    @raise ValueError: this kind of endpoint has no address.
+    """
+    positional, named = split_description(text)
+    kind = positional[0] if positional else ""
+    if kind in _ARGUMENTS:
+        arguments = {**_bind(kind, positional[1:], named), "interface": address}
+        port = arguments.pop("port", None)
+        return join_description([kind] if port is None else [kind, port], arguments)
+    if kind == "udp" or "interface" in named:
+        return join_description(positional, {**named, "interface": address})
+    raise ValueError(f"is a {kind or 'nameless'} endpoint, which cannot be given the address {address}")
+
+
+@attrs.frozen
+class DatagramEndpoint:
+    """C{udp:PORT[:interface=IP]}.
+
+    @ivar port: 1 to 65535, or 0 for one that the system chooses.
+    @ivar interface: an IP address; empty means every IPv4 address.
+    """
+
+    port: int
+    interface: str = ""
+
+    def __str__(self) -> str:
+        return f"UDP {socket_text(self.interface, self.port)}"
+
+
+def parse_datagram_endpoint(text: str) -> DatagramEndpoint:
+    """Read C{udp:PORT[:interface=IP]}.
+
+    @raise ValueError: it is anything else.
+    """
+    positional, named = split_description(text)
+    if len(positional) != 2 or positional[0] != "udp" or set(named) - {"interface"}:
+        raise ValueError(f"must be udp:PORT or udp:PORT:interface=IP, not {text!r}")
+    return DatagramEndpoint(_port(positional[1]), _interface(named.get("interface", "")))
+
+
+def parse_control_endpoint(text: str) -> Path:
+    """Read C{unix:PATH}, the form of the control socket; its mode is always 0600.
+
+    @raise ValueError: it is anything else, or the path is longer than a socket's may be.
+    """
+    positional, named = split_description(text)
+    if len(positional) != 2 or positional[0] != "unix" or not positional[1] or named:
+        raise ValueError(f"must be unix:PATH, not {text!r}")
+    size = len(positional[1].encode())
+    if size > UNIX_PATH_LIMIT:
+        raise ValueError(
+            f"names the socket {positional[1]}, whose path has {size} bytes; a unix socket's may have "
+            f"{UNIX_PATH_LIMIT}"
+        )
+    return Path(positional[1])
+
+
+def substitute_data(text: str, data: Path) -> str:
+    """Replace C{{data}} by the data directory, escaped as a description needs it."""
+    return text.replace("{data}", quote(str(data)))
+
+
+def socket_text(interface: str, port: int) -> str:
+    """An address and a port as people write them; C{*} is every address."""
+    host = "*" if interface == "" else f"[{interface}]" if ":" in interface else interface
+    return f"{host}:{port}"
+
+
+def _bind(kind: str, positional: tuple[str, ...], named: Mapping[str, str]) -> dict[str, str]:
+    """Give the positional arguments of an endpoint their names."""
+    names = _ARGUMENTS[kind]
+    if len(positional) > len(names):
+        raise ValueError(f"has {len(positional)} arguments, and a {kind} endpoint takes {len(names)}")
+    bound = dict(zip(names, positional, strict=False))
+    for name, value in named.items():
+        if name in bound:
+            raise ValueError(f"gives {name} twice")
+        if name not in names:
+            raise ValueError(f"gives {name!r}, and a {kind} endpoint takes {', '.join(names)}")
+        bound[name] = value
+    if not bound.get("backlog", "0").isdecimal():
+        raise ValueError(f"gives the backlog {bound['backlog']!r}, which is not a number")
+    return bound
+
+
+def _port(text: str | None) -> int:
+    if text is None:
+        raise ValueError("names no port")
+    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
+        raise ValueError(f"names the port {text!r}, which is not a number from 0 to 65535")
+    return int(text)
+
+
+def _interface(text: str) -> str:
+    if text in WILDCARDS:
+        return text
+    try:
+        parsed: IPv4Address | IPv6Address = ip_address(text)
+    except ValueError:
+        raise ValueError(f"names the interface {text!r}, which is not an IP address") from None
+    return str(parsed)
+
+
+def _plugin_servers() -> frozenset[str]:
+    return frozenset(plugin.prefix for plugin in getPlugins(IStreamServerEndpointStringParser))

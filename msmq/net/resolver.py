@@ -1,0 +1,173 @@
+"""From a computer name or an address to the endpoints at which it may be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from ipaddress import IPv4Address, IPv6Address
+
+import attrs
+from twisted.internet.address import IPv4Address as TwistedIPv4Address
+from twisted.internet.address import IPv6Address as TwistedIPv6Address
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, clientFromString
+from twisted.internet.error import TimeoutError as TwistedTimeoutError
+from twisted.internet.interfaces import (
+    IAddress,
+    IHostnameResolver,
+    IHostResolution,
+    IReactorTime,
+    IResolutionReceiver,
+    IStreamClientEndpoint,
+)
+from zope.interface import implementer
+
+from msmq.net.endpoints import socket_text
+from msmq.net.hosts import HostEntry, HostTable, parse_address
+from msmq.structures.status import MQError, Status
+
+
+_client_from_string: Callable[[IReactorTime, str], IStreamClientEndpoint] = clientFromString
+
+
+class HostNotFound(MQError):
+    """A computer name that neither C{[hosts]} nor the name service knows, or not in time."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Status.MQ_ERROR_MACHINE_NOT_FOUND, detail)
+
+
+@attrs.frozen
+class NextHopAddress:
+    """[MS-MQQB] 3.1.5.2.1: one address at which a next hop may be reached.
+
+    @ivar address: the IP address; for an endpoint of another kind its description.
+    @ivar port: the TCP port; C{None} for an endpoint of another kind.
+    @ivar endpoint: connects to it.
+    @ivar bind_address: the address that connections leave from; C{None} lets the system choose.
+    """
+
+    address: str
+    port: int | None
+    endpoint: IStreamClientEndpoint = attrs.field(repr=False, eq=False)
+    bind_address: str | None = None
+
+    def __str__(self) -> str:
+        return self.address if self.port is None else socket_text(self.address, self.port)
+
+
+@implementer(IResolutionReceiver)
+@attrs.define
+class _Answer:
+    """Collects what the name service says, up to a number of addresses."""
+
+    limit: int
+    addresses: dict[str, None] = attrs.field(factory=dict)
+    complete: Deferred[None] = attrs.field(factory=Deferred)
+
+    def resolutionBegan(self, resolutionInProgress: IHostResolution) -> None:
+        pass
+
+    def addressResolved(self, address: IAddress) -> None:
+        if isinstance(address, TwistedIPv6Address):
+            scope = f"%{address.scopeID}" if address.scopeID else ""
+            self._add(address.host.partition("%")[0] + scope)
+        elif isinstance(address, TwistedIPv4Address):
+            self._add(address.host)
+
+    def resolutionComplete(self) -> None:
+        if not self.complete.called:
+            self.complete.callback(None)
+
+    def _add(self, host: str) -> None:
+        if len(self.addresses) < self.limit:
+            self.addresses[host] = None
+            if len(self.addresses) == self.limit:
+                self.resolutionComplete()
+
+
+@attrs.frozen
+class HostResolver:
+    """[MS-MQQB] 3.1.5.2.1: finds where a computer name or address is, asking C{[hosts]} first.
+
+    @ivar reactor: connects, and measures the time that a question may take.
+    @ivar name_resolver: the name service, usually C{reactor.nameResolver}.
+    @ivar hosts: the C{[hosts]} table.
+    @ivar bind_address: the one address that the session endpoint is bound to; connections to
+        addresses of its family leave from there.  C{None} lets the system choose.
+    @ivar port: the TCP port of a host for which nothing else names one.
+    @ivar resolution_time: seconds that the name service may take.
+    @ivar connect_time: seconds that one connection attempt may take.
+    @ivar address_limit: addresses of one name that are considered.
+    """
+
+    reactor: IReactorTime
+    name_resolver: IHostnameResolver
+    hosts: HostTable = attrs.field(factory=lambda: HostTable({}))
+    bind_address: str | None = None
+    port: int = 1801
+    resolution_time: float = 10.0
+    connect_time: float = 30.0
+    address_limit: int = 16
+
+    async def resolve(self, name: str, port: int | None = None) -> Sequence[NextHopAddress]:
+        """Find where to connect; addresses of the family that our own endpoint has come first.
+
+        @param name: a computer name, or an IP address as a direct TCP name has it.
+        @param port: the TCP port if the name that was used says one; C{[hosts]} overrules it.
+        @raise HostNotFound: there is no such name, or no answer in time.
+        """
+        entry = self.hosts.find(name)
+        if entry is not None:
+            return (self._next_hop(name, entry, port),)
+        address = parse_address(name)
+        if address is not None:
+            return (self._next_hop(name, HostEntry(str(address)), port),)
+        return [self._next_hop(name, HostEntry(found), port) for found in await self._ask(name)]
+
+    async def _ask(self, name: str) -> Iterable[str]:
+        answer = _Answer(self.address_limit)
+        try:
+            self.name_resolver.resolveHostName(
+                answer, name, addressTypes=[TwistedIPv4Address, TwistedIPv6Address]
+            )
+            await answer.complete.addTimeout(self.resolution_time, self.reactor)
+        except TwistedTimeoutError:
+            if not answer.addresses:
+                raise HostNotFound(
+                    f"{name}: the name service gave no answer in {self.resolution_time:g} s"
+                ) from None
+        except (UnicodeError, ValueError, OSError) as error:
+            raise HostNotFound(f"{name}: not a computer name that can be looked up ({error})") from error
+        if not answer.addresses:
+            raise HostNotFound(f"{name}: neither [hosts] nor the name service knows this computer")
+        ours = parse_address(self.bind_address) if self.bind_address is not None else None
+        return sorted(answer.addresses, key=lambda found: ours is not None and not _alike(ours, found))
+
+    def _next_hop(self, name: str, entry: HostEntry, port: int | None) -> NextHopAddress:
+        if entry.address is None:
+            description = str(entry.description)
+            try:
+                endpoint = _client_from_string(self.reactor, description)
+            except (OSError, TypeError, ValueError) as error:
+                raise HostNotFound(f"{name}: [hosts] says {description}, which fails: {error}") from error
+            return NextHopAddress(description, None, endpoint)
+        target = parse_address(entry.address)
+        bind = self.bind_address
+        if bind is None or target is None or not _alike(target, bind):
+            bind = None
+        port = entry.port or port or self.port
+        endpoint_type = TCP4ClientEndpoint if isinstance(target, IPv4Address) else TCP6ClientEndpoint
+        endpoint = endpoint_type(
+            self.reactor,
+            entry.address,
+            port,
+            timeout=self.connect_time,
+            bindAddress=None if bind is None else (bind, 0),
+        )
+        return NextHopAddress(entry.address, port, endpoint, bind)
+
+
+def _alike(address: IPv4Address | IPv6Address, text: str) -> bool:
+    """Whether two addresses are of one family."""
+    other = parse_address(text)
+    return other is not None and other.version == address.version
