@@ -1,0 +1,207 @@
+"""[MS-MQQB] 3.1.7.7: answering Ping Requests, no more of them than a queue manager can afford.
+
+A response cannot be told from a request: both are the same 24 bytes, and a responder that hears a
+response on its port will answer it.  Whoever sends one datagram with the forged source of a second
+responder would so make the two answer each other for ever.
+
+The obvious cure, never to answer a datagram that comes from the ping port, is not open to us: the
+source port of a request can be any port (2.1.2), and the port of a responder is configurable (note 11),
+so it would refuse what the document allows and still miss what it should catch.
+What does tell the two apart is the Cookie.  It identifies an individual request (2.2.7), an
+initiator raises it for each (3.1.7.6), and a responder repeats it (3.1.7.7).  In such a loop the same
+cookie therefore comes back from the same address and port, and an honest initiator never sends that.
+So a cookie is answered a few times only to one address and port, until that has been silent
+for a while; the first datagram that is not answered ends the loop, since nothing is then under way.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from ipaddress import ip_address
+from uuid import UUID
+
+import attrs
+
+from msmq.errors import RemoteProtocolError
+from msmq.moment import Moment
+from msmq.session.packets.ping import Ping
+from msmq.session.settings import SessionSettings
+
+REPEATS_ANSWERED = 10
+"""How often one cookie from one address and port is answered; networks duplicate datagrams too."""
+SILENCE = 10.0
+"""Seconds without a cookie from an address and port after which it is as good as new."""
+SOURCES_REMEMBERED = 1024
+"""Hosts whose own rate is known; the one unheard of for longest is forgotten first."""
+COOKIES_REMEMBERED = 4096
+"""Cookies whose repeats are counted; the one unheard of for longest is forgotten first."""
+
+
+class Ignored(enum.Enum):
+    """Why a datagram was not answered; its sender learns nothing."""
+
+    MALFORMED = "not 24 bytes, or another Signature"
+    RESPONSE = "RF is set, which no request may do"
+    REPEATED = "the same cookie came too often from the same port"
+    SOURCE_RATE = "too many requests from one host"
+    RATE = "too many requests"
+    NO_RETURN_ADDRESS = "no address or port to answer to"
+
+
+@attrs.frozen
+class PingAnswer:
+    """A request that is answered.
+
+    @ivar response: goes to the address and port that the request came from.
+    """
+
+    request: Ping
+    response: Ping
+
+
+@attrs.define
+class TokenBucket:
+    """So many events in a second, the same number at once after a quiet time.
+
+    @ivar rate: events in a second, and the most that are saved up.
+    @ivar tokens: what is saved up.
+    @ivar filled: the monotonic second at which that was so.
+    """
+
+    rate: float
+    tokens: float
+    filled: float
+
+    @classmethod
+    def full(cls, rate: float, now: Moment) -> TokenBucket:
+        """A bucket that nothing was taken from yet."""
+        return cls(rate, rate, now.monotonic)
+
+    def has_one(self, now: Moment) -> bool:
+        """Whether one more event is within the rate."""
+        elapsed = max(0.0, now.monotonic - self.filled)
+        self.tokens = min(self.rate, self.tokens + elapsed * self.rate)
+        self.filled = max(self.filled, now.monotonic)
+        return self.tokens >= 1
+
+    def take(self) -> None:
+        """Count one event."""
+        self.tokens -= 1
+
+
+@attrs.define
+class _Repeats:
+    count: int
+    heard: float
+
+
+class PingResponder:
+    """[MS-MQQB] 3.1.7.7 Receive Ping Request.
+
+    At most C{settings.pings_per_second} requests are answered in a second over all, and half of these
+    to one host; what is more is dropped without an answer, and counted.
+    Memory is bounded however many sources there are.
+
+    @param identifier: QueueManager.Identifier, the QMGuid of each response.
+    @ivar answered: requests that were answered.
+    @ivar ignored: datagrams that were not, by reason.
+    """
+
+    def __init__(self, identifier: UUID, settings: SessionSettings) -> None:
+        self._identifier = identifier
+        self._rate = float(settings.pings_per_second)
+        self._source_rate = float(min(settings.pings_per_second, max(1, settings.pings_per_second // 2)))
+        self._overall: TokenBucket | None = None
+        self._sources: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._repeats: OrderedDict[tuple[str, int, int], _Repeats] = OrderedDict()
+        self.answered = 0
+        self.ignored: Counter[Ignored] = Counter()
+
+    def answer(
+        self,
+        datagram: bytes,
+        host: str,
+        port: int,
+        now: Moment,
+        *,
+        refuses: Callable[[], bool] | bool = False,
+    ) -> PingAnswer | Ignored:
+        """Take a datagram that came to the ping port.
+
+        @param host: the IP address that it came from.
+        @param port: the port that it came from.
+        @param refuses: whether a session from this initiator would be refused now (RF); a callable is
+            asked only for a request that is answered.
+        """
+        outcome = self._judge(datagram, host, port, now)
+        if isinstance(outcome, Ignored):
+            self.ignored[outcome] += 1
+            return outcome
+        self.answered += 1
+        refused = refuses if isinstance(refuses, bool) else refuses()
+        return PingAnswer(outcome, outcome.response(self._identifier, is_refused=refused))
+
+    def _judge(self, datagram: bytes, host: str, port: int, now: Moment) -> Ping | Ignored:
+        try:
+            request = Ping.from_bytes(datagram)
+        except RemoteProtocolError:
+            return Ignored.MALFORMED
+        if request.is_refused:
+            return Ignored.RESPONSE
+        if not _can_be_answered(host, port):
+            return Ignored.NO_RETURN_ADDRESS
+        # The rate comes before a new cookie is remembered, so that a flood cannot push out what a loop uses.
+        if self._comes_too_often(host, port, request.cookie, now):
+            return Ignored.REPEATED
+        exceeded = self._exceeded(host, now)
+        if exceeded is not None:
+            return exceeded
+        self._remember(host, port, request.cookie, now)
+        return request
+
+    def _comes_too_often(self, host: str, port: int, cookie: int, now: Moment) -> bool:
+        key = host, port, cookie
+        repeats = self._repeats.get(key)
+        if repeats is None:
+            return False
+        if now.monotonic - repeats.heard >= SILENCE:
+            del self._repeats[key]
+            return False
+        repeats.heard = now.monotonic
+        self._repeats.move_to_end(key)
+        return repeats.count >= REPEATS_ANSWERED
+
+    def _remember(self, host: str, port: int, cookie: int, now: Moment) -> None:
+        repeats = self._repeats.setdefault((host, port, cookie), _Repeats(0, now.monotonic))
+        repeats.count += 1
+        if len(self._repeats) > COOKIES_REMEMBERED:
+            self._repeats.popitem(last=False)
+
+    def _exceeded(self, host: str, now: Moment) -> Ignored | None:
+        overall = self._overall
+        if overall is None:
+            overall = self._overall = TokenBucket.full(self._rate, now)
+        source = self._sources.get(host)
+        if source is None:
+            source = self._sources[host] = TokenBucket.full(self._source_rate, now)
+        self._sources.move_to_end(host)
+        if len(self._sources) > SOURCES_REMEMBERED:
+            self._sources.popitem(last=False)
+        if not source.has_one(now):
+            return Ignored.SOURCE_RATE
+        if not overall.has_one(now):
+            return Ignored.RATE
+        source.take()
+        overall.take()
+        return None
+
+
+def _can_be_answered(host: str, port: int) -> bool:
+    """Whether one initiator can be behind this source: a response is never spread to a group."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return port != 0 and not address.is_multicast and not address.is_unspecified
