@@ -1,0 +1,138 @@
+"""The records in which many messages travel over the control API, in both directions.
+
+A record is two unsigned 32-bit little-endian lengths, a header in JSON (UTF-8, an object) of the first
+length, and bytes of the second.
+A record that stands for a message carries its body there, and behind it its extension, if the header's
+C{extension_size} says that it has one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from struct import Struct
+from typing import Any, Final, NoReturn
+
+import attrs
+
+from msmq.errors import LocalProtocolError, RemoteProtocolError
+
+CONTENT_TYPE: Final = "application/vnd.msmq.records"
+
+_LENGTHS: Final = Struct("<II")
+
+
+@attrs.frozen
+class RecordLimits:
+    """The longest parts that a reader takes, in bytes.
+
+    @ivar body: a body and an extension together; a packet of 4 MiB holds no more.
+    """
+
+    header: int = 0x40000
+    body: int = 0x400000
+
+
+@attrs.frozen
+class Record:
+    """One record; the header is shared between equal neighbours and not to be changed."""
+
+    header: Mapping[str, Any]
+    body: bytes = attrs.field(default=b"", repr=False)
+
+    def to_bytes(self) -> bytes:
+        """The record as it travels.
+
+        @raise LocalProtocolError: the header is nothing that JSON can say.
+        """
+        try:
+            header = json.dumps(self.header, separators=(",", ":")).encode("ascii")
+        except (TypeError, ValueError) as error:
+            raise LocalProtocolError(f"a record's header is not JSON: {error}") from error
+        return b"".join((_LENGTHS.pack(len(header), len(self.body)), header, self.body))
+
+
+class RecordDecoder:
+    """Cuts a stream of records into records, however it arrives.
+
+    The lengths are checked before anything is kept for them.
+    After an error the stream is lost, and the decoder refuses more.
+    """
+
+    def __init__(self, limits: RecordLimits | None = None) -> None:
+        self._limits = RecordLimits() if limits is None else limits
+        self._buffer = bytearray()
+        self._offset = 0
+        self._lengths: tuple[int, int] | None = None
+        self._last: tuple[bytes, dict[str, Any]] = (b"", {})
+        self._error: RemoteProtocolError | None = None
+
+    @property
+    def buffered(self) -> int:
+        """The bytes that wait for the rest of their record."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[Record]:
+        """The records that C{data} completes.
+
+        @raise RemoteProtocolError: a length is over its limit, or a header is no JSON object.
+        """
+        if self._error is not None:
+            raise self._error
+        buffer = self._buffer
+        buffer += data
+        records = []
+        start = 0
+        while True:
+            if self._lengths is None:
+                if len(buffer) - start < _LENGTHS.size:
+                    break
+                self._lengths = self._checked(*_LENGTHS.unpack_from(buffer, start))
+            header_size, body_size = self._lengths
+            body_start = start + _LENGTHS.size + header_size
+            end = body_start + body_size
+            if len(buffer) < end:
+                break
+            with memoryview(buffer) as view:
+                header = self._header(bytes(view[start + _LENGTHS.size : body_start]))
+                records.append(Record(header, bytes(view[body_start:end])))
+            self._lengths = None
+            self._offset += end - start
+            start = end
+        del buffer[:start]
+        return records
+
+    def finish(self) -> None:
+        """Say that the stream is over.
+
+        @raise RemoteProtocolError: it ended inside a record.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._buffer:
+            self._fail("length", f"the stream ends inside this record, {len(self._buffer)} bytes into it")
+
+    def _checked(self, header_size: int, body_size: int) -> tuple[int, int]:
+        if header_size > self._limits.header:
+            self._fail("header length", f"{header_size} is over the limit of {self._limits.header} bytes")
+        if body_size > self._limits.body:
+            self._fail("body length", f"{body_size} is over the limit of {self._limits.body} bytes")
+        return header_size, body_size
+
+    def _header(self, raw: bytes) -> dict[str, Any]:
+        # Most streams repeat one header; parsing it once saves half of the work for a message.
+        if raw == self._last[0] and raw:
+            return self._last[1]
+        try:
+            header = json.loads(raw.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            self._fail("header", f"not JSON in UTF-8: {error}")
+        if not isinstance(header, dict):
+            self._fail("header", "not a JSON object")
+        self._last = (raw, header)
+        return header
+
+    def _fail(self, field: str, rule: str) -> NoReturn:
+        self._error = RemoteProtocolError("docs/control.md, Records", "Record", field, self._offset, rule)
+        self._buffer.clear()
+        raise self._error
