@@ -170,8 +170,9 @@ class ReportTests(SynchronousTestCase):
 
     def test_every_kind_of_failure_is_counted(self) -> None:
         """Failures, errors and tests that were expected to fail are all failures."""
-        summary = "FAILED (skips=1, expectedFailures=1, failures=2, errors=30, unexpectedSuccesses=400, successes=5000)"
-        self.assertEqual(self.report(summary, tests=1, status=1), "5000 passed, 433 failed, 1 skipped")
+        counts = "skips=1, expectedFailures=1, failures=2, errors=30, unexpectedSuccesses=400, successes=50"
+        report = self.report(f"FAILED ({counts})", tests=1, status=1)
+        self.assertEqual(report, "50 passed, 433 failed, 1 skipped")
 
     def test_expected_failure_alone_fails(self) -> None:
         """A run that trial calls passed does not pass while a test is expected to fail."""
