@@ -102,13 +102,16 @@ class InstallationTests(SynchronousTestCase):
         self.assertEqual(list(empty.iterdir()), [])
 
     def test_wheel_holds_the_package_and_the_plugin(self) -> None:
-        """The wheel ships every module, the type marker, the licence and the plugin, and nothing else."""
+        """The wheel ships every file of the package, the licence and the plugin, and nothing else."""
         with ZipFile(self.build_wheel()) as wheel:
             names = {name for name in wheel.namelist() if ".dist-info/" not in name}
             [licence] = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
             self.assertIn(b"The msmq authors", wheel.read(licence))
-        modules = {str(path.relative_to(self.source)) for path in (self.source / "msmq").rglob("*.py")}
-        self.assertEqual(names, {*modules, "msmq/py.typed", PLUGIN})
+        files = {
+            str(path.relative_to(self.source)) for path in (self.source / "msmq").rglob("*") if path.is_file()
+        }
+        self.assertIn("msmq/py.typed", files)
+        self.assertEqual(names, {*files, PLUGIN})
 
     def test_wheel_works_in_an_empty_directory(self) -> None:
         """Installed from the wheel, C{twistd} lists the queue manager and the command answers."""
