@@ -1,0 +1,75 @@
+"""[MS-MQQB] 2.2.1 InternalHeader: which of its own packets a session carries."""
+
+from __future__ import annotations
+
+import enum
+from struct import Struct
+from typing import ClassVar
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+
+class InternalPacketType(enum.IntEnum):
+    """[MS-MQQB] 2.2.1 Flags.PT."""
+
+    SESSION_ACK = 1
+    ESTABLISH_CONNECTION = 2
+    CONNECTION_PARAMETERS = 3
+
+
+@attrs.frozen
+class InternalHeader:
+    """[MS-MQQB] 2.2.1 InternalHeader.
+
+    Reserved and the flag bits that have no meaning are sent as 0 and never looked at.
+
+    @ivar packet_type: PT.
+    @ivar is_refused: CS, the connection is refused; never set, and not looked at, in a SessionAck.
+    """
+
+    NAME: ClassVar[str] = "InternalHeader"
+    SECTION: ClassVar[str] = "[MS-MQQB] 2.2.1"
+    LAYOUT: ClassVar[Struct] = Struct("<HH")
+    SIZE: ClassVar[int] = LAYOUT.size
+    PT: ClassVar[int] = 0x000F
+    CS: ClassVar[int] = 0x0010
+
+    packet_type: InternalPacketType
+    is_refused: bool = False
+
+    @classmethod
+    def read(cls, reader: Reader) -> InternalHeader:
+        """Read the four bytes.
+
+        @raise RemoteProtocolError: PT is none of the three packet types.
+        """
+        with reader.header(cls.NAME, cls.SECTION) as start:
+            _, flags = cls.LAYOUT.unpack(reader.view(cls.SIZE, "Reserved"))
+            try:
+                packet_type = InternalPacketType(flags & cls.PT)
+            except ValueError:
+                raise reader.malformed(
+                    "Flags", f"PT {flags & cls.PT} is no packet type", offset=start + 2
+                ) from None
+        is_refused = bool(flags & cls.CS) and packet_type is not InternalPacketType.SESSION_ACK
+        return cls(packet_type, is_refused)
+
+    def write(self, writer: Writer) -> None:
+        """Write the four bytes.
+
+        @raise LocalProtocolError: CS in a SessionAck.
+        """
+        if self.is_refused and self.packet_type is InternalPacketType.SESSION_ACK:
+            raise LocalProtocolError("Flags.CS: a SessionAck refuses nothing")
+        writer.u16(0, "Reserved")
+        writer.u16(self.packet_type | self.CS * self.is_refused, "Flags")
+
+    def to_bytes(self) -> bytes:
+        """The four bytes."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()

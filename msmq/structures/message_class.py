@@ -1,0 +1,74 @@
+"""[MS-MQMQ] 2.2.18.1.6 Message Class Values."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+APPLICATION_CLASS_MASK: Final = 0xE1FF
+"""The bits that a class which an application makes up may use."""
+
+
+class MessageClass(enum.IntEnum):
+    """[MS-MQMQ] 2.2.18.1.6 what a message is, or which fate of another message it tells.
+
+    A packet may carry numbers beside these.
+    """
+
+    NORMAL = 0x0000
+    """An application's message."""
+    REPORT = 0x0001
+    """Where a traced message has been."""
+    ACK_REACH_QUEUE = 0x0002
+    """The message was delivered to its queue."""
+    ORDER_ACK = 0x00FF
+    """Transactional messages arrived in order."""
+    ACK_RECEIVE = 0x4000
+    """An application retrieved the message."""
+    NACK_BAD_DST_Q = 0x8000
+    """The queue does not exist or is not available."""
+    NACK_DELETED = 0x8001
+    """An administrator deleted the message before it arrived."""
+    NACK_REACH_QUEUE_TIMEOUT = 0x8002
+    """TimeToReachQueue or TimeToBeReceived ran out before it arrived."""
+    NACK_Q_EXCEED_QUOTA = 0x8003
+    """The queue is full."""
+    NACK_ACCESS_DENIED = 0x8004
+    """The sender may not write to the queue."""
+    NACK_HOP_COUNT_EXCEEDED = 0x8005
+    """It passed too many routing servers."""
+    NACK_BAD_SIGNATURE = 0x8006
+    """Its signature does not verify."""
+    NACK_BAD_ENCRYPTION = 0x8007
+    """Its body cannot be decrypted."""
+    NACK_NOT_TRANSACTIONAL_Q = 0x8009
+    """A transactional message for a queue that is not."""
+    NACK_NOT_TRANSACTIONAL_MSG = 0x800A
+    """A message outside a transaction for a transactional queue."""
+    NACK_UNSUPPORTED_CRYPTO_PROVIDER = 0x800B
+    """It was signed or encrypted with a provider that is not known here."""
+    NACK_Q_DELETED = 0xC000
+    """The queue was deleted before the message was retrieved."""
+    NACK_Q_PURGED = 0xC001
+    """The queue was purged before the message was retrieved."""
+    NACK_RECEIVE_TIMEOUT = 0xC002
+    """TimeToBeReceived ran out in the queue."""
+    NACK_RECEIVE_REJECTED = 0xC004
+    """The receiving application rejected the message."""
+
+
+_NAMES: Final = {member.value: f"MQMSG_CLASS_{member.name}" for member in MessageClass}
+
+
+def class_name(number: int) -> str:
+    """The document's name of a class, such as C{MQMSG_CLASS_NORMAL}; or else four hex digits."""
+    return _NAMES.get(number) or f"0x{number:04X}"
+
+
+def is_application_class(number: int) -> bool:
+    """Whether an application may make up this class for its messages.
+
+    It uses only the bits of 0xE1FF and is none of the classes that the document defines; even
+    C{NORMAL}, which every application may send, is defined and so not made up.
+    """
+    return number & ~APPLICATION_CLASS_MASK == 0 and number not in _NAMES

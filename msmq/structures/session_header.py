@@ -1,0 +1,86 @@
+"""[MS-MQMQ] 2.2.20.4 SessionHeader: what a session acknowledges, alone or at the end of a message."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import ClassVar
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+
+@attrs.frozen
+class SessionHeader:
+    """[MS-MQMQ] 2.2.20.4 SessionHeader.
+
+    Counts are kept modulo 65536.
+    Reserved is sent as 0 and never looked at.
+
+    @ivar ack_sequence_number: how many UserMessages the sender of this header has received.
+    @ivar recoverable_msg_ack_seq_number: the number of the first recoverable message that is
+        acknowledged here for the first time; 0 with no flag set acknowledges nothing.
+    @ivar recoverable_msg_ack_flags: bit C{k} acknowledges the recoverable message whose number is
+        C{recoverable_msg_ack_seq_number + k}; 32 bits.
+    @ivar user_msg_sequence_number: how many UserMessages the sender of this header has sent.
+    @ivar recoverable_msg_seq_number: how many of those were recoverable.
+    @ivar window_size: how many messages may be on their way unacknowledged, 1 to 0xFFFF; a received 0,
+        which is kept here, stands for 1.
+    """
+
+    NAME: ClassVar[str] = "SessionHeader"
+    SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.20.4"
+    LAYOUT: ClassVar[Struct] = Struct("<HHIHHHH")
+    SIZE: ClassVar[int] = LAYOUT.size
+
+    ack_sequence_number: int
+    recoverable_msg_ack_seq_number: int
+    recoverable_msg_ack_flags: int
+    user_msg_sequence_number: int
+    recoverable_msg_seq_number: int
+    window_size: int
+
+    @classmethod
+    def read(cls, reader: Reader) -> SessionHeader:
+        """Read the sixteen bytes.
+
+        @raise RemoteProtocolError: they are not there.
+        """
+        with reader.header(cls.NAME, cls.SECTION):
+            return cls(*cls.LAYOUT.unpack(reader.view(cls.SIZE, "AckSequenceNumber"))[:6])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SessionHeader:
+        """Read a header that stands alone, as the framer cuts it off.
+
+        @raise RemoteProtocolError: it is not exactly sixteen bytes long.
+        """
+        reader = Reader(data)
+        header = cls.read(reader)
+        if reader.remaining:
+            with reader.header(cls.NAME, cls.SECTION):
+                raise reader.malformed("Reserved", f"{reader.remaining} bytes follow it")
+        return header
+
+    def write(self, writer: Writer) -> None:
+        """Write the sixteen bytes.
+
+        @raise LocalProtocolError: a number that does not fit its field, or a WindowSize of 0.
+        """
+        if self.window_size == 0:
+            raise LocalProtocolError("WindowSize: 0 is never sent")
+        writer.u16(self.ack_sequence_number, "AckSequenceNumber")
+        writer.u16(self.recoverable_msg_ack_seq_number, "RecoverableMsgAckSeqNumber")
+        writer.u32(self.recoverable_msg_ack_flags, "RecoverableMsgAckFlags")
+        writer.u16(self.user_msg_sequence_number, "UserMsgSequenceNumber")
+        writer.u16(self.recoverable_msg_seq_number, "RecoverableMsgSeqNumber")
+        writer.u16(self.window_size, "WindowSize")
+        writer.u16(0, "Reserved")
+
+    def to_bytes(self) -> bytes:
+        """The sixteen bytes."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
