@@ -1,0 +1,51 @@
+"""[C706] 14 what structures that were made for remote procedure calls need to lie in bytes.
+
+Little-endian, as everything here; numbers are aligned to their own size, pointers are four bytes that only
+say whether there is something, and what they point to follows behind the structure.
+"""
+
+from __future__ import annotations
+
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+REFERENT = 0x00020000
+"""A pointer that is not null; its number means nothing further."""
+
+
+def read_pointer(reader: Reader, field: str) -> bool:
+    """Whether the pointer, aligned to four bytes, has something behind it."""
+    reader.align(4, field)
+    return reader.u32(field) != 0
+
+
+def read_string_pointer(reader: Reader, field: str) -> None:
+    """A pointer that must have a string behind it."""
+    if not read_pointer(reader, field):
+        raise reader.malformed(field, "is a null pointer", offset=reader.position - 4)
+
+
+def write_pointer(writer: Writer, field: str, *, is_null: bool = False) -> None:
+    """A pointer, aligned to four bytes."""
+    writer.align(4)
+    writer.u32(0 if is_null else REFERENT, field)
+
+
+def read_string(reader: Reader, field: str) -> str:
+    """What a C{[string] wchar_t*} points to: three counts of characters, the text and its NUL."""
+    reader.align(4, field)
+    start = reader.position
+    maximum, offset, actual = reader.u32(field), reader.u32(field), reader.u32(field)
+    if offset or actual > maximum:
+        raise reader.malformed(field, f"counts {actual} of {maximum} characters from {offset}", offset=start)
+    return reader.utf16(2 * actual, field)
+
+
+def write_string(writer: Writer, text: str, field: str) -> None:
+    """What a C{[string] wchar_t*} points to."""
+    count = len(text.encode("utf-16-le", "surrogatepass")) // 2 + 1
+    writer.align(4)
+    writer.u32(count, field)
+    writer.u32(0, field)
+    writer.u32(count, field)
+    writer.utf16(text, field)
