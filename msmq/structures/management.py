@@ -1,0 +1,183 @@
+"""[MS-MQMQ] 2.3.12 and 2.3.1.23 the texts and numbers with which queues are managed."""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from msmq.structures.format_name import (
+    ConnectorFormatName,
+    DirectFormatName,
+    DistributionListFormatName,
+    FormatName,
+    MachineFormatName,
+    MulticastFormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    read_multicast_address,
+)
+from msmq.structures.name_text import Span
+from msmq.structures.prop_variant import PropVariant, VarEnum
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import GUID_TEXT, format_guid
+
+PROPID_MGMT_QUEUE_NEXTHOPS: Final = 12
+"""[MS-MQMQ] 2.3.12.12."""
+
+
+class ManagementQueueType(enum.Enum):
+    """[MS-MQMQ] 2.3.12.3 PROPID_MGMT_QUEUE_TYPE."""
+
+    PUBLIC = "PUBLIC"
+    PRIVATE = "PRIVATE"
+    MACHINE = "MACHINE"
+    CONNECTOR = "CONNECTOR"
+    MULTICAST = "MULTICAST"
+
+    @classmethod
+    def of(cls, name: FormatName) -> ManagementQueueType:
+        """What kind of queue C{name} is the name of.
+
+        @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a distribution list, which is no queue.
+        """
+        match name:
+            case DirectFormatName(is_system=True) | MachineFormatName():
+                return cls.MACHINE
+            case DirectFormatName(is_private=True) | PrivateFormatName():
+                return cls.PRIVATE
+            case DirectFormatName() | PublicFormatName():
+                return cls.PUBLIC
+            case ConnectorFormatName():
+                return cls.CONNECTOR
+            case MulticastFormatName():
+                return cls.MULTICAST
+            case DistributionListFormatName():
+                status = Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION
+                raise MQError(status, f"{name} is a distribution list, not a queue")
+
+
+class ManagementTransactional(enum.Enum):
+    """[MS-MQMQ] 2.3.12.5 PROPID_MGMT_QUEUE_XACT."""
+
+    UNKNOWN = "UNKNOWN"
+    YES = "YES"
+    NO = "NO"
+
+    @classmethod
+    def of(cls, is_transactional: bool | None) -> ManagementTransactional:
+        """The text for a queue that is transactional or not; of a remote queue it is often not known."""
+        if is_transactional is None:
+            return cls.UNKNOWN
+        return cls.YES if is_transactional else cls.NO
+
+
+class ManagementQueueState(enum.Enum):
+    """[MS-MQMQ] 2.3.12.11 PROPID_MGMT_QUEUE_STATE, the states of an outgoing queue."""
+
+    LOCAL_CONNECTION = "LOCAL CONNECTION"
+    INACTIVE = "INACTIVE"
+    WAITING = "WAITING"
+    NEED_VALIDATION = "NEED VALIDATION"
+    ONHOLD = "ONHOLD"
+    CONNECTED = "CONNECTED"
+    DISCONNECTING = "DISCONNECTING"
+    DISCONNECTED = "DISCONNECTED"
+
+
+class ConnectionStatus(enum.IntEnum):
+    """[MS-MQMQ] 2.3.12.25 the codes for [MS-MQDMPR] 3.1.1.3 ConnectionHistory.Status."""
+
+    IN_PROCESS = 0x00000000
+    ESTABLISH_PACKET_RECEIVED = 0x00000001
+    ESTABLISHED = 0x00000002
+    UNKNOWN_FAILURE = 0x80000000
+    PING_FAILURE = 0x80000001
+    SOCKET_CREATE_FAILURE = 0x80000002
+    SOCKET_BIND_FAILURE = 0x80000003
+    SOCKET_CONNECT_FAILURE = 0x80000004
+    TCP_NOT_ENABLED = 0x80000005
+    SOCKET_SEND_FAILURE = 0x80000006
+    CONNECTION_NOT_READY = 0x80000007
+    DNS_FAILURE = 0x80000008
+    CERTIFICATE_VALIDATION_FAILURE = 0x80000009
+    CONNECTION_LIMIT_REACHED = 0x8000000A
+    CONNECTION_REFUSED = 0x8000000B
+    ROUTING_DATA_NOT_AVAILABLE = 0x8000000C
+    LOW_RESOURCE = 0x8000000D
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the attempt to connect has failed."""
+        return self >= ConnectionStatus.UNKNOWN_FAILURE
+
+
+NextHop = ipaddress.IPv4Address | ipaddress.IPv6Address | UUID
+"""Where messages go next: an address, or the GUID of a foreign connected network."""
+
+
+def format_next_hop(hop: NextHop | str) -> str:
+    """[MS-MQMQ] 2.3.12.12 the text of one next hop.
+
+    @param hop: the hop, or an IP address as text.
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE if the text is no IP address.
+    """
+    if isinstance(hop, str):
+        try:
+            hop = ipaddress.ip_address(hop)
+        except ValueError:
+            raise _illegal(f"{hop!r} is no IP address") from None
+    match hop:
+        case ipaddress.IPv4Address():
+            return f"IP={hop}"
+        case ipaddress.IPv6Address():
+            return f"IPv6={hop}"
+        case UUID():
+            return f"FOREIGN={format_guid(hop)}"
+
+
+def parse_next_hop(text: str) -> NextHop:
+    """[MS-MQMQ] 2.3.12.12 read the text of one next hop, whose literal part has no case.
+
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+    """
+    kind, _, value = text.partition("=")
+    try:
+        match kind.lower():
+            case "ip":
+                return ipaddress.IPv4Address(value)
+            case "ipv6":
+                return ipaddress.IPv6Address(value)
+            case "foreign" if GUID_TEXT.fullmatch(value):
+                return UUID(value)
+    except ValueError as error:
+        raise _illegal(f"{text!r} is no next hop: {error}") from None
+    raise _illegal(f"{text!r} is none of IP=, IPv6= and FOREIGN= with an address")
+
+
+def next_hops_property(hops: Iterable[NextHop | str]) -> PropVariant:
+    """[MS-MQMQ] 2.3.12.12 the value of PROPID_MGMT_QUEUE_NEXTHOPS.
+
+    @raise MQError: as L{format_next_hop}.
+    """
+    return PropVariant(VarEnum.VT_VECTOR | VarEnum.VT_LPWSTR, tuple(map(format_next_hop, hops)))
+
+
+def parse_multicast_address(text: str) -> MulticastFormatName:
+    """[MS-MQMQ] 2.3.1.23 read the multicast address that a queue listens to, C{234.1.1.1:8001}.
+
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+    """
+    address, port = read_multicast_address(Span.of(text, Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE))
+    return MulticastFormatName(address, port)
+
+
+def format_multicast_address(name: MulticastFormatName) -> str:
+    """[MS-MQMQ] 2.3.1.23 the text of the multicast address that a queue listens to."""
+    return f"{name.address}:{name.port}"
+
+
+def _illegal(detail: str) -> MQError:
+    return MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, detail)

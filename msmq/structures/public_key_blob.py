@@ -1,0 +1,99 @@
+"""[MS-MQQB] 2.4.1 PUBLICKEYBLOB: an RSA public key as certificates, packets and the directory hold it."""
+
+from __future__ import annotations
+
+import enum
+from struct import Struct
+from typing import ClassVar, Self
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+
+class KeyAlgorithm(enum.IntEnum):
+    """[MS-MQMQ] 2.2.20.6 Key Type: what an RSA key is for."""
+
+    SIGNATURE = 0x00002400
+    KEY_EXCHANGE = 0x0000A400
+
+
+@attrs.frozen
+class PublicKeyBlob:
+    """[MS-MQQB] 2.4.1 PUBLICKEYBLOB; also BLOBHEADER and RSAPUBKEY of [MS-MQMQ] 2.2.1 aBuf.
+
+    @ivar modulus: n.
+    @ivar public_exponent: pubExp, 32 bits.
+    @ivar bit_length: bitLen, the length of the modulus rounded up to whole bytes.
+    @ivar algorithm: what the key is for.
+    """
+
+    SECTION: ClassVar[str] = "[MS-MQQB] 2.4.1"
+    LAYOUT: ClassVar[Struct] = Struct("<BBHIIII")
+    TYPE: ClassVar[int] = 0x06
+    VERSION: ClassVar[int] = 0x02
+    MAGIC: ClassVar[int] = 0x31415352
+
+    modulus: int = attrs.field(repr=False)
+    public_exponent: int
+    bit_length: int = attrs.field()
+    algorithm: KeyAlgorithm = KeyAlgorithm.KEY_EXCHANGE
+
+    @bit_length.default
+    def _modulus_length(self) -> int:
+        return -(-self.modulus.bit_length() // 8) * 8
+
+    def __attrs_post_init__(self) -> None:
+        if self.bit_length % 8:
+            raise LocalProtocolError(f"bitLen: {self.bit_length} bits are no whole bytes")
+        if not 0 <= self.modulus < 1 << self.bit_length:
+            raise LocalProtocolError(f"modulus: does not fit {self.bit_length} bits")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read the key, whose length bitLen decides."""
+        with reader.header("PUBLICKEYBLOB", cls.SECTION):
+            start = reader.position
+            kind, version, _, number, magic, bit_length, exponent = cls.LAYOUT.unpack(
+                reader.view(cls.LAYOUT.size, "bType")
+            )
+            if (kind, version) != (cls.TYPE, cls.VERSION):
+                raise reader.malformed("bType", "does not begin with 06 02", offset=start)
+            try:
+                algorithm = KeyAlgorithm(number)
+            except ValueError:
+                rule = f"0x{number:08X} is neither 0x0000A400 nor 0x00002400"
+                raise reader.malformed("aiKeyAlg", rule, offset=start + 4) from None
+            if magic != cls.MAGIC:
+                raise reader.malformed("magic", "is not RSA1", offset=start + 8)
+            if bit_length % 8:
+                raise reader.malformed("bitLen", f"{bit_length} bits are no whole bytes", offset=start + 12)
+            modulus = int.from_bytes(reader.view(bit_length // 8, "modulus"), "little")
+            return cls(modulus, exponent, bit_length, algorithm)
+
+    def write(self, writer: Writer) -> None:
+        """Write the key.
+
+        @raise LocalProtocolError: a number does not fit its field.
+        """
+        writer.bytes(bytes((self.TYPE, self.VERSION, 0, 0)))
+        writer.u32(self.algorithm, "aiKeyAlg")
+        writer.u32(self.MAGIC, "magic")
+        writer.u32(self.bit_length, "bitLen")
+        writer.u32(self.public_exponent, "pubExp")
+        writer.bytes(self.modulus.to_bytes(self.bit_length // 8, "little"))
+
+    def to_bytes(self) -> bytes:
+        """The key alone."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a key that makes up the whole of C{data}."""
+        reader = Reader(data)
+        with reader.confined(len(data), "bitLen"):
+            return cls.read(reader)

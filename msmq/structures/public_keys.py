@@ -1,0 +1,125 @@
+"""[MS-MQMQ] 2.2.1 and 2.2.2 the public keys of a queue manager, as the directory holds them."""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar, Final, Self
+
+import attrs
+
+from msmq.structures.public_key_blob import PublicKeyBlob
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+BASE_PROVIDER: Final = "Microsoft Base Cryptographic Provider v1.0"
+ENHANCED_PROVIDER: Final = "Microsoft Enhanced Cryptographic Provider v1.0"
+AES_PROVIDER: Final = "Microsoft Enhanced RSA and AES Cryptographic Provider"
+
+
+class ProviderType(enum.IntEnum):
+    """[MS-MQMQ] 2.2.1 the values of ulProviderType."""
+
+    PROV_RSA_FULL = 0x00000001
+    PROV_RSA_AES = 0x00000018
+
+
+@attrs.frozen
+class MqdsPublicKey:
+    """[MS-MQMQ] 2.2.1 MQDSPUBLICKEY: one key, with the provider that it was made for.
+
+    @ivar provider_name: sProviderName without its NUL.
+    @ivar provider_type: ulProviderType.
+    @ivar key: aBuf.
+    """
+
+    SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.1"
+
+    provider_name: str
+    provider_type: ProviderType
+    key: PublicKeyBlob
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read one key."""
+        with reader.header("MQDSPUBLICKEY", cls.SECTION):
+            key_length, provider_length = reader.u32("ulKeyLen"), reader.u32("ulProviderLen")
+            number = reader.u32("ulProviderType")
+            try:
+                provider_type = ProviderType(number)
+            except ValueError:
+                rule = f"0x{number:08X} is neither PROV_RSA_FULL nor PROV_RSA_AES"
+                offset = reader.position - 4
+                raise reader.malformed("ulProviderType", rule, offset=offset) from None
+            provider_name = reader.utf16(provider_length, "sProviderName")
+            with reader.confined(key_length, "ulKeyLen"):
+                return cls(provider_name, provider_type, PublicKeyBlob.read(reader))
+
+    def write(self, writer: Writer) -> None:
+        """Write one key.
+
+        @raise LocalProtocolError: the name holds a NUL, or a number does not fit its field.
+        """
+        key, name = Writer(), Writer()
+        self.key.write(key)
+        name.utf16(self.provider_name, "sProviderName")
+        writer.u32(key.position, "ulKeyLen")
+        writer.u32(name.position, "ulProviderLen")
+        writer.u32(self.provider_type, "ulProviderType")
+        writer.bytes(name.getvalue())
+        writer.bytes(key.getvalue())
+
+    def to_bytes(self) -> bytes:
+        """The key alone."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a key that makes up the whole of C{data}."""
+        reader = Reader(data)
+        with reader.confined(len(data), "ulKeyLen"):
+            return cls.read(reader)
+
+
+@attrs.frozen
+class MqdsPublicKeys:
+    """[MS-MQMQ] 2.2.2 MQDSPUBLICKEYS: all the keys of a queue manager, back to back."""
+
+    SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.2"
+    FIXED_SIZE: ClassVar[int] = 8
+
+    keys: tuple[MqdsPublicKey, ...] = ()
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read as many bytes as ulLen says, which the keys must use up."""
+        with reader.header("MQDSPUBLICKEYS", cls.SECTION):
+            start = reader.position
+            length, count = reader.u32("ulLen"), reader.u32("cNumofKeys")
+            if length < cls.FIXED_SIZE:
+                raise reader.malformed("ulLen", f"{length} is less than {cls.FIXED_SIZE}", offset=start)
+            with reader.confined(length - cls.FIXED_SIZE, "ulLen"):
+                return cls(tuple(MqdsPublicKey.read(reader) for _ in range(count)))
+
+    def write(self, writer: Writer) -> None:
+        """Write the structure."""
+        keys = Writer()
+        for key in self.keys:
+            key.write(keys)
+        writer.u32(self.FIXED_SIZE + keys.position, "ulLen")
+        writer.u32(len(self.keys), "cNumofKeys")
+        writer.bytes(keys.getvalue())
+
+    def to_bytes(self) -> bytes:
+        """The structure alone."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a structure that makes up the whole of C{data}."""
+        reader = Reader(data)
+        with reader.confined(len(data), "ulLen"):
+            return cls.read(reader)

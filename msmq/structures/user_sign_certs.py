@@ -1,0 +1,101 @@
+"""[MS-MQMQ] 2.2.21 and 2.2.22 the certificates that a user signs messages with, kept in the directory."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import ClassVar, Self
+from uuid import UUID
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+
+@attrs.frozen
+class MqUserSignCert:
+    """[MS-MQMQ] 2.2.22 MQUSERSIGNCERT: one certificate.
+
+    @ivar digest: the sixteen bytes by which the certificate is found: its MD5.
+    @ivar identifier: made by whoever registered the certificate.
+    @ivar certificate: X.509 in DER.
+    """
+
+    SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.22"
+    DIGEST_SIZE: ClassVar[int] = 16
+
+    digest: bytes
+    identifier: UUID
+    certificate: bytes = attrs.field(repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.digest) != self.DIGEST_SIZE:
+            raise LocalProtocolError(f"Digest: {len(self.digest)} bytes where there should be 16")
+
+    @classmethod
+    def of(cls, certificate: bytes, identifier: UUID) -> Self:
+        """The entry that registers C{certificate}."""
+        return cls(digest_of(certificate), identifier, certificate)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read one certificate; whether the digest is right is for the reader of the certificate to judge."""
+        with reader.header("MQUSERSIGNCERT", cls.SECTION):
+            digest = reader.bytes(cls.DIGEST_SIZE, "Digest")
+            identifier = reader.guid("Identifier")
+            length = reader.u32("CertificateLength")
+            return cls(digest, identifier, reader.bytes(length, "Certificate"))
+
+    def write(self, writer: Writer) -> None:
+        """Write one certificate."""
+        writer.bytes(self.digest)
+        writer.guid(self.identifier)
+        writer.u32(len(self.certificate), "CertificateLength")
+        writer.bytes(self.certificate)
+
+    def to_bytes(self) -> bytes:
+        """The certificate alone."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
+
+
+@attrs.frozen
+class MqUserSignCerts:
+    """[MS-MQMQ] 2.2.21 MQUSERSIGNCERTS: all the certificates of a user, back to back."""
+
+    SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.21"
+
+    certificates: tuple[MqUserSignCert, ...] = ()
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read the structure."""
+        with reader.header("MQUSERSIGNCERTS", cls.SECTION):
+            count = reader.u32("CertificateCount")
+            return cls(tuple(MqUserSignCert.read(reader) for _ in range(count)))
+
+    def write(self, writer: Writer) -> None:
+        """Write the structure."""
+        writer.u32(len(self.certificates), "CertificateCount")
+        for certificate in self.certificates:
+            certificate.write(writer)
+
+    def to_bytes(self) -> bytes:
+        """The structure alone."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a structure that makes up the whole of C{data}."""
+        reader = Reader(data)
+        with reader.confined(len(data), "CertificateCount"):
+            return cls.read(reader)
+
+
+def digest_of(certificate: bytes) -> bytes:
+    """[MS-MQMQ] 2.2.22 Digest: the MD5 of a certificate, which finds it and protects nothing."""
+    return hashlib.md5(certificate, usedforsecurity=False).digest()
