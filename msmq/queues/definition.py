@@ -1,0 +1,96 @@
+"""[MS-MQDMPR] 3.1.1.2 Queue: the properties of a queue, apart from the messages in it."""
+
+from __future__ import annotations
+
+import enum
+from uuid import UUID
+
+import attrs
+
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
+
+UNLIMITED = 0xFFFFFFFF
+"""The quota, in kilobytes, that is none ([MS-MQDMPR] 3.1.7.1.33)."""
+
+LABEL_LENGTH = 124
+"""The most characters that the label of a queue may have."""
+
+
+class QueueType(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.2 QueueType.
+
+    OUTGOING is not in that list: it marks the definition of an OutgoingQueue (3.1.1.3), which the
+    document describes as an element of its own.
+    """
+
+    PRIVATE = "private"
+    PUBLIC = "public"
+    SYSTEM = "system"
+    CONNECTOR = "connector"
+    OUTGOING = "outgoing"
+
+
+class QueuePrivacy(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.2 PrivacyLevel: which messages a queue takes.
+
+    NONE takes only what was not encrypted on its way, BODY only what was, OPTIONAL both.
+    """
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    BODY = "body"
+
+
+@attrs.frozen
+class QueueDefinition:
+    """[MS-MQDMPR] 3.1.1.2 what a store keeps of a queue.
+
+    @ivar identifier: the Identifier of the DirectoryObject; never used twice.
+    @ivar path: the Pathname without the computer, C{private$\\orders} for example; of an outgoing
+        queue its DestinationFormatName. Compared without case, printed as it was given.
+    @ivar number: PrivateQueueNumber, the number in C{PRIVATE=guid\\number}; 0 if it is not private.
+    @ivar journal: Journaling, whether received messages are copied to the journal.
+    @ivar log: whether arrivals are kept in the message log of the queue.
+    @ivar quota: kilobytes of 1024 bytes for messages, 0 to 0xFFFFFFFF, which is no limit.
+    @ivar journal_quota: the same for the journal.
+    @ivar authenticate: Authentication, whether only authenticated messages are taken.
+    @ivar application_type: Type, a GUID that only applications give a meaning to.
+    @ivar created: CreateTime, seconds since 1970-01-01 UTC.
+    @ivar modified: ModifyTime, the same.
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a quota outside its range,
+        MQ_ERROR_LABEL_TOO_LONG for a label over 124 characters.
+    """
+
+    identifier: UUID
+    path: str
+    number: int = 0
+    type: QueueType = QueueType.PRIVATE
+    label: str = ""
+    transactional: bool = False
+    journal: bool = False
+    log: bool = False
+    quota: int = UNLIMITED
+    journal_quota: int = UNLIMITED
+    authenticate: bool = False
+    privacy: QueuePrivacy = QueuePrivacy.OPTIONAL
+    application_type: UUID = NULL_GUID
+    created: int = 0
+    modified: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.label) > LABEL_LENGTH:
+            raise MQError(
+                Status.MQ_ERROR_LABEL_TOO_LONG,
+                f"the label has {len(self.label)} characters; a queue takes at most {LABEL_LENGTH}",
+            )
+        for name, kilobytes in (("quota", self.quota), ("journal quota", self.journal_quota)):
+            if not 0 <= kilobytes <= UNLIMITED:
+                raise MQError(
+                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {kilobytes} is not within 0..0xFFFFFFFF"
+                )
+
+
+def quota_in_bytes(kilobytes: int) -> int | None:
+    """The bytes that a quota allows; C{None} if it sets no limit."""
+    return None if kilobytes == UNLIMITED else kilobytes * 1024

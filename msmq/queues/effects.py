@@ -1,0 +1,44 @@
+"""What the queue model answers; performed in order, after the call that answered so."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from msmq.structures.status import Status
+
+if TYPE_CHECKING:
+    from msmq.queues.outgoing import OutgoingQueue
+    from msmq.queues.position import MessagePosition
+
+
+@attrs.frozen
+class ReadCompleted:
+    """A read found messages: locked for its tag, or only shown if it was a peek."""
+
+    tag: Hashable
+    positions: Sequence[MessagePosition] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class ReadFailed:
+    """A read ended without a message.
+
+    @ivar status: MQ_ERROR_IO_TIMEOUT, MQ_ERROR_QUEUE_DELETED, MQ_ERROR_QUEUE_NOT_AVAILABLE,
+        or what its canceller gave.
+    """
+
+    tag: Hashable
+    status: Status
+
+
+@attrs.frozen
+class OutgoingReady:
+    """Messages wait in an outgoing queue for whoever transfers them."""
+
+    queue: OutgoingQueue
+
+
+Effect: TypeAlias = ReadCompleted | ReadFailed | OutgoingReady

@@ -1,0 +1,143 @@
+"""[MS-MQDMPR] 3.1.1.12 Message: what an application hands over to be sent."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.structures.base_header import INFINITE
+from msmq.structures.format_name import FormatName
+from msmq.structures.message_class import APPLICATION_CLASS_MASK
+from msmq.structures.status import MQError, Status
+
+LABEL_LENGTH: Final = 249
+"""The most characters (UTF-16 code units) that the label of a message may have."""
+
+CORRELATION_SIZE: Final = 20
+"""The bytes of a CorrelationIdentifier: a queue manager's GUID and a number."""
+
+HASH_SHA_512: Final = 0x800E
+ENCRYPTION_AES_256: Final = 0x6610
+
+_NUMBERS: Final = (
+    "body_type",
+    "time_to_reach_queue",
+    "time_to_be_received",
+    "application_tag",
+    "hash_algorithm",
+    "encryption_algorithm",
+)
+
+
+class Delivery(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.12 DeliveryGuarantee: an express message may be lost, a recoverable one not."""
+
+    EXPRESS = "express"
+    RECOVERABLE = "recoverable"
+
+
+class Acknowledge(enum.IntFlag):
+    """[MS-MQMQ] 2.2.19.3 Flags: which acknowledgements the administration queue is to get."""
+
+    NONE = 0
+    POSITIVE_ARRIVAL = 0x01
+    POSITIVE_RECEIVE = 0x02
+    NEGATIVE_ARRIVAL = 0x04
+    NEGATIVE_RECEIVE = 0x08
+
+
+@attrs.frozen
+class Message:
+    """[MS-MQDMPR] 3.1.1.12 the attributes of a message that its sender chooses.
+
+    @ivar body_type: a PROPVARIANT type ([MS-MQMQ] 2.2.19.3 BodyType); 0 says nothing about the body.
+    @ivar priority: 0 to 7, 7 first; a transactional message travels with 0 whatever this says.
+    @ivar transactional: it is sent in a transaction, and is recoverable too.
+    @ivar time_to_reach_queue: seconds; C{INFINITE} never expires.
+    @ivar time_to_be_received: seconds, counted with the way; C{INFINITE} never expires.
+    @ivar journal: the sending queue manager keeps a copy once the message is delivered.
+    @ivar dead_letter: the sending queue manager keeps a copy if it cannot be delivered.
+    @ivar acknowledge: needs an C{admin_queue}, which no message without it carries.
+    @ivar correlation_id: 20 bytes that only applications give a meaning to.
+    @ivar trace: the public queue that report messages go to; C{None} asks for none.
+    @ivar message_class: [MS-MQMQ] 2.2.18.1.6; an application may make up others of the bits 0xE1FF.
+    @ivar hash_algorithm: used if the message is signed.
+    @ivar encryption_algorithm: used if the message is encrypted.
+    @raise MQError: a value is outside the range of its property, which the error names.
+    """
+
+    body: bytes = attrs.field(default=b"", repr=False)
+    label: str = ""
+    body_type: int = 0
+    priority: int = 3
+    delivery: Delivery = Delivery.EXPRESS
+    transactional: bool = False
+    time_to_reach_queue: int = INFINITE
+    time_to_be_received: int = INFINITE
+    journal: bool = False
+    dead_letter: bool = False
+    acknowledge: Acknowledge = Acknowledge.NONE
+    admin_queue: FormatName | None = None
+    response_queue: FormatName | None = None
+    correlation_id: bytes = bytes(CORRELATION_SIZE)
+    application_tag: int = 0
+    extension: bytes = attrs.field(default=b"", repr=False)
+    trace: UUID | None = None
+    message_class: int = 0
+    connector_type: UUID | None = None
+    hash_algorithm: int = HASH_SHA_512
+    encryption_algorithm: int = ENCRYPTION_AES_256
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.priority <= 7:
+            raise _illegal("priority", self.priority, "0..7")
+        if (
+            not 0 <= self.body_type <= 0xFFFFFFFF
+            or not 0 <= self.time_to_reach_queue <= 0xFFFFFFFF
+            or not 0 <= self.time_to_be_received <= 0xFFFFFFFF
+            or not 0 <= self.application_tag <= 0xFFFFFFFF
+            or not 0 <= self.hash_algorithm <= 0xFFFFFFFF
+            or not 0 <= self.encryption_algorithm <= 0xFFFFFFFF
+        ):
+            raise self._misfit()
+        if self.label:
+            self._check_label()
+        if len(self.correlation_id) != CORRELATION_SIZE:
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE,
+                f"the correlation identifier has {len(self.correlation_id)} bytes, not {CORRELATION_SIZE}",
+            )
+        if self.message_class & ~APPLICATION_CLASS_MASK:
+            raise _illegal("class", self.message_class, f"the bits {APPLICATION_CLASS_MASK:#06X}")
+        if not 0 <= self.acknowledge <= 0x0F:
+            raise _illegal("acknowledge", int(self.acknowledge), "the bits 0x0F")
+
+    @property
+    def is_recoverable(self) -> bool:
+        """Whether it has to be on disk before its sender is told so; a transactional one always."""
+        return self.transactional or self.delivery is Delivery.RECOVERABLE
+
+    def _misfit(self) -> MQError:
+        name, number = next(
+            (name, number)
+            for name, number in ((name, getattr(self, name)) for name in _NUMBERS)
+            if not 0 <= number <= 0xFFFFFFFF
+        )
+        return _illegal(name.replace("_", " "), number, "0..0xFFFFFFFF")
+
+    def _check_label(self) -> None:
+        units = len(self.label.encode("utf-16-le", "surrogatepass")) // 2
+        if units > LABEL_LENGTH:
+            raise MQError(
+                Status.MQ_ERROR_LABEL_TOO_LONG,
+                f"the label has {units} characters; a message takes at most {LABEL_LENGTH}",
+            )
+        if "\0" in self.label:
+            raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, "the label holds a NUL")
+
+
+def _illegal(name: str, value: int, allowed: str) -> MQError:
+    return MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {value} is not within {allowed}")

@@ -1,0 +1,156 @@
+"""Which names mean this queue manager, and which of its queues each of them means."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from msmq.queues.queue import Queue
+from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
+from msmq.structures.name_text import QueueSuffix
+from msmq.structures.path_name import PathKind, PathName
+from msmq.structures.queue_names import (
+    DirectQueueFormatName,
+    PrivateQueueFormatNameId,
+    PublicQueueFormatName,
+)
+from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.structures.user_message_view import UserMessageView
+
+ALWAYS_LOCAL: Final = frozenset({".", "localhost"})
+"""The computer names that mean the local computer wherever they are read."""
+
+SYSTEM_PATHS: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
+"""[MS-MQDMPR] 3.1.3 the private names of queues that applications may neither make nor open."""
+
+REMEMBERED_DESTINATIONS: Final = 4096
+"""How many spellings of destinations are remembered; peers choose them, so there has to be an end."""
+
+
+class QueueNames:
+    """The QueueCollection ([MS-MQDMPR] 3.1.1.1) by every name that a queue has."""
+
+    def __init__(self, identifier: UUID, computer_names: Collection[str], addresses: Collection[str]) -> None:
+        self._identifier = identifier
+        self._computers = ALWAYS_LOCAL | {name.lower() for name in computer_names}
+        self._addresses = {ipaddress.ip_address(address) for address in addresses}
+        self._by_path: dict[str, Queue] = {}
+        self._by_number: dict[int, Queue] = {}
+        self._by_identifier: dict[UUID, Queue] = {}
+        self._reserved: set[str] = set()
+        self._destinations: dict[bytes, Queue] = {}
+
+    def queues(self) -> Iterator[Queue]:
+        """All of them, in the order in which they were added."""
+        return iter(self._by_path.values())
+
+    def path_to_create(self, name: PathName) -> str:
+        """The path of a private queue that may be made.
+
+        @raise MQError: it may not; the status tells why.
+        """
+        if not self.is_local(name):
+            raise _illegal(name, f"{name.computer} is not this computer")
+        if name.kind is PathKind.PUBLIC:
+            raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+        if name.kind is PathKind.SYSTEM or name.subqueue is not None or name.suffix is not QueueSuffix.NONE:
+            raise _illegal(name, "only private queues can be made")
+        path = name.queue_path
+        if path.lower() in SYSTEM_PATHS:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{path} belongs to the system")
+        if path.lower() in self._by_path or path.lower() in self._reserved:
+            raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists")
+        return path
+
+    def reserve(self, path: str) -> None:
+        """Let nobody else make a queue of this path."""
+        self._reserved.add(path.lower())
+
+    def free(self, path: str) -> None:
+        """The opposite of L{reserve}."""
+        self._reserved.discard(path.lower())
+
+    def add(self, queue: Queue) -> None:
+        """Let a queue be found."""
+        definition = queue.definition
+        self.free(definition.path)
+        self._by_path[definition.path.lower()] = queue
+        self._by_identifier[definition.identifier] = queue
+        if definition.number:
+            self._by_number[definition.number] = queue
+
+    def remove(self, queue: Queue) -> None:
+        """Let a queue not be found any more."""
+        definition = queue.definition
+        del self._by_path[definition.path.lower()]
+        del self._by_identifier[definition.identifier]
+        self._by_number.pop(definition.number, None)
+        self._destinations.clear()
+
+    def is_local(self, name: FormatName | PathName) -> bool:
+        """Whether the name means this queue manager."""
+        match name:
+            case PathName():
+                return name.computer.lower() in self._computers
+            case DirectFormatName(protocol=DirectProtocol.OS):
+                return name.address.lower() in self._computers
+            case DirectFormatName(protocol=DirectProtocol.TCP):
+                return ipaddress.ip_address(name.address.strip("[]")) in self._addresses
+            case PrivateFormatName():
+                return name.queue_manager == self._identifier
+            case PublicFormatName():
+                return name.queue in self._by_identifier
+        return False
+
+    def find(self, name: FormatName | PathName) -> Queue | None:
+        """The queue that the name means, if it is one of this queue manager and no journal or subqueue."""
+        if not self.is_local(name):
+            return None
+        match name:
+            case PathName() | DirectFormatName():
+                return self._find_by_path(name)
+            case PrivateFormatName(suffix=QueueSuffix.NONE):
+                return self._by_number.get(name.number)
+            case PublicFormatName(suffix=QueueSuffix.NONE):
+                return self._by_identifier.get(name.queue)
+        return None
+
+    def _find_by_path(self, name: PathName | DirectFormatName) -> Queue | None:
+        if name.subqueue is not None or name.suffix is not QueueSuffix.NONE:
+            return None
+        return self._by_path.get(name.queue_path.lower())
+
+    def queue_for(self, view: UserMessageView) -> Queue | None:
+        """The queue that the DestinationQueue of an arriving message means here."""
+        key = view.destination_key
+        queue = self._destinations.get(key)
+        if queue is None:
+            queue = self._look_up(view)
+            if queue is not None:
+                if len(self._destinations) >= REMEMBERED_DESTINATIONS:
+                    self._destinations.clear()
+                self._destinations[key] = queue
+        return queue
+
+    def _look_up(self, view: UserMessageView) -> Queue | None:
+        match view.destination():
+            case PrivateQueueFormatNameId() as private:
+                return self._by_number.get(private.number)
+            case PublicQueueFormatName() as public:
+                return self._by_identifier.get(public.queue)
+            case DirectQueueFormatName() as direct:
+                try:
+                    name = DirectFormatName.from_wire_text(direct.text)
+                except MQError:
+                    return None
+                return self._find_by_path(name)
+        return None
+
+
+def _illegal(name: PathName, problem: str) -> MQError:
+    return MQError(Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, f"{name}: {problem}")

@@ -1,0 +1,28 @@
+"""What a store holds when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+from uuid import UUID
+
+import attrs
+
+from msmq.queues.definition import QueueDefinition
+
+StoredMessage: TypeAlias = tuple[int, int, float]
+"""LookupIdentifier, size of the packet in bytes, ArrivalTime: plain, since there may be millions."""
+
+
+@attrs.frozen
+class Snapshot:
+    """The queues, an index of their messages and the state; packets stay in the store until they are read.
+
+    @ivar messages: by queue identifier, in ascending order of LookupIdentifier; a queue without
+        messages may be missing.
+    @ivar state: the values of L{msmq.queues.changes.PutState} by their names.
+    """
+
+    queues: Sequence[QueueDefinition] = ()
+    messages: Mapping[UUID, Sequence[StoredMessage]] = attrs.field(factory=dict, repr=False)
+    state: Mapping[str, bytes] = attrs.field(factory=dict)
