@@ -1,0 +1,1 @@
+"""The public doubles keep the promises of what they stand for."""
