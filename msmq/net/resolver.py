@@ -25,7 +25,6 @@ from msmq.net.endpoints import socket_text
 from msmq.net.hosts import HostEntry, HostTable, parse_address
 from msmq.structures.status import MQError, Status
 
-
 _client_from_string: Callable[[IReactorTime, str], IStreamClientEndpoint] = clientFromString
 
 

@@ -1,2 +1,1 @@
-"""What C{twistd msmq} starts: options, configuration, and the composition root.
-"""
+"""What C{twistd msmq} starts: options, configuration, and the composition root."""

@@ -1,0 +1,305 @@
+"""Reads the configuration file and the options into one frozen L{Configuration}.
+
+Everything that is wrong is reported, each with its file, line and key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import socket
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from msmq.errors import MsmqError
+from msmq.net.endpoints import (
+    OFF,
+    parse_control_endpoint,
+    parse_datagram_endpoint,
+    parse_stream_endpoint,
+    replace_interface,
+    substitute_data,
+)
+from msmq.net.hosts import host_key, parse_address, parse_host_entry
+from msmq.service.keys import TABLES, Guid, Guids, backend, computer_name, type_name
+from msmq.service.settings import (
+    Configuration,
+    Limits,
+    ListenSettings,
+    QueueManagerSettings,
+    Timers,
+)
+from msmq.service.toml_lines import Path as KeyPath
+from msmq.service.toml_lines import locate
+from msmq.session.settings import SessionSettings
+
+_T = TypeVar("_T")
+
+_WHERE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
+_ADDRESSED = ("session", "ping", "discovery")
+_ROUTING_SERVER_CLEANUP = 120.0
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong with a configuration.
+
+    @ivar path: the file; C{None} for an option of the command line.
+    @ivar line: the line of the file, counted from 1; C{None} if it has none.
+    @ivar key: the key with its table (C{limits.quota}) or the option (C{--address}); empty for the
+        file as a whole.
+    @ivar problem: what is wrong, in words that finish "the value ...".
+    """
+
+    path: str | None
+    line: int | None
+    key: str
+    problem: str
+
+    def __str__(self) -> str:
+        where = [] if self.path is None else [self.path if self.line is None else f"{self.path}:{self.line}"]
+        return ": ".join([*where, *([self.key] if self.key else []), self.problem])
+
+
+class ConfigurationError(MsmqError):
+    """A configuration cannot be used.
+
+    @ivar problems: all that is wrong, in the order of the file's lines.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+@attrs.frozen(kw_only=True)
+class Overrides:
+    """The options of the command line, which win over the file; C{None} where one is not given."""
+
+    data: str | None = None
+    name: str | None = None
+    address: str | None = None
+    storage: str | None = None
+    directory: str | None = None
+
+
+def check(path: str | Path) -> list[Problem]:
+    """Tell everything that is wrong with a configuration file; an empty list if it can be used."""
+    try:
+        load(path)
+    except ConfigurationError as error:
+        return list(error.problems)
+    return []
+
+
+def load(path: str | Path | None = None, overrides: Overrides | None = None) -> Configuration:
+    """Read a configuration file, and fill in what the options and the defaults say.
+
+    A relative path, in the file or an option, is relative to the working directory.
+
+    @param path: the file; C{None} for the defaults.
+    @raise ConfigurationError: something is wrong; says all that is.
+    """
+    reading = _Reading(None if path is None else str(path))
+    if path is not None:
+        reading.read_file(Path(path))
+    configuration = reading.configure(overrides or Overrides())
+    if reading.problems:
+        raise ConfigurationError(sorted(reading.problems, key=lambda problem: problem.line or 0))
+    return configuration
+
+
+@attrs.define
+class _Reading:
+    """One configuration while it is read."""
+
+    path: str | None
+    problems: list[Problem] = attrs.field(factory=list)
+    _values: dict[str, dict[str, Any]] = attrs.field(init=False)
+    _lines: Mapping[KeyPath, int] = attrs.field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._values = {table: {} for table in TABLES}
+
+    def read_file(self, path: Path) -> None:
+        try:
+            text = path.read_bytes().decode()
+        except OSError as error:
+            return self._refuse_file(None, f"cannot be read: {error.strerror}")
+        except UnicodeDecodeError as error:
+            return self._refuse_file(error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
+        try:
+            data = tomllib.loads(text)
+            self._lines = locate(text)
+        except tomllib.TOMLDecodeError as error:
+            found = _WHERE.search(str(error))
+            line = text.count("\n") + 1 if found is None or not found["line"] else int(found["line"])
+            self._refuse_file(line, f"is not TOML: {_WHERE.sub('', str(error))}")
+        except RecursionError:
+            self._refuse_file(None, "is nested too deeply")
+        else:
+            for table, entries in data.items():
+                self._read_table(table, entries)
+        return None
+
+    def _read_table(self, table: str, entries: object) -> None:
+        if table not in TABLES:
+            self._refuse((table,), f"is not a table of the configuration{_nearest(table, TABLES)}")
+        elif not isinstance(entries, dict):
+            self._refuse((table,), f"must be a table, not {type_name(entries)}")
+        elif table == "hosts":
+            self._read_hosts(entries)
+        else:
+            for key, value in entries.items():
+                self._read_key(table, key, value)
+
+    def _read_key(self, table: str, key: str, value: object) -> None:
+        known = TABLES[table].get(key)
+        if known is None:
+            self._refuse((table, key), f"is not a key of [{table}]{_nearest(key, TABLES[table])}")
+        elif isinstance(known.kind, Guids) and isinstance(value, list):
+            read = [self._try((table, key, i), Guid().read, element) for i, element in enumerate(value)]
+            self._values[table][key] = tuple(read)
+        else:
+            read_value = self._try((table, key), known.kind.read, value)
+            if read_value is not None:
+                self._values[table][key] = read_value
+
+    def _read_hosts(self, entries: Mapping[str, object]) -> None:
+        seen: dict[str, str] = {}
+        for name, value in entries.items():
+            path = ("hosts", name)
+            if not isinstance(value, str):
+                hint = "; a name with dots stands in quotes" if isinstance(value, dict) else ""
+                self._refuse(path, f"must be text, not {type_name(value)}{hint}")
+                continue
+            if parse_address(name) is None:
+                self._try(path, computer_name, name)
+            self._try(path, parse_host_entry, value)
+            other = seen.setdefault(host_key(name), name)
+            if other != name:
+                self._refuse(path, f"is the same host as {other!r}, which the table names too")
+            self._values["hosts"][name] = value
+
+    def configure(self, overrides: Overrides) -> Configuration:
+        """Fill in options and defaults, and check what several values together say."""
+        self._take_options(overrides)
+        queue_manager = self._queue_manager()
+        return Configuration(
+            queue_manager=queue_manager,
+            listen=self._listen(queue_manager.data, overrides.address),
+            storage=self._get("storage", "backend"),
+            directory=self._get("directory", "backend"),
+            hosts=dict(self._values["hosts"]),
+            session=self._session(),
+            limits=Limits(**self._fields("limits", Limits)),
+            timers=Timers(**self._fields("timers", Timers)),
+        )
+
+    def _take_options(self, overrides: Overrides) -> None:
+        for option, value, table, key, accept in (
+            ("--name", overrides.name, "queue_manager", "name", computer_name),
+            ("--storage", overrides.storage, "storage", "backend", backend),
+            ("--directory", overrides.directory, "directory", "backend", backend),
+        ):
+            if value is not None:
+                self._try_option(option, accept, value)
+                self._values[table][key] = value
+        if overrides.data is not None:
+            self._values["queue_manager"]["data"] = overrides.data
+            self._try_option("--data", TABLES["queue_manager"]["data"].kind.read, overrides.data)
+        if overrides.address is not None and parse_address(overrides.address) is None:
+            self.problems.append(
+                Problem(None, None, "--address", f"must be an IP address, not {overrides.address!r}")
+            )
+
+    def _queue_manager(self) -> QueueManagerSettings:
+        fields = self._fields("queue_manager", QueueManagerSettings)
+        host = socket.gethostname()
+        fields.setdefault("dns_name", fields.get("name", host))
+        fields.setdefault("name", host.partition(".")[0])
+        fields["data"] = Path(os.path.abspath(self._get("queue_manager", "data")))
+        return QueueManagerSettings(**fields)
+
+    def _session(self) -> SessionSettings:
+        fields = {
+            **self._fields("queue_manager", SessionSettings),
+            **self._fields("limits", SessionSettings),
+            **self._fields("timers", SessionSettings),
+        }
+        if self._get("queue_manager", "routing_server"):
+            fields.setdefault("session_cleanup", _ROUTING_SERVER_CLEANUP)
+        settings = SessionSettings(**fields)
+        if settings.recoverable_ack_minimum > settings.recoverable_ack_maximum:
+            self._refuse(
+                ("timers", "recoverable_ack_minimum"),
+                f"is {settings.recoverable_ack_minimum:g}, more than recoverable_ack_maximum, "
+                f"{settings.recoverable_ack_maximum:g}",
+            )
+        return settings
+
+    def _listen(self, data: Path, address: str | None) -> ListenSettings:
+        texts = {key: substitute_data(self._get("listen", key), data) for key in TABLES["listen"]}
+        if address is not None and parse_address(address) is not None:
+            bare = str(parse_address(address))
+            for key in _ADDRESSED:
+                if texts[key] != OFF:
+                    texts[key] = self._try(("listen", key), replace_interface, texts[key], bare) or OFF
+
+        def endpoint(key: str, parse: Callable[[str], _T]) -> _T | None:
+            return None if texts[key] == OFF else self._try(("listen", key), parse, texts[key])
+
+        return ListenSettings(
+            session=endpoint("session", parse_stream_endpoint),
+            ping=endpoint("ping", parse_datagram_endpoint),
+            discovery=endpoint("discovery", parse_datagram_endpoint),
+            control=endpoint("control", parse_control_endpoint),
+            web=endpoint("web", parse_stream_endpoint),
+        )
+
+    def _get(self, table: str, key: str) -> Any:
+        return self._values[table].get(key, TABLES[table][key].default)
+
+    def _fields(self, table: str, settings: type) -> dict[str, Any]:
+        """The keys of a table that are fields of a settings class."""
+        fields = attrs.fields_dict(settings)
+        return {key: value for key, value in self._values[table].items() if key in fields}
+
+    def _try(self, path: KeyPath, read: Callable[..., _T], *values: object) -> _T | None:
+        try:
+            return read(*values)
+        except ValueError as error:
+            self._refuse(path, str(error))
+            return None
+
+    def _try_option(self, option: str, read: Callable[[str], object], value: str) -> None:
+        try:
+            read(value)
+        except ValueError as error:
+            self.problems.append(Problem(None, None, option, str(error)))
+
+    def _refuse(self, path: KeyPath, problem: str) -> None:
+        self.problems.append(Problem(self.path, self._lines.get(path), _dotted(path), problem))
+
+    def _refuse_file(self, line: int | None, problem: str) -> None:
+        self.problems.append(Problem(self.path, line, "", problem))
+
+
+def _dotted(path: KeyPath) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

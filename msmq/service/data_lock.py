@@ -1,0 +1,70 @@
+"""Makes sure that only one server at a time uses a data directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import attrs
+
+from msmq.errors import MsmqError
+
+
+class DataDirectoryError(MsmqError):
+    """The data directory cannot be used; says which and why."""
+
+
+class DataDirectoryInUse(DataDirectoryError):
+    """Another server uses the data directory."""
+
+
+@attrs.define
+class DataLock:
+    """An advisory lock on C{DATA/lock}, held from L{acquire} until L{release} or the end of the process.
+
+    The kernel gives it back however the process ends, so that a server that was killed leaves nothing
+    to clean up; the file itself stays, and holds the process identifier of the last holder.
+    """
+
+    data: Path
+    _descriptor: int | None = attrs.field(init=False, default=None)
+
+    @property
+    def path(self) -> Path:
+        """The file that is locked."""
+        return self.data / "lock"
+
+    def acquire(self) -> None:
+        """Make the data directory, mode 0700, if it is not there, and lock it.
+
+        @raise DataDirectoryInUse: another server holds the lock.
+        @raise DataDirectoryError: the directory cannot be made or written.
+        """
+        try:
+            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            raise DataDirectoryError(f"data directory {self.data}: there is a file of that name") from None
+        except OSError as error:
+            raise DataDirectoryError(f"data directory {self.data}: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise DataDirectoryInUse(
+                f"data directory {self.data} is in use by another server (process {holder or 'unknown'})"
+            ) from None
+        except OSError as error:
+            os.close(descriptor)
+            raise DataDirectoryError(f"{self.path}: {error.strerror}") from error
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the directory free; does nothing if it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,88 @@
+"""The queue manager's identifier: made once, kept in the data directory for ever.
+
+[MS-MQQB] note 53: every installation makes a GUID of its own and stores it durably.
+Other queue managers know us by it, so a damaged file is never replaced by a new identity.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from msmq.errors import MsmqError
+from msmq.wire.guid import NULL_GUID, braced, parse_guid
+
+
+class IdentityError(MsmqError):
+    """The identity cannot be read or kept; says which file and why."""
+
+
+def identity_path(data: Path) -> Path:
+    """Where the identity of a data directory is kept."""
+    return data / "identity.json"
+
+
+def load_identity(data: Path, make: Callable[[], UUID] = uuid4) -> UUID:
+    """[MS-MQDMPR] 3.1.1.1 QueueManager.Identifier of a data directory; made if it has none yet.
+
+    A new identity is on disk when this returns.
+
+    @param make: gives a new identifier.
+    @raise IdentityError: the file is damaged, or cannot be read or written.
+    """
+    path = identity_path(data)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        identifier = make()
+        _write(path, identifier)
+        return identifier
+    except OSError as error:
+        raise IdentityError(f"{path}: {error.strerror}") from error
+    return _read(path, content)
+
+
+def _read(path: Path, content: bytes) -> UUID:
+    try:
+        match json.loads(content):
+            case {"identifier": str(text)}:
+                identifier = parse_guid(text)
+            case _:
+                raise _damaged(path)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path) from error
+    if identifier == NULL_GUID:
+        raise _damaged(path)
+    return identifier
+
+
+def _damaged(path: Path) -> IdentityError:
+    return IdentityError(
+        f'{path} is damaged: it must hold {{"identifier": "{{GUID}}"}}. '
+        "Restore it from a backup; without it other queue managers no longer know this one"
+    )
+
+
+def _write(path: Path, identifier: UUID) -> None:
+    temporary = path.with_name(f"{path.name}.new")
+    try:
+        with open(temporary, "w", encoding="ascii", opener=_private) as file:
+            json.dump({"identifier": braced(identifier)}, file)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise IdentityError(f"{path}: {error.strerror}") from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,285 @@
+"""Every key that a configuration file may hold, and the values it takes.
+
+Each kind of value reads what C{tomllib} gives, or raises L{ValueError} with words that finish
+"the value ...".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+
+from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoint
+from msmq.service.settings import Limits, QueueManagerSettings, Timers
+from msmq.session.settings import SessionSettings
+from msmq.wire.guid import parse_guid
+
+
+class Kind(Protocol):
+    """What values a key takes."""
+
+    @property
+    def type_name(self) -> str:
+        """The TOML type, as people say it."""
+
+    @property
+    def range_text(self) -> str:
+        """The values of the type that are taken; empty for all of them."""
+
+    def read(self, value: object) -> object:
+        """Turn a value of the file into one of the settings.
+
+        @raise ValueError: it is of another type or out of range.
+        """
+
+
+def type_name(value: object) -> str:
+    """What a value of a TOML file is, as people say it."""
+    match value:
+        case bool():
+            return "true or false"
+        case str():
+            return "text"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number"
+        case list():
+            return "an array"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+def _wrong_type(expected: str, value: object) -> ValueError:
+    return ValueError(f"must be {expected}, not {type_name(value)}")
+
+
+@attrs.frozen
+class Flag:
+    """C{true} or C{false}."""
+
+    type_name: str = "true or false"
+    range_text: str = ""
+
+    def read(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise _wrong_type(self.type_name, value)
+        return value
+
+
+@attrs.frozen
+class WholeNumber:
+    """An integer within bounds."""
+
+    low: int
+    high: int
+    type_name: str = "a whole number"
+
+    @property
+    def range_text(self) -> str:
+        return f"{self.low} to {self.high}"
+
+    def read(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _wrong_type(self.type_name, value)
+        if not self.low <= value <= self.high:
+            raise ValueError(f"must be from {self.range_text}, not {value}")
+        return value
+
+
+@attrs.frozen
+class Seconds:
+    """A time, whole or not, within bounds."""
+
+    low: float
+    high: float
+    type_name: str = "a number"
+
+    @property
+    def range_text(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+    def read(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong_type("a number of seconds", value)
+        if not (math.isfinite(value) and self.low <= value <= self.high):
+            raise ValueError(f"must be from {self.range_text} seconds, not {value:g}")
+        return float(value)
+
+
+@attrs.frozen
+class Text:
+    """Text that a function accepts, by returning, or refuses with L{ValueError}."""
+
+    accept: Callable[[str], object]
+    range_text: str
+    type_name: str = "text"
+
+    def read(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise _wrong_type(self.type_name, value)
+        self.accept(value)
+        return value
+
+
+@attrs.frozen
+class Guid:
+    """A GUID as text, with or without braces."""
+
+    type_name: str = "text"
+    range_text: str = "a GUID"
+
+    def read(self, value: object) -> UUID:
+        if not isinstance(value, str):
+            raise _wrong_type("a GUID as text", value)
+        try:
+            return parse_guid(value)
+        except ValueError:
+            raise ValueError(f"must be a GUID, not {value!r}") from None
+
+
+@attrs.frozen
+class Guids:
+    """An array of GUIDs."""
+
+    type_name: str = "an array"
+    range_text: str = "GUIDs"
+
+    def read(self, value: object) -> tuple[UUID, ...]:
+        if not isinstance(value, list):
+            raise _wrong_type("an array of GUIDs", value)
+        return tuple(Guid().read(element) for element in value)
+
+
+def computer_name(text: str) -> None:
+    """Accept what may stand as the computer in a direct format name.
+
+    @raise ValueError: it may not.
+    """
+    if not 1 <= len(text) <= 255:
+        raise ValueError(f"must have 1 to 255 characters, not {len(text)}")
+    for character in text:
+        if not (character.isalnum() or character in "-_."):
+            raise ValueError(f"must not contain {character!r}; letters, digits, '-', '_' and '.' may stand")
+
+
+def backend(text: str) -> None:
+    """Accept the description of a store or a directory, as far as its form goes.
+
+    @raise ValueError: it is empty.
+    """
+    if not text.strip():
+        raise ValueError("must not be empty")
+
+
+def _nonempty_path(text: str) -> None:
+    if not text or "\0" in text:
+        raise ValueError("must be the path of a directory")
+
+
+def _stream(text: str) -> None:
+    if text != OFF:
+        parse_stream_endpoint(text)
+
+
+def _datagram(text: str) -> None:
+    if text != OFF:
+        parse_datagram_endpoint(text)
+
+
+def _unix(text: str) -> None:
+    if text != OFF and not text.startswith("unix:"):
+        raise ValueError(f'must be unix:PATH or "off", not {text!r}')
+
+
+@attrs.frozen
+class Key:
+    """One key: what it takes, in which unit, and what holds without it.
+
+    @ivar kind: the values that it takes.
+    @ivar default: the value without it; C{None} if there is none or it depends on others.
+    @ivar unit: of numbers, in words.
+    """
+
+    kind: Kind
+    default: object = None
+    unit: str = ""
+
+
+def _defaults(settings: type) -> Mapping[str, object]:
+    return {name: field.default for name, field in attrs.fields_dict(settings).items()}
+
+
+_SESSION = _defaults(SessionSettings)
+_LIMITS = _defaults(Limits)
+_TIMERS = _defaults(Timers)
+_QUEUE_MANAGER = _defaults(QueueManagerSettings)
+_U32 = 0xFFFFFFFF
+
+
+def _counted(low: int, high: int, default: object, unit: str) -> Key:
+    return Key(WholeNumber(low, high), default, unit)
+
+
+def _timed(low: float, high: float, default: object) -> Key:
+    return Key(Seconds(low, high), default, "seconds")
+
+
+TABLES: Mapping[str, Mapping[str, Key]] = {
+    "queue_manager": {
+        "name": Key(Text(computer_name, "a computer name")),
+        "dns_name": Key(Text(computer_name, "a computer name")),
+        "data": Key(Text(_nonempty_path, "a directory"), "msmq-data"),
+        "routing_server": Key(Flag(), _QUEUE_MANAGER["routing_server"]),
+        "is_server": Key(Flag(), _SESSION["is_server"]),
+        "sites": Key(Guids(), ()),
+        "enterprise": Key(Guid()),
+        "connected_networks": Key(Guids(), ()),
+        "ping_before_session": Key(Flag(), _SESSION["ping_before_session"]),
+        "session_port": _counted(1, 65535, _SESSION["session_port"], "TCP port"),
+        "ping_port": _counted(1, 65535, _SESSION["ping_port"], "UDP port"),
+    },
+    "listen": {
+        "session": Key(Text(_stream, "a server endpoint or off"), "tcp:1801:interface=127.0.0.1"),
+        "ping": Key(Text(_datagram, "udp:PORT[:interface=IP] or off"), "udp:3527:interface=127.0.0.1"),
+        "discovery": Key(Text(_datagram, "udp:PORT[:interface=IP] or off"), "udp:1801:interface=127.0.0.1"),
+        "control": Key(Text(_unix, "unix:PATH or off"), "unix:{data}/control.sock"),
+        "web": Key(Text(_stream, "a server endpoint or off"), OFF),
+    },
+    "storage": {"backend": Key(Text(backend, "a store's description"), "memory")},
+    "directory": {"backend": Key(Text(backend, "a directory's description"), "none")},
+    "hosts": {},
+    "limits": {
+        "window_size": _counted(1, 32767, _SESSION["window_size"], "messages"),
+        "max_sessions": _counted(0, _U32, _SESSION["max_sessions"], "sessions"),
+        "max_handshakes": _counted(1, _U32, _SESSION["max_handshakes"], "connections"),
+        "max_connections_per_host": _counted(1, _U32, _SESSION["max_connections_per_host"], "connections"),
+        "pings_per_second": _counted(0, 1_000_000, _SESSION["pings_per_second"], "pings a second"),
+        "quota": _counted(1, _U32, _LIMITS["quota"], "KB"),
+        "express_memory": _counted(4 * 1024 * 1024, 1 << 50, _LIMITS["express_memory"], "bytes"),
+        "control_receives": _counted(1, 1_000_000, _LIMITS["control_receives"], "receives"),
+        "host_addresses": _counted(1, 1000, _LIMITS["host_addresses"], "addresses"),
+    },
+    "timers": {
+        "session_initialization": _timed(0.1, 3600, _SESSION["session_initialization"]),
+        "session_cleanup": _timed(1, 86400, _SESSION["session_cleanup"]),
+        "session_retry": _timed(0.1, 3600, _SESSION["session_retry"]),
+        "ack_wait_timeout": _timed(20, 120, _SESSION["ack_wait_timeout"]),
+        "direct_ack_wait_factor": _counted(1, 100, _SESSION["direct_ack_wait_factor"], "times"),
+        "recoverable_ack_minimum": _timed(0.5, 120, _SESSION["recoverable_ack_minimum"]),
+        "recoverable_ack_maximum": _timed(0.5, 120, _SESSION["recoverable_ack_maximum"]),
+        "window_recovery": _timed(0.1, 3600, _SESSION["window_recovery"]),
+        "linger": _timed(0, 300, _SESSION["linger"]),
+        "ping_response": _timed(0.1, 60, _SESSION["ping_response"]),
+        "name_resolution": _timed(0.1, 300, _TIMERS["name_resolution"]),
+        "connect": _timed(0.1, 300, _TIMERS["connect"]),
+    },
+    "security": {},
+}
+"""The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

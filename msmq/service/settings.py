@@ -1,0 +1,120 @@
+"""What the operator decides, as values: one frozen object for each table of the configuration file.
+
+Times are seconds.
+What concerns sessions is L{msmq.session.settings.SessionSettings}; the keys of C{[limits]} and
+C{[timers]} that are its fields are read into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+
+from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
+from msmq.session.settings import SessionSettings
+
+
+@attrs.frozen(kw_only=True)
+class QueueManagerSettings:
+    """The table C{[queue_manager]}: who this queue manager is."""
+
+    name: str
+    """[MS-MQDMPR] 3.1.1.1 ComputerName; by default the first label of the host's name."""
+
+    dns_name: str
+    """[MS-MQDMPR] 3.1.1.1 QualifiedComputerName; by default C{name}, or the host's full name."""
+
+    data: Path
+    """The directory of all that must survive: identity, keys, store.  Absolute."""
+
+    routing_server: bool = False
+    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between other queue managers pass here."""
+
+    sites: tuple[UUID, ...] = ()
+    """[MS-MQDMPR] 3.1.1.1 SiteIdentifierCollection."""
+
+    enterprise: UUID | None = None
+    """[MS-MQDMPR] 3.1.1.7 Enterprise.Identifier."""
+
+    connected_networks: tuple[UUID, ...] = ()
+    """[MS-MQDMPR] 3.1.1.1 ConnectedNetworkCollection."""
+
+
+@attrs.frozen(kw_only=True)
+class ListenSettings:
+    """The table C{[listen]}: where the server listens; C{None} is off."""
+
+    session: StreamEndpoint | None
+    """[MS-MQQB] 2.1.1: sessions."""
+
+    ping: DatagramEndpoint | None
+    """[MS-MQQB] 2.1.2: Ping Requests; on by default, as note 10 has it for the older versions."""
+
+    discovery: DatagramEndpoint | None
+    """[MS-MQSD] 2.1: requests of clients that look for a directory server."""
+
+    control: Path | None
+    """The unix socket of the local API, mode 0600."""
+
+    web: StreamEndpoint | None
+    """The web console."""
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """The keys of the table C{[limits]} that do not concern sessions."""
+
+    quota: int = 0x00100000
+    """[MS-MQDMPR] 3.1.1.1 QueueManagerQuota, note 3: kilobytes of all queues together."""
+
+    express_memory: int = 256 * 1024 * 1024
+    """Bytes of express messages that are held in memory; one more is refused as over quota."""
+
+    control_receives: int = 1000
+    """Receives of the local API that wait, or hold messages, at one time."""
+
+    host_addresses: int = 16
+    """Addresses of one computer name that are tried ([MS-MQQB] note 55)."""
+
+
+@attrs.frozen(kw_only=True)
+class Timers:
+    """The keys of the table C{[timers]} that do not concern a session."""
+
+    name_resolution: float = 10.0
+    """The longest that the name service may take for one name ([MS-MQQB] note 55)."""
+
+    connect: float = 30.0
+    """The longest that one attempt to connect may take, before the handshake begins."""
+
+
+@attrs.frozen(kw_only=True)
+class Configuration:
+    """All that C{twistd msmq} is told: the file and the options, with every default filled in."""
+
+    queue_manager: QueueManagerSettings
+    """Who this queue manager is."""
+
+    listen: ListenSettings
+    """Where it listens."""
+
+    storage: str
+    """The message store's description."""
+
+    directory: str
+    """The directory's description."""
+
+    hosts: Mapping[str, str]
+    """Computer name or address to endpoint, as written; asked before the name service."""
+
+    session: SessionSettings
+    """What the behaviour notes of [MS-MQQB] leave open."""
+
+    limits: Limits
+    """How much of everything."""
+
+    timers: Timers
+    """How long for everything."""

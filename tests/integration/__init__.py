@@ -1,0 +1,1 @@
+"""Tests with real sockets and processes; few, and last."""

@@ -1,0 +1,187 @@
+"""Tests of reading endpoint descriptions, with Twisted as the oracle for those that are its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.protocol import ServerFactory
+from twisted.internet.testing import MemoryReactorClock
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.net.endpoints import (
+    DatagramEndpoint,
+    join_description,
+    parse_control_endpoint,
+    parse_datagram_endpoint,
+    parse_stream_endpoint,
+    quote,
+    replace_interface,
+    split_description,
+    substitute_data,
+)
+
+
+def listened(description: str) -> tuple[int, str]:
+    """Port and interface on which Twisted listens."""
+    reactor = MemoryReactorClock()
+    serverFromString(reactor, description).listen(ServerFactory())
+    [(port, _, _, interface)] = reactor.tcpServers
+    return port, interface
+
+
+class StreamEndpointTests(SynchronousTestCase):
+    DESCRIPTIONS = (
+        "tcp:1801",
+        "tcp:1801:interface=127.0.0.1",
+        "tcp:1801:127.0.0.2",
+        "tcp:1801:127.0.0.2:10",
+        "tcp:port=1801:interface=127.0.0.1:backlog=7",
+        "tcp:1801:interface=\\:\\:1",
+        "tcp6:1801",
+        "tcp6:1801:interface=\\:\\:1",
+        "tcp6:1801:50:\\:\\:1",
+        "tcp:0",
+    )
+
+    def test_tells_where_twisted_listens(self) -> None:
+        """The port and the interface are those on which Twisted will listen."""
+        for description in self.DESCRIPTIONS:
+            endpoint = parse_stream_endpoint(description)
+            self.assertEqual((endpoint.port, endpoint.interface), listened(description), description)
+
+    def test_replaces_the_interface_and_nothing_else(self) -> None:
+        """With another address Twisted listens there, on the same port."""
+        for description in self.DESCRIPTIONS:
+            for address in ("127.0.0.9", "::1"):
+                replaced = replace_interface(description, address)
+                self.assertEqual(listened(replaced), (listened(description)[0], address), description)
+
+    def test_keeps_the_certificate_of_a_tls_endpoint(self) -> None:
+        """An ssl endpoint keeps its files when its interface is replaced; no file is opened."""
+        replaced = replace_interface("ssl:1801:key.pem:cert.pem", "127.0.0.9")
+        self.assertEqual(
+            split_description(replaced),
+            (
+                ("ssl", "1801"),
+                {"privateKey": "key.pem", "certKey": "cert.pem", "interface": "127.0.0.9"},
+            ),
+        )
+        endpoint = parse_stream_endpoint(replaced)
+        self.assertEqual((endpoint.port, endpoint.bind_address), (1801, "127.0.0.9"))
+
+    def test_a_wildcard_binds_nothing(self) -> None:
+        """Only an endpoint on one address tells where outgoing sessions leave from."""
+        for description in (
+            "tcp:1801",
+            "tcp:1801:interface=0.0.0.0",
+            "tcp6:1801",
+            "systemd:domain=INET:index=0",
+        ):
+            self.assertIsNone(parse_stream_endpoint(description).bind_address, description)
+        self.assertEqual(parse_stream_endpoint("tcp:1801:interface=10.0.0.1").bind_address, "10.0.0.1")
+
+    def test_reads_as_people_write_addresses(self) -> None:
+        """The log names the address and the port."""
+        self.assertEqual(str(parse_stream_endpoint("tcp:1801:interface=127.0.0.1")), "TCP 127.0.0.1:1801")
+        self.assertEqual(str(parse_stream_endpoint("tcp6:1801:interface=\\:\\:1")), "TCP [::1]:1801")
+        self.assertEqual(str(parse_stream_endpoint("tcp:1801")), "TCP *:1801")
+        self.assertEqual(str(parse_stream_endpoint("unix:/run/x")), "unix:/run/x")
+
+    def test_refuses_what_twisted_could_not_listen_on(self) -> None:
+        """Unknown kinds, ports and interfaces are refused with their name."""
+        for description, wrong in (
+            ("", "''"),
+            ("tpc:1801", "'tpc'"),
+            ("tcp", "names no port"),
+            ("tcp:x", "'x'"),
+            ("tcp:65536", "'65536'"),
+            ("tcp:-1", "'-1'"),
+            ("tcp:1801:interface=localhost", "'localhost'"),
+            ("tcp:1801:interface=127.0.0.1:interface=127.0.0.2", "interface twice"),
+            ("tcp:1801:127.0.0.1:interface=127.0.0.2", "interface twice"),
+            ("tcp:1801:iface=127.0.0.1", "'iface'"),
+            ("tcp:1801:127.0.0.1:50:60", "4 arguments"),
+            ("tcp:1801:backlog=many", "'many'"),
+            ("tcp:1801\\", "backslash"),
+        ):
+            error = self.assertRaises(ValueError, parse_stream_endpoint, description)
+            self.assertIn(wrong, str(error), description)
+
+    def test_refuses_an_address_for_an_endpoint_without_one(self) -> None:
+        """A unix socket cannot be moved to an IP address."""
+        error = self.assertRaises(ValueError, replace_interface, "unix:/run/x", "127.0.0.9")
+        self.assertEqual(str(error), "is a unix endpoint, which cannot be given the address 127.0.0.9")
+
+    @given(
+        st.lists(st.text(max_size=5), min_size=1, max_size=3), st.dictionaries(st.text(max_size=3), st.text())
+    )
+    def test_any_arguments_survive_quoting(self, positional: list[str], named: dict[str, str]) -> None:
+        """Whatever stands in a description is read back as it was written."""
+        self.assertEqual(split_description(join_description(positional, named)), (tuple(positional), named))
+
+    @given(st.text("tcp6udsl:=\\0189.interfac", max_size=40))
+    def test_any_text_is_read_or_refused(self, text: str) -> None:
+        """No text raises anything but ValueError."""
+        for parse in (parse_stream_endpoint, parse_datagram_endpoint, parse_control_endpoint):
+            try:
+                parse(text)
+            except ValueError:
+                pass
+
+
+class DatagramEndpointTests(SynchronousTestCase):
+    def test_reads_port_and_interface(self) -> None:
+        """C{udp:PORT} listens everywhere, C{udp:PORT:interface=IP} on one address."""
+        self.assertEqual(parse_datagram_endpoint("udp:3527"), DatagramEndpoint(3527, ""))
+        self.assertEqual(
+            parse_datagram_endpoint("udp:1801:interface=127.0.0.1"), DatagramEndpoint(1801, "127.0.0.1")
+        )
+        self.assertEqual(parse_datagram_endpoint("udp:1801:interface=\\:\\:1"), DatagramEndpoint(1801, "::1"))
+
+    def test_replaces_the_interface(self) -> None:
+        """With another address it keeps its port."""
+        for description in ("udp:3527", "udp:3527:interface=127.0.0.1"):
+            for address in ("127.0.0.9", "::1"):
+                self.assertEqual(
+                    parse_datagram_endpoint(replace_interface(description, address)),
+                    DatagramEndpoint(3527, address),
+                )
+
+    def test_refuses_anything_else(self) -> None:
+        """Other forms are refused."""
+        for description in (
+            "tcp:1",
+            "udp",
+            "udp:x",
+            "udp:1:2",
+            "udp:1:interface=host",
+            "udp:1:mode=1",
+            "1801",
+        ):
+            self.assertRaises(ValueError, parse_datagram_endpoint, description)
+
+
+class ControlEndpointTests(SynchronousTestCase):
+    def test_puts_the_data_directory_in(self) -> None:
+        """C{{data}} stands for the data directory, whatever characters that has."""
+        for data in ("/var/lib/msmq", "/tmp/a:b=c\\d"):
+            self.assertEqual(
+                parse_control_endpoint(substitute_data("unix:{data}/control.sock", Path(data))),
+                Path(data) / "control.sock",
+            )
+
+    def test_counts_the_bytes_of_the_path(self) -> None:
+        """A path of 107 bytes is taken, one of 108 is refused by name."""
+        longest = "/" + "x" * 106
+        self.assertEqual(parse_control_endpoint(f"unix:{longest}"), Path(longest))
+        for path in (longest + "x", "/" + "\u00e9" * 54):
+            error = self.assertRaises(ValueError, parse_control_endpoint, "unix:" + quote(path))
+            self.assertIn(path, str(error))
+
+    def test_refuses_anything_else(self) -> None:
+        """Only a unix socket, whose mode is not the file's to choose."""
+        for description in ("tcp:80", "unix", "unix:", "unix:/x:mode=666", "/run/x"):
+            self.assertRaises(ValueError, parse_control_endpoint, description)

@@ -1,0 +1,378 @@
+"""Tests of reading the configuration file and the options."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.net.endpoints import DatagramEndpoint
+from msmq.service.configuration import (
+    ConfigurationError,
+    Overrides,
+    Problem,
+    check,
+    load,
+)
+from msmq.service.keys import TABLES, Seconds, WholeNumber
+from msmq.session.settings import SessionSettings
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+SITE = UUID("11111111-2222-3333-4444-555555555555")
+
+WHOLE = f"""
+[queue_manager]
+name = "ALPHA"
+dns_name = "alpha.example.com"
+data = "/var/lib/msmq"
+routing_server = true
+is_server = true
+sites = ["{SITE}", "{{{SITE}}}"]
+enterprise = "{SITE}"
+connected_networks = ["{SITE}"]
+ping_before_session = true
+session_port = 1802
+ping_port = 3528
+
+[listen]
+session = "tcp:1802:interface=127.0.0.2"
+ping = "udp:3528:interface=127.0.0.2"
+discovery = "off"
+control = "unix:{{data}}/control.sock"
+web = "off"
+
+[storage]
+backend = "memory"
+
+[directory]
+backend = "none"
+
+[hosts]
+BETA = "127.0.0.3"
+"gamma.example.com" = "127.0.0.4:1802"
+
+[limits]
+quota = 1000
+window_size = 8
+
+[timers]
+session_retry = 0.5
+ack_wait_timeout = 30
+connect = 3
+
+[security]
+"""
+
+
+class LoadTests(SynchronousTestCase):
+    def write(self, text: str | bytes) -> str:
+        path = str(self.mktemp())
+        Path(path).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def problems(self, text: str | bytes) -> list[tuple[int | None, str, str]]:
+        return [(problem.line, problem.key, problem.problem) for problem in check(self.write(text))]
+
+    def test_reads_every_table(self) -> None:
+        """What the file says is what the server does."""
+        configuration = load(self.write(WHOLE))
+        queue_manager = configuration.queue_manager
+        self.assertEqual(
+            (queue_manager.name, queue_manager.dns_name, str(queue_manager.data)),
+            ("ALPHA", "alpha.example.com", "/var/lib/msmq"),
+        )
+        self.assertTrue(queue_manager.routing_server)
+        self.assertEqual(queue_manager.sites, (SITE, SITE))
+        self.assertEqual((queue_manager.enterprise, queue_manager.connected_networks), (SITE, (SITE,)))
+        listen = configuration.listen
+        assert listen.session is not None
+        self.assertEqual((listen.session.port, listen.session.interface), (1802, "127.0.0.2"))
+        self.assertEqual(listen.ping, DatagramEndpoint(3528, "127.0.0.2"))
+        self.assertIsNone(listen.discovery)
+        self.assertEqual(str(listen.control), "/var/lib/msmq/control.sock")
+        self.assertEqual(configuration.hosts, {"BETA": "127.0.0.3", "gamma.example.com": "127.0.0.4:1802"})
+        self.assertEqual(configuration.limits.quota, 1000)
+        self.assertEqual(configuration.timers.connect, 3.0)
+        self.assertEqual(
+            configuration.session,
+            SessionSettings(
+                window_size=8,
+                session_retry=0.5,
+                session_cleanup=120.0,
+                ack_wait_timeout=30.0,
+                is_server=True,
+                ping_before_session=True,
+                session_port=1802,
+                ping_port=3528,
+            ),
+        )
+
+    def test_starts_without_a_file(self) -> None:
+        """Nothing has to be configured: everything is on loopback and kept in C{./msmq-data}."""
+        configuration = load()
+        data = Path.cwd() / "msmq-data"
+        self.assertEqual(configuration.queue_manager.data, data)
+        self.assertEqual(configuration.queue_manager.name, socket.gethostname().partition(".")[0])
+        self.assertEqual(str(configuration.listen.session), "TCP 127.0.0.1:1801")
+        self.assertEqual(str(configuration.listen.ping), "UDP 127.0.0.1:3527")
+        self.assertEqual(str(configuration.listen.discovery), "UDP 127.0.0.1:1801")
+        self.assertEqual(configuration.listen.control, data / "control.sock")
+        self.assertIsNone(configuration.listen.web)
+        self.assertEqual((configuration.storage, configuration.directory), ("memory", "none"))
+        self.assertEqual(configuration.session, SessionSettings())
+
+    def test_cleans_up_sooner_on_a_routing_server(self) -> None:
+        """[MS-MQQB] note 44: the Session Cleanup Timer is 120 seconds on a routing server."""
+        routing = "[queue_manager]\nrouting_server = true\n"
+        self.assertEqual(load(self.write(routing)).session.session_cleanup, 120.0)
+        self.assertEqual(
+            load(self.write(routing + "[timers]\nsession_cleanup = 7\n")).session.session_cleanup, 7.0
+        )
+
+    def test_an_option_wins_over_the_file(self) -> None:
+        """C{--name}, C{--data}, C{--storage} and C{--directory} replace what the file says."""
+        configuration = load(
+            self.write(WHOLE),
+            Overrides(data="/tmp/else", name="OMEGA", storage="other", directory="file:x"),
+        )
+        self.assertEqual(configuration.queue_manager.name, "OMEGA")
+        self.assertEqual(configuration.queue_manager.dns_name, "alpha.example.com")
+        self.assertEqual(str(configuration.queue_manager.data), "/tmp/else")
+        self.assertEqual(str(configuration.listen.control), "/tmp/else/control.sock")
+        self.assertEqual((configuration.storage, configuration.directory), ("other", "file:x"))
+
+    def test_a_given_name_is_the_dns_name_too(self) -> None:
+        """Two queue managers of one host that are given names do not share the host's DNS name."""
+        queue_manager = load(None, Overrides(name="BETA")).queue_manager
+        self.assertEqual((queue_manager.name, queue_manager.dns_name), ("BETA", "BETA"))
+
+    def test_an_address_replaces_the_interfaces(self) -> None:
+        """C{--address} moves session, ping and discovery, keeps the ports, and leaves what is off."""
+        listen = load(self.write(WHOLE), Overrides(address="127.0.0.9")).listen
+        self.assertEqual(str(listen.session), "TCP 127.0.0.9:1802")
+        self.assertEqual(str(listen.ping), "UDP 127.0.0.9:3528")
+        self.assertIsNone(listen.discovery)
+        listen = load(None, Overrides(address="::1")).listen
+        self.assertEqual(str(listen.session), "TCP [::1]:1801")
+        self.assertEqual(str(listen.discovery), "UDP [::1]:1801")
+
+    def test_refuses_a_wrong_option(self) -> None:
+        """An option that cannot be used is named."""
+        with self.assertRaises(ConfigurationError) as caught:
+            load(None, Overrides(name="A B", address="localhost", data="", storage=" "))
+        self.assertEqual(
+            str(caught.exception).splitlines(),
+            [
+                "--name: must not contain ' '; letters, digits, '-', '_' and '.' may stand",
+                "--storage: must not be empty",
+                "--data: must be the path of a directory",
+                "--address: must be an IP address, not 'localhost'",
+            ],
+        )
+
+    def test_reports_every_problem(self) -> None:
+        """Unknown keys and tables, wrong types and values out of range are all told, with their lines."""
+        self.assertEqual(
+            self.problems(
+                "[limits]\n"
+                "quotta = 5\n"
+                "quota = -1\n"
+                "window_size = 8.5\n"
+                "\n"
+                "[timers]\n"
+                "session_retry = 'soon'\n"
+                "connect = nan\n"
+                "linger = true\n"
+                "[queue_manager]\n"
+                "sites = [\n"
+                "  'x',\n"
+                "  5,\n"
+                "]\n"
+                "enterprise = 7\n"
+                "routing_server = 1\n"
+                "name = ''\n"
+                "[listen]\n"
+                "session = 'tcp:x'\n"
+                "ping = 'tcp:1'\n"
+                "control = 'tcp:1'\n"
+                "web = 2024-01-01\n"
+                "[extra.table]\n"
+                "x = 1\n"
+            ),
+            [
+                (2, "limits.quotta", "is not a key of [limits]; did you mean 'quota'?"),
+                (3, "limits.quota", "must be from 1 to 4294967295, not -1"),
+                (4, "limits.window_size", "must be a whole number, not a number"),
+                (7, "timers.session_retry", "must be a number of seconds, not text"),
+                (8, "timers.connect", "must be from 0.1 to 300 seconds, not nan"),
+                (9, "timers.linger", "must be a number of seconds, not true or false"),
+                (12, "queue_manager.sites[0]", "must be a GUID, not 'x'"),
+                (13, "queue_manager.sites[1]", "must be a GUID as text, not a whole number"),
+                (15, "queue_manager.enterprise", "must be a GUID as text, not a whole number"),
+                (16, "queue_manager.routing_server", "must be true or false, not a whole number"),
+                (17, "queue_manager.name", "must have 1 to 255 characters, not 0"),
+                (19, "listen.session", "names the port 'x', which is not a number from 0 to 65535"),
+                (20, "listen.ping", "must be udp:PORT or udp:PORT:interface=IP, not 'tcp:1'"),
+                (21, "listen.control", "must be unix:PATH or \"off\", not 'tcp:1'"),
+                (22, "listen.web", "must be text, not a date or time"),
+                (23, "extra", "is not a table of the configuration"),
+            ],
+        )
+
+    def test_refuses_values_that_contradict_each_other(self) -> None:
+        """The least wait for a recoverable acknowledgement is not more than the greatest."""
+        self.assertEqual(
+            self.problems("[timers]\nrecoverable_ack_maximum = 1\nrecoverable_ack_minimum = 2\n"),
+            [(3, "timers.recoverable_ack_minimum", "is 2, more than recoverable_ack_maximum, 1")],
+        )
+
+    def test_refuses_hosts_that_lead_nowhere(self) -> None:
+        """A C{[hosts]} entry that nobody could connect to is told with its line."""
+        problems = self.problems(
+            "[hosts]\n"
+            "BETA = '127.0.0.2:99999'\n"
+            "beta = '127.0.0.2'\n"
+            "gamma.example.com = '127.0.0.2'\n"
+            "DELTA = 'delta.example.com'\n"
+            "'127.0.0.5' = '[::1]:1802'\n"
+            "'a b' = '127.0.0.1'\n"
+        )
+        self.assertEqual(
+            [(line, key) for line, key, _ in problems],
+            [(2, "hosts.BETA"), (3, "hosts.beta"), (4, "hosts.gamma"), (5, "hosts.DELTA"), (7, "hosts.a b")],
+        )
+        self.assertIn("99999", problems[0][2])
+        self.assertEqual(problems[1][2], "is the same host as 'BETA', which the table names too")
+        self.assertIn("a name with dots stands in quotes", problems[2][2])
+
+    def test_refuses_too_long_a_socket_path(self) -> None:
+        """A data directory whose socket path Linux would not take is refused by name."""
+        data = "/tmp/" + "d" * 110
+        [problem] = check(self.write(f"[queue_manager]\ndata = '{data}'\n"))
+        self.assertEqual(problem.key, "listen.control")
+        self.assertIn(f"{data}/control.sock", problem.problem)
+        self.assertIn("107", problem.problem)
+
+    def test_tells_where_the_syntax_is_wrong(self) -> None:
+        """A file that is not TOML is told with the line."""
+        [(line, key, problem)] = self.problems("[limits]\nquota = 1\nquota == 2\n")
+        self.assertEqual((line, key), (3, ""))
+        self.assertTrue(problem.startswith("is not TOML: "), problem)
+        [(line, _, problem)] = self.problems("[limits]\nquota = '''\n\n")
+        self.assertEqual(line, 4)
+
+    def test_tells_where_the_text_is_not_utf_8(self) -> None:
+        """A file in another encoding is told with the line."""
+        self.assertEqual(self.problems(b"[limits]\n# caf\xe9\n"), [(2, "", "is not UTF-8")])
+
+    def test_tells_of_a_file_that_cannot_be_read(self) -> None:
+        """A missing file is told by name."""
+        [problem] = check("/nonexistent/msmq.toml")
+        self.assertEqual(str(problem), "/nonexistent/msmq.toml: cannot be read: No such file or directory")
+
+    def test_survives_deep_nesting(self) -> None:
+        """A file of nothing but brackets is refused."""
+        self.assertEqual(len(self.problems("a = " + "[" * 100_000)), 1)
+
+    def test_a_problem_reads_as_file_line_key_and_problem(self) -> None:
+        """Each problem is one line that says where to look."""
+        self.assertEqual(
+            str(Problem("msmq.toml", 12, "limits.quota", "must be text")),
+            "msmq.toml:12: limits.quota: must be text",
+        )
+
+    @given(st.text(st.sampled_from("[]{}=\"'.,# \n0123456789abcdefghilmoqrstu_"), max_size=60))
+    def test_any_text_is_loaded_or_refused(self, text: str) -> None:
+        """Whatever stands in the file, the answer is a configuration or the list of its problems."""
+        try:
+            load(self.write(text))
+        except ConfigurationError as error:
+            self.assertTrue(error.problems)
+
+    @given(
+        st.sampled_from([(table, key) for table, keys in TABLES.items() for key in keys]),
+        st.sampled_from(
+            [
+                "0",
+                "-1",
+                "1.5",
+                "true",
+                "''",
+                "'x'",
+                "[]",
+                "[1]",
+                "{}",
+                "{ x = 1 }",
+                "1979-05-27",
+                "inf",
+                "1e99",
+            ]
+        ),
+    )
+    def test_any_value_of_any_key_is_loaded_or_refused_by_its_name(
+        self, key: tuple[str, str], value: str
+    ) -> None:
+        """A value that a key does not take is told with the key and its line."""
+        for problem in check(self.write(f"[{key[0]}]\n\n{key[1]} = {value}\n")):
+            self.assertEqual((problem.line, problem.key.partition("[")[0]), (3, ".".join(key)))
+
+
+class DocumentationTests(SynchronousTestCase):
+    def test_every_key_is_documented(self) -> None:
+        """docs/configuration.md has a row for each key with its type, unit, range and default."""
+        lines = (PROJECT / "docs" / "configuration.md").read_text().splitlines()
+        rows: dict[str, list[str]] = {}
+        table = ""
+        for line in lines:
+            if line.startswith("## `["):
+                table = line[5:-2]
+            elif line.startswith("| `") and table != "hosts":
+                cells = [cell.strip() for cell in line.strip("|").split("|")]
+                rows[f"{table}.{cells[0].strip('`')}"] = cells[1:]
+        expected = {
+            f"{name}.{key}": [row.kind.type_name, row.unit, row.kind.range_text, _default_text(row.default)]
+            for name, keys in TABLES.items()
+            for key, row in keys.items()
+        }
+        self.assertEqual({key: cells[:4] for key, cells in rows.items()}, expected)
+        self.assertTrue(all(len(cells) == 5 and cells[4] for cells in rows.values()))
+
+    def test_every_session_setting_has_a_key(self) -> None:
+        """Nothing that [MS-MQQB] leaves to configuration is out of the operator's reach."""
+        keys = {key for table in ("queue_manager", "limits", "timers") for key in TABLES[table]}
+        self.assertEqual(set(attrs.fields_dict(SessionSettings)) - keys, set())
+
+    def test_every_default_is_within_its_range(self) -> None:
+        """Writing a default into the file changes nothing."""
+        for keys in TABLES.values():
+            for name, key in keys.items():
+                if isinstance(key.kind, WholeNumber | Seconds):
+                    self.assertEqual(key.kind.read(key.default), key.default, name)
+
+    def test_the_example_loads(self) -> None:
+        """examples/msmq.toml has no problem and, apart from its names, says what holds anyway."""
+        configuration = load(os.fspath(PROJECT / "examples" / "msmq.toml"))
+        self.assertEqual(configuration.session, SessionSettings())
+        self.assertEqual(configuration.limits, load().limits)
+        self.assertEqual(configuration.timers, load().timers)
+
+
+def _default_text(default: object) -> str:
+    match default:
+        case None:
+            return ""
+        case bool():
+            return f"`{str(default).lower()}`"
+        case str():
+            return f'`"{default}"`'
+        case tuple():
+            return "`[]`"
+        case _:
+            return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
