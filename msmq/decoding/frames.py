@@ -1,0 +1,79 @@
+"""What a captured frame carries: a TCP segment or a UDP datagram, taken out of its layers by dpkt."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TypeAlias
+
+import attrs
+from dpkt import Packet
+from dpkt.ethernet import Ethernet
+from dpkt.ip import IP
+from dpkt.ip6 import IP6
+from dpkt.loopback import Loopback
+from dpkt.sll import SLL
+from dpkt.sll2 import SLL2
+from dpkt.tcp import TCP, TH_SYN
+from dpkt.udp import UDP
+
+_LINKS = {0: Loopback, 1: Ethernet, 108: Loopback, 113: SLL, 228: IP, 229: IP6, 276: SLL2}
+_RAW_IP = frozenset({12, 14, 101})
+
+Address: TypeAlias = tuple[str, int]
+"""An IP address as text, and a port."""
+
+
+@attrs.frozen
+class Segment:
+    """What one frame carries of a conversation.
+
+    @ivar data: the payload, as much of it as was captured.
+    @ivar sequence: the TCP sequence number of the payload's first byte; C{None} for a UDP datagram.
+    @ivar starts: TCP SYN is set: the payload's first byte is the connection's first in this direction.
+    """
+
+    source: Address
+    destination: Address
+    data: bytes = attrs.field(repr=False)
+    sequence: int | None = None
+    starts: bool = False
+
+
+def is_known_link(link_type: int) -> bool:
+    """Whether frames of this LINKTYPE_ number are understood."""
+    return link_type in _LINKS or link_type in _RAW_IP
+
+
+def read_segment(link_type: int, data: bytes) -> Segment | None:
+    """The TCP segment or UDP datagram in a frame; C{None} if it carries something else.
+
+    Fragments of IP packets are something else: they are not put together.
+    """
+    try:
+        return _read_segment(link_type, data)
+    except Exception:
+        # dpkt's parsers raise whatever they stumble over in a damaged frame, not only their own error.
+        return None
+
+
+def _read_segment(link_type: int, data: bytes) -> Segment | None:
+    if link_type in _RAW_IP:
+        packet = IP6(data) if data[0] >> 4 == 6 else IP(data)
+    else:
+        packet = _LINKS[link_type](data)
+    while not isinstance(packet, IP | IP6):
+        if not isinstance(packet, Packet):
+            return None
+        packet = packet.data
+    if isinstance(packet, IP) and packet.mf:
+        return None
+    carried = packet.data
+    if not isinstance(carried, TCP | UDP):
+        return None
+    source = str(ip_address(packet.src)), int(carried.sport)
+    destination = str(ip_address(packet.dst)), int(carried.dport)
+    payload = bytes(carried.data)
+    if isinstance(carried, UDP):
+        return Segment(source, destination, payload)
+    starts = bool(carried.flags & TH_SYN)
+    return Segment(source, destination, payload, (carried.seq + starts) & 0xFFFFFFFF, starts)

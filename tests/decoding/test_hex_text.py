@@ -1,0 +1,89 @@
+"""Hex text as people paste it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.decoding.hex_text import looks_like_hex, parse_hex
+from msmq.errors import RemoteProtocolError
+
+XXD = """\
+00000000: 1000 0300 4c49 4f52 b008 0000 0046 0500  ....LIOR.....F..
+00000010: d158 7355 50                             .XsUP
+"""
+HEXDUMP = """\
+00000000  10 00 03 00 4c 49 4f 52  b0 08 00 00 00 46 05 00  |....LIOR.....F..|
+00000010  d1 58 73 55 50                                    |.XsUP|
+00000015
+"""
+DUMPED = bytes.fromhex("100003004c494f52b008000000460500d158735550")
+
+
+class ParseHexTests(SynchronousTestCase):
+    def test_digits_may_be_grouped_in_any_way(self) -> None:
+        """White space, line breaks, colons, commas, hyphens, 0x and \\x say nothing."""
+        for text in (
+            "10000b00",
+            "10 00 0B 00\n",
+            "10:00:0b:00",
+            "10-00-0b-00",
+            "0x10, 0x00, 0x0b, 0x00",
+            "0x10000b00",
+            "\\x10\\x00\\x0b\\x00",
+            "1000\r\n\t0b\n\n00",
+            "1 0 0 0 0 b 0 0",
+        ):
+            self.assertEqual(parse_hex(text), b"\x10\x00\x0b\x00", text)
+
+    def test_a_dump_is_read_without_its_offsets_and_characters(self) -> None:
+        """The output of xxd and of hexdump -C gives the bytes that were dumped."""
+        self.assertEqual(parse_hex(XXD), DUMPED)
+        self.assertEqual(parse_hex(HEXDUMP), DUMPED)
+
+    def test_lines_that_count_nothing_are_no_dump(self) -> None:
+        """A first group of digits that is not the offset of its line belongs to the bytes."""
+        self.assertEqual(parse_hex("1000 0b00\n1000 0b00\n"), bytes.fromhex("10000b0010000b00"))
+        self.assertEqual(parse_hex("0000 0b00"), bytes.fromhex("00000b00"))
+
+    def test_comments_are_left_out(self) -> None:
+        """A line that begins with # says nothing."""
+        self.assertEqual(parse_hex("# frame 3\n10 00\n# more: xyz\n0b\n"), b"\x10\x00\x0b")
+
+    def test_nothing_is_nothing(self) -> None:
+        """Empty text spells no bytes."""
+        self.assertEqual(parse_hex(" \n"), b"")
+
+    def test_other_characters_are_told_with_their_place(self) -> None:
+        """The error names the line, and the offset of the character in the text."""
+        error = self.assertRaises(RemoteProtocolError, parse_hex, "10 00\n0b zz\n")
+        self.assertEqual((error.header, error.field, error.offset), ("HexText", "digits", 9))
+        self.assertIn("line 2", error.rule)
+
+    def test_half_a_byte_is_an_error(self) -> None:
+        """An odd number of digits is no number of bytes."""
+        self.assertRaises(RemoteProtocolError, parse_hex, "10 0")
+
+    @given(st.binary(max_size=80), st.sampled_from(["", " ", ":", "\n"]))
+    def test_every_byte_string_comes_back(self, data: bytes, separator: str) -> None:
+        """Bytes written as hex are read as the same bytes."""
+        self.assertEqual(parse_hex(separator.join(f"{byte:02x}" for byte in data)), data)
+
+    @given(st.text(st.sampled_from("0123456789abcdefx: \n|#-.zé"), max_size=60))
+    def test_any_text_is_hex_or_an_error(self, text: str) -> None:
+        """Nothing but the one error of malformed input ever comes out."""
+        try:
+            parse_hex(text)
+        except RemoteProtocolError:
+            pass
+
+
+class LooksLikeHexTests(SynchronousTestCase):
+    def test_hex_text_does(self) -> None:
+        """Text of digits and a dump are recognised."""
+        self.assertTrue(looks_like_hex(b"10 00 0b 00\n"))
+        self.assertTrue(looks_like_hex(HEXDUMP.encode()))
+
+    def test_packets_do_not(self) -> None:
+        """Neither raw bytes, nor other text, nor nothing is hex text."""
+        for data in (DUMPED, b"", b"hello", b"\xff\xfe"):
+            self.assertFalse(looks_like_hex(data))
