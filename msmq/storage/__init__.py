@@ -1,2 +1,1 @@
-"""Providers of L{msmq.interfaces.IMessageStore}.
-"""
+"""Providers of L{msmq.interfaces.IMessageStore}."""

@@ -1,0 +1,34 @@
+"""What third parties add by putting a file beside ours.
+
+A plugin is an object that provides one of these interfaces, at module level of a file in a directory
+C{twisted/plugins} on the import path, where L{twisted.plugin.getPlugins} finds it; neither C{twisted} nor
+C{plugins} holds an C{__init__.py} there.
+Such a file should do little more than name a module, since C{twistd} may import it for any purpose.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zope.interface import Attribute, Interface
+
+from msmq.interfaces.storage import IMessageStore
+
+
+class IStorageFactory(Interface):
+    """Makes message stores for configurations that name it.
+
+    In C{backend = "ledger:/srv/q"}, C{ledger} is the name and C{/srv/q} the argument.
+    """
+
+    name: str = Attribute("By which configurations choose it: lower-case letters, digits and hyphens.")
+
+    description: str = Attribute("One line for people.")
+
+    def open_store(argument: str, data: Path) -> IMessageStore:
+        """A store that is not open yet; nothing is read or written before it is.
+
+        @param argument: what stands behind the first colon of the description; empty without one.
+        @param data: the data directory of the queue manager, where files without another place belong.
+        @raise ValueError: the argument is unsuitable; its text tells why.
+        """
