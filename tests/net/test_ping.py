@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import CancelledError, Deferred, gatherResults, maybeDeferred
+from twisted.internet.defer import CancelledError, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.protocol import DatagramProtocol
@@ -98,6 +98,15 @@ class PingResponderProtocolTests(SynchronousTestCase):
         whole = Ping(1, OURS).to_bytes()
         for datagram in (whole[:23], whole + b"\0", b""):
             protocol.datagramReceived(datagram, (ALPHA, 4057))
+        self.assertEqual(self.transport.written, [])
+
+    def test_session_packet_is_not_answered(self) -> None:
+        """MQQB-2.1.2-08: only Ping Packets count here; an EstablishConnection over UDP is ignored.
+
+        That a ping over TCP ends the session is shown in tests.session.test_establishing.
+        """
+        protocol = self.listen(PingResponderProtocol(THEIRS, clock=StandingClock()))
+        protocol.datagramReceived(vector("mqqb-4.1.3-establish-connection-request"), (ALPHA, 4057))
         self.assertEqual(self.transport.written, [])
 
     def test_rf_follows_the_number_of_sessions(self) -> None:
@@ -377,34 +386,29 @@ class SocketTests(TestCase):
 
         return cast("PingReactor", reactor)
 
-    def ask(self, interface: str) -> Deferred[None]:
-        reactor = self.reactor()
-        clock = StandingClock()
-        protocol = PingResponderProtocol(THEIRS, clock=clock)
-        listening = reactor.listenUDP(0, protocol, interface)
+    async def ask(self, interface: str) -> None:
+        reactor, clock = self.reactor(), StandingClock()
+        listening = reactor.listenUDP(0, PingResponderProtocol(THEIRS, clock=clock), interface)
         pinger = Pinger(OURS, reactor=reactor, clock=clock)
+        try:
+            host = listening.getHost()
+            assert isinstance(host, IPv4Address | IPv6Address)
+            reply = await pinger.ask(interface, host.port)
+        finally:
+            await pinger.stop()
+            await maybeDeferred(listening.stopListening)
+        self.assertEqual((reply.address, reply.identifier), (interface, THEIRS))
+        self.assertTrue(reply.will_accept)
 
-        def check(reply: PingReply) -> None:
-            self.assertEqual((reply.address, reply.identifier), (interface, THEIRS))
-            self.assertTrue(reply.will_accept)
-
-        def stop(result: object) -> Deferred[object]:
-            closing = gatherResults([pinger.stop(), maybeDeferred(listening.stopListening)])
-            return closing.addCallback(lambda _: result)
-
-        host = listening.getHost()
-        assert isinstance(host, IPv4Address | IPv6Address)
-        answer = pinger.ask(interface, host.port)
-        return answer.addCallback(check).addBoth(stop)
-
-    def test_ipv4(self) -> Deferred[None]:
+    async def test_ipv4(self) -> None:
         """A queue manager on an address of its own answers from it."""
-        return self.ask("127.0.0.9")
+        await self.ask("127.0.0.9")
 
-    def test_ipv6(self) -> Deferred[None]:
+    async def test_ipv6(self) -> None:
         """The same over IPv6, where the machine has it."""
         try:
             probe = self.reactor().listenUDP(0, DatagramProtocol(), "::1")
         except CannotListenError:
             raise self.skipTest("no IPv6 loopback on this machine") from None
-        return maybeDeferred(probe.stopListening).addCallback(lambda _: self.ask("::1"))
+        await maybeDeferred(probe.stopListening)
+        await self.ask("::1")
