@@ -9,8 +9,8 @@ import attrs
 from twisted.internet.address import IPv4Address as TwistedIPv4Address
 from twisted.internet.address import IPv6Address as TwistedIPv6Address
 from twisted.internet.defer import Deferred
+from twisted.internet.defer import TimeoutError as DeferredTimeoutError
 from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, clientFromString
-from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.internet.interfaces import (
     IAddress,
     IHostnameResolver,
@@ -130,7 +130,7 @@ class HostResolver:
                 answer, name, addressTypes=[TwistedIPv4Address, TwistedIPv6Address]
             )
             await answer.complete.addTimeout(self.resolution_time, self.reactor)
-        except TwistedTimeoutError:
+        except DeferredTimeoutError:
             if not answer.addresses:
                 raise HostNotFound(
                     f"{name}: the name service gave no answer in {self.resolution_time:g} s"

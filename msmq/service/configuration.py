@@ -26,7 +26,15 @@ from msmq.net.endpoints import (
     substitute_data,
 )
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
-from msmq.service.keys import TABLES, Guid, Guids, backend, computer_name, type_name
+from msmq.service.keys import (
+    TABLES,
+    Guid,
+    Guids,
+    computer_name,
+    directory_backend,
+    storage_backend,
+    type_name,
+)
 from msmq.service.settings import (
     Configuration,
     Limits,
@@ -207,8 +215,8 @@ class _Reading:
     def _take_options(self, overrides: Overrides) -> None:
         for option, value, table, key, accept in (
             ("--name", overrides.name, "queue_manager", "name", computer_name),
-            ("--storage", overrides.storage, "storage", "backend", backend),
-            ("--directory", overrides.directory, "directory", "backend", backend),
+            ("--storage", overrides.storage, "storage", "backend", storage_backend),
+            ("--directory", overrides.directory, "directory", "backend", directory_backend),
         ):
             if value is not None:
                 self._try_option(option, accept, value)
@@ -262,7 +270,6 @@ class _Reading:
             ping=endpoint("ping", parse_datagram_endpoint),
             discovery=endpoint("discovery", parse_datagram_endpoint),
             control=endpoint("control", parse_control_endpoint),
-            web=endpoint("web", parse_stream_endpoint),
         )
 
     def _get(self, table: str, key: str) -> Any:

@@ -16,6 +16,7 @@ import attrs
 from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoint
 from msmq.service.settings import Limits, QueueManagerSettings, Timers
 from msmq.session.settings import SessionSettings
+from msmq.storage.factory import storage_factories
 from msmq.wire.guid import parse_guid
 
 
@@ -169,13 +170,23 @@ def computer_name(text: str) -> None:
             raise ValueError(f"must not contain {character!r}; letters, digits, '-', '_' and '.' may stand")
 
 
-def backend(text: str) -> None:
-    """Accept the description of a store or a directory, as far as its form goes.
+def storage_backend(text: str) -> None:
+    """Accept the description of a store that this installation has; whether it opens shows at start.
 
-    @raise ValueError: it is empty.
+    @raise ValueError: nothing has that name.
     """
-    if not text.strip():
-        raise ValueError("must not be empty")
+    known = [factory.name for factory in storage_factories()]
+    if text.partition(":")[0] not in known:
+        raise ValueError(f"must be the name of a store, which are {', '.join(known)}, not {text!r}")
+
+
+def directory_backend(text: str) -> None:
+    """Accept the description of a directory that this version has.
+
+    @raise ValueError: it has no other than C{none}.
+    """
+    if text != "none":
+        raise ValueError(f'must be "none", since this version has no directory, not {text!r}')
 
 
 def _nonempty_path(text: str) -> None:
@@ -186,6 +197,11 @@ def _nonempty_path(text: str) -> None:
 def _stream(text: str) -> None:
     if text != OFF:
         parse_stream_endpoint(text)
+
+
+def _no_web(text: str) -> None:
+    if text != OFF:
+        raise ValueError(f'must be "off", since this version has no web console, not {text!r}')
 
 
 def _datagram(text: str) -> None:
@@ -250,10 +266,10 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "ping": Key(Text(_datagram, "udp:PORT[:interface=IP] or off"), "udp:3527:interface=127.0.0.1"),
         "discovery": Key(Text(_datagram, "udp:PORT[:interface=IP] or off"), "udp:1801:interface=127.0.0.1"),
         "control": Key(Text(_unix, "unix:PATH or off"), "unix:{data}/control.sock"),
-        "web": Key(Text(_stream, "a server endpoint or off"), OFF),
+        "web": Key(Text(_no_web, "off"), OFF),
     },
-    "storage": {"backend": Key(Text(backend, "a store's description"), "memory")},
-    "directory": {"backend": Key(Text(backend, "a directory's description"), "none")},
+    "storage": {"backend": Key(Text(storage_backend, "a store's description"), "memory")},
+    "directory": {"backend": Key(Text(directory_backend, "none"), "none")},
     "hosts": {},
     "limits": {
         "window_size": _counted(1, 32767, _SESSION["window_size"], "messages"),

@@ -59,9 +59,6 @@ class ListenSettings:
     control: Path | None
     """The unix socket of the local API, mode 0600."""
 
-    web: StreamEndpoint | None
-    """The web console."""
-
 
 @attrs.frozen(kw_only=True)
 class Limits:

@@ -124,7 +124,6 @@ class LoadTests(SynchronousTestCase):
         self.assertEqual(str(configuration.listen.ping), "UDP 127.0.0.1:3527")
         self.assertEqual(str(configuration.listen.discovery), "UDP 127.0.0.1:1801")
         self.assertEqual(configuration.listen.control, data / "control.sock")
-        self.assertIsNone(configuration.listen.web)
         self.assertEqual((configuration.storage, configuration.directory), ("memory", "none"))
         self.assertEqual(configuration.session, SessionSettings())
 
@@ -140,13 +139,13 @@ class LoadTests(SynchronousTestCase):
         """C{--name}, C{--data}, C{--storage} and C{--directory} replace what the file says."""
         configuration = load(
             self.write(WHOLE),
-            Overrides(data="/tmp/else", name="OMEGA", storage="other", directory="file:x"),
+            Overrides(data="/tmp/else", name="OMEGA", storage="memory:x", directory="none"),
         )
         self.assertEqual(configuration.queue_manager.name, "OMEGA")
         self.assertEqual(configuration.queue_manager.dns_name, "alpha.example.com")
         self.assertEqual(str(configuration.queue_manager.data), "/tmp/else")
         self.assertEqual(str(configuration.listen.control), "/tmp/else/control.sock")
-        self.assertEqual((configuration.storage, configuration.directory), ("other", "file:x"))
+        self.assertEqual((configuration.storage, configuration.directory), ("memory:x", "none"))
 
     def test_a_given_name_is_the_dns_name_too(self) -> None:
         """Two queue managers of one host that are given names do not share the host's DNS name."""
@@ -166,12 +165,15 @@ class LoadTests(SynchronousTestCase):
     def test_refuses_a_wrong_option(self) -> None:
         """An option that cannot be used is named."""
         with self.assertRaises(ConfigurationError) as caught:
-            load(None, Overrides(name="A B", address="localhost", data="", storage=" "))
+            load(
+                None, Overrides(name="A B", address="localhost", data="", storage="rocks", directory="file:x")
+            )
         self.assertEqual(
             str(caught.exception).splitlines(),
             [
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' may stand",
-                "--storage: must not be empty",
+                "--storage: must be the name of a store, which are memory, not 'rocks'",
+                "--directory: must be \"none\", since this version has no directory, not 'file:x'",
                 "--data: must be the path of a directory",
                 "--address: must be an IP address, not 'localhost'",
             ],
@@ -203,6 +205,8 @@ class LoadTests(SynchronousTestCase):
                 "ping = 'tcp:1'\n"
                 "control = 'tcp:1'\n"
                 "web = 2024-01-01\n"
+                "[storage]\n"
+                "backend = 'rocks'\n"
                 "[extra.table]\n"
                 "x = 1\n"
             ),
@@ -222,7 +226,8 @@ class LoadTests(SynchronousTestCase):
                 (20, "listen.ping", "must be udp:PORT or udp:PORT:interface=IP, not 'tcp:1'"),
                 (21, "listen.control", "must be unix:PATH or \"off\", not 'tcp:1'"),
                 (22, "listen.web", "must be text, not a date or time"),
-                (23, "extra", "is not a table of the configuration"),
+                (24, "storage.backend", "must be the name of a store, which are memory, not 'rocks'"),
+                (25, "extra", "is not a table of the configuration"),
             ],
         )
 
