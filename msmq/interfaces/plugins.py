@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zope.interface import Attribute, Interface
+from twisted.plugin import IPlugin
+from zope.interface import Attribute
 
 from msmq.interfaces.storage import IMessageStore
 
 
-class IStorageFactory(Interface):
+class IStorageFactory(IPlugin):
     """Makes message stores for configurations that name it.
 
     In C{backend = "ledger:/srv/q"}, C{ledger} is the name and C{/srv/q} the argument.

@@ -8,7 +8,6 @@ from zope.interface import implementer
 from msmq.interfaces.clock import IClock
 from msmq.moment import Moment
 
-
 START = Moment(monotonic=1000.0, wall=1_700_000_000.0)
 """When a L{ManualClock} begins: 2023-11-14 22:13:20 UTC."""
 

@@ -1,0 +1,312 @@
+"""The contract of L{IMessageStore}."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+from zope.interface.verify import verifyObject
+
+from msmq.interfaces import IMessageStore, MessageNotStored, StorageError, StoreNotOpen, UnknownQueue
+from msmq.queues.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
+from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
+from msmq.queues.snapshot import Snapshot
+
+Refused = TypeVar("Refused", bound=StorageError)
+
+ORDERS = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16)
+BILLS = QueueDefinition(
+    identifier=UUID(int=0xB),
+    path="private$\\Rechnungen für Ämter",
+    number=0xFFFFFFFF,
+    label="Bills \N{SNOWMAN}",
+    transactional=True,
+    journal=True,
+    log=True,
+    quota=1024,
+    journal_quota=0,
+    authenticate=True,
+    privacy=QueuePrivacy.BODY,
+    application_type=UUID(int=0xC),
+    created=1_700_000_000,
+    modified=0xFFFFFFFF,
+)
+REMOTE = QueueDefinition(identifier=UUID(int=0xD), path="DIRECT=OS:beta\\q", type=QueueType.OUTGOING)
+HIGHEST = (7 << 56) | ((1 << 56) - 1)
+
+
+def put(lookup_id: int, packet: bytes = b"packet", *, queue: QueueDefinition = ORDERS) -> PutMessage:
+    return PutMessage(queue.identifier, lookup_id, packet, 1_700_000_000.25)
+
+
+if TYPE_CHECKING:
+    _Base = TestCase
+else:
+    _Base = object
+
+
+class MessageStoreContract(_Base):
+    """Mix this into a C{TestCase} and say how a store is made."""
+
+    def make_store(self) -> IMessageStore:
+        """A store that is not open; all that one test asks for have the same place to keep things."""
+        raise NotImplementedError
+
+    async def opened(self, *changes: Change) -> IMessageStore:
+        """A store in which these changes were committed, one batch each."""
+        store = self.make_store()
+        await store.open()
+        self.addCleanup(store.close)
+        for change in changes:
+            await store.commit([change])
+        return store
+
+    async def reopened(self, store: IMessageStore) -> tuple[IMessageStore, Snapshot]:
+        """What a queue manager finds that starts after this one."""
+        await store.close()
+        again = self.make_store()
+        snapshot = await again.open()
+        self.addCleanup(again.close)
+        return again, snapshot
+
+    async def packets(self, store: IMessageStore, *lookup_ids: int) -> Sequence[bytes]:
+        return await store.read(ORDERS.identifier, lookup_ids)
+
+    async def refused(self, asked: Deferred[Any], kind: type[Refused]) -> Refused:
+        """How what was asked failed."""
+        try:
+            await asked
+        except kind as error:
+            return error
+        raise AssertionError(f"{kind.__name__} was expected")
+
+    async def assert_missing(self, store: IMessageStore, lookup_id: int) -> None:
+        error = await self.refused(store.read(ORDERS.identifier, [lookup_id]), MessageNotStored)
+        self.assertEqual((error.queue, error.lookup_id), (ORDERS.identifier, lookup_id))
+
+    def test_provides_the_interface(self) -> None:
+        """A store has every method, and says what it is."""
+        store = self.make_store()
+        verifyObject(IMessageStore, store)
+        self.assertIsInstance(store.name, str)
+        self.assertIsInstance(store.durable, bool)
+
+    async def test_new_store_is_empty(self) -> None:
+        """A store that nobody used holds no queues, no messages and no state."""
+        snapshot = await self.make_store().open()
+        self.assertEqual((list(snapshot.queues), dict(snapshot.state)), ([], {}))
+        self.assertEqual(sum(len(messages) for messages in snapshot.messages.values()), 0)
+
+    async def test_packets_come_back(self) -> None:
+        """Packets are read as they were committed, in the order in which they are asked for."""
+        packets = [bytes(range(256)), b"", b"\0" * 100_000]
+        store = await self.opened(PutQueue(ORDERS))
+        await store.commit([put(number, packet) for number, packet in enumerate(packets)])
+        self.assertEqual(list(await self.packets(store, 2, 0, 1)), [packets[2], packets[0], packets[1]])
+
+    async def test_lookup_ids_of_64_bits(self) -> None:
+        """The high byte of a LookupIdentifier and all 56 bits below it are kept."""
+        store = await self.opened(PutQueue(ORDERS), put(HIGHEST, b"last"), put(1, b"first"))
+        self.assertEqual(list(await self.packets(store, HIGHEST, 1)), [b"last", b"first"])
+
+    async def test_reading_nothing(self) -> None:
+        """Asking for no message answers with none."""
+        store = await self.opened(PutQueue(ORDERS))
+        self.assertEqual(list(await self.packets(store)), [])
+
+    async def test_queues_keep_apart(self) -> None:
+        """Messages of two queues may have the same LookupIdentifier."""
+        store = await self.opened(
+            PutQueue(ORDERS), PutQueue(BILLS), put(7, b"order"), put(7, b"bill", queue=BILLS)
+        )
+        self.assertEqual(list(await self.packets(store, 7)), [b"order"])
+        self.assertEqual(list(await store.read(BILLS.identifier, [7])), [b"bill"])
+
+    async def test_missing_message_is_named(self) -> None:
+        """Reading a message that is not there fails, and says which one it was."""
+        store = await self.opened(PutQueue(ORDERS), put(1))
+        error = await self.refused(store.read(ORDERS.identifier, [1, 2]), MessageNotStored)
+        self.assertEqual((error.queue, error.lookup_id), (ORDERS.identifier, 2))
+
+    async def test_message_of_unknown_queue_is_missing(self) -> None:
+        """Reading from a queue that is not there fails in the same way."""
+        await self.assert_missing(await self.opened(), 1)
+
+    async def test_removed_message_is_missing(self) -> None:
+        """What was removed cannot be read; what was not, can."""
+        store = await self.opened(PutQueue(ORDERS), put(1, b"one"), put(2), put(3, b"three"))
+        await store.commit([RemoveMessages(ORDERS.identifier, (2,))])
+        await self.assert_missing(store, 2)
+        self.assertEqual(list(await self.packets(store, 1, 3)), [b"one", b"three"])
+
+    async def test_removing_nothing_is_done(self) -> None:
+        """Removing what is not there, or was removed before, does nothing."""
+        store = await self.opened(PutQueue(ORDERS), put(1, b"one"))
+        await store.commit(
+            [
+                RemoveMessages(ORDERS.identifier, (2, 3)),
+                RemoveMessages(BILLS.identifier, (1,)),
+                RemoveQueue(BILLS.identifier),
+                RemoveMessages(ORDERS.identifier, ()),
+            ]
+        )
+        self.assertEqual(list(await self.packets(store, 1)), [b"one"])
+
+    async def test_message_is_replaced(self) -> None:
+        """A message that is committed twice is there once, as it was the second time."""
+        store = await self.opened(PutQueue(ORDERS), put(1, b"one"), put(1, b"other"))
+        self.assertEqual(list(await self.packets(store, 1)), [b"other"])
+
+    async def test_removing_a_queue_removes_its_messages(self) -> None:
+        """With a queue go its messages; a queue of the same identifier begins empty."""
+        store = await self.opened(PutQueue(ORDERS), put(1), RemoveQueue(ORDERS.identifier))
+        await self.assert_missing(store, 1)
+        await store.commit([PutQueue(ORDERS)])
+        await self.assert_missing(store, 1)
+
+    async def test_replacing_a_definition_keeps_the_messages(self) -> None:
+        """A queue whose properties change keeps what is in it."""
+        changed = QueueDefinition(
+            identifier=ORDERS.identifier, path="private$\\orders", number=16, label="new"
+        )
+        store = await self.opened(PutQueue(ORDERS), put(1, b"one"), PutQueue(changed))
+        self.assertEqual(list(await self.packets(store, 1)), [b"one"])
+
+    async def test_batch_is_all_or_nothing(self) -> None:
+        """When one change of a batch cannot be done, none is, and the store goes on."""
+        store = await self.opened(PutQueue(ORDERS), put(1, b"one"))
+        batch: list[Change] = [put(2), RemoveMessages(ORDERS.identifier, (1,)), put(3, queue=BILLS), put(4)]
+        error = await self.refused(store.commit(batch), UnknownQueue)
+        self.assertEqual(error.queue, BILLS.identifier)
+        self.assertEqual(list(await self.packets(store, 1)), [b"one"])
+        await self.assert_missing(store, 2)
+        await self.assert_missing(store, 4)
+        await store.commit([put(2, b"two")])
+        self.assertEqual(list(await self.packets(store, 2)), [b"two"])
+
+    async def test_changes_are_done_in_order(self) -> None:
+        """Within a batch a later change sees the earlier ones."""
+        store = await self.opened()
+        await store.commit(
+            [
+                PutQueue(ORDERS),
+                put(1),
+                RemoveMessages(ORDERS.identifier, (1,)),
+                put(2),
+                RemoveQueue(ORDERS.identifier),
+                PutQueue(ORDERS),
+                put(3, b"three"),
+            ]
+        )
+        self.assertEqual(list(await self.packets(store, 3)), [b"three"])
+        await self.assert_missing(store, 1)
+        await self.assert_missing(store, 2)
+
+    async def test_message_of_a_removed_queue_is_refused(self) -> None:
+        """A batch cannot put a message in a queue that it removed."""
+        store = await self.opened(PutQueue(ORDERS))
+        await self.refused(store.commit([RemoveQueue(ORDERS.identifier), put(1)]), UnknownQueue)
+        await store.commit([put(2, b"two")])
+        self.assertEqual(list(await self.packets(store, 2)), [b"two"])
+
+    async def test_empty_batch(self) -> None:
+        """A batch of nothing is done."""
+        store = await self.opened()
+        await store.commit([])
+        await store.commit([PutQueue(ORDERS)])
+
+    async def test_batches_under_way_at_once(self) -> None:
+        """Batches need not wait for each other, are done in order, and are seen by a read behind them."""
+        store = await self.opened(PutQueue(ORDERS))
+        commits = [store.commit([put(1, b"%d" % number), put(2 + number)]) for number in range(50)]
+        reading = store.read(ORDERS.identifier, [1, 51])
+        for commit in commits:
+            await commit
+        self.assertEqual(list(await reading), [b"49", b"packet"])
+
+    async def test_big_batch(self) -> None:
+        """Ten thousand messages go in as one batch, and out as one."""
+        store = await self.opened(PutQueue(ORDERS))
+        numbers = range(10_000)
+        await store.commit([put(number, b"%d" % number) for number in numbers])
+        self.assertEqual(list(await self.packets(store, *numbers)), [b"%d" % number for number in numbers])
+        await store.commit([RemoveMessages(ORDERS.identifier, tuple(numbers))])
+        await self.assert_missing(store, 0)
+        await self.assert_missing(store, 9_999)
+
+    async def test_largest_packet(self) -> None:
+        """A packet of 4 MiB, the largest there is, comes back whole."""
+        packet = bytes(range(256)) * (0x00400000 // 256)
+        store = await self.opened(PutQueue(ORDERS), put(1, packet))
+        self.assertEqual((await self.packets(store, 1))[0], packet)
+
+    async def test_closed_store_refuses(self) -> None:
+        """Before it is opened and after it is closed, a store says that it is not open."""
+        store = self.make_store()
+        await self.refused(store.commit([PutQueue(ORDERS)]), StoreNotOpen)
+        await store.open()
+        await store.close()
+        await self.refused(store.commit([PutQueue(ORDERS)]), StoreNotOpen)
+        await self.refused(store.read(ORDERS.identifier, []), StoreNotOpen)
+
+    async def test_closing_twice(self) -> None:
+        """Closing a closed store does nothing."""
+        store = await self.opened()
+        await store.close()
+        await store.close()
+
+    async def test_opening_twice_is_refused(self) -> None:
+        """An open store cannot be opened again."""
+        store = await self.opened()
+        await self.refused(store.open(), StorageError)
+
+    async def test_closing_finishes_what_is_under_way(self) -> None:
+        """What was handed over before the store is closed is done."""
+        store = await self.opened(PutQueue(ORDERS))
+        commits = [store.commit([put(number)]) for number in range(20)]
+        closing = store.close()
+        for commit in commits:
+            await commit
+        await closing
+
+    async def test_what_is_there_after_a_restart(self) -> None:
+        """A durable store tells all that it keeps, and only that."""
+        store = await self.opened(
+            PutQueue(BILLS), PutQueue(ORDERS), PutQueue(REMOTE), PutState("sequential_id", b"\1\0\xff")
+        )
+        await store.commit([put(HIGHEST, b"12345"), put(2, b""), put(1, b"1", queue=REMOTE), put(5)])
+        await store.commit([RemoveMessages(ORDERS.identifier, (5,)), PutState("other", b"")])
+        again, snapshot = await self.reopened(store)
+        if not store.durable:
+            self.assertEqual((list(snapshot.queues), dict(snapshot.state)), ([], {}))
+            return
+        self.assertEqual(list(snapshot.queues), [BILLS, ORDERS, REMOTE])
+        self.assertEqual(
+            [tuple(entry) for entry in snapshot.messages[ORDERS.identifier]],
+            [(2, 0, 1_700_000_000.25), (HIGHEST, 5, 1_700_000_000.25)],
+        )
+        self.assertEqual(len(snapshot.messages[REMOTE.identifier]), 1)
+        self.assertEqual(len(snapshot.messages.get(BILLS.identifier, ())), 0)
+        self.assertEqual(dict(snapshot.state), {"sequential_id": b"\1\0\xff", "other": b""})
+        self.assertEqual(list(await self.packets(again, HIGHEST, 2)), [b"12345", b""])
+
+    async def test_what_is_gone_after_a_restart(self) -> None:
+        """A queue that was removed does not come back, and no message of it."""
+        store = await self.opened(PutQueue(ORDERS), put(1), RemoveQueue(ORDERS.identifier))
+        again, snapshot = await self.reopened(store)
+        self.assertEqual(list(snapshot.queues), [])
+        self.assertEqual(sum(len(messages) for messages in snapshot.messages.values()), 0)
+        await self.assert_missing(again, 1)
+
+    async def test_replaced_values_after_a_restart(self) -> None:
+        """Of a queue or a state that was put twice, the second is there after a restart."""
+        changed = QueueDefinition(identifier=ORDERS.identifier, path="private$\\orders", number=16, quota=5)
+        store = await self.opened(
+            PutQueue(ORDERS), PutState("n", b"1"), PutQueue(changed), PutState("n", b"2")
+        )
+        _, snapshot = await self.reopened(store)
+        if store.durable:
+            self.assertEqual((list(snapshot.queues), dict(snapshot.state)), ([changed], {"n": b"2"}))
