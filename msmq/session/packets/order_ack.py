@@ -1,0 +1,93 @@
+"""[MS-MQQB] 2.2.4 OrderAck Packet: transactional messages arrived, up to a number."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import ClassVar
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.session.packets.internal_packet import insist_on_end
+from msmq.session.packets.order_queue import AckEnvelope, read_acknowledgement
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.message_class import MessageClass
+from msmq.structures.transaction_header import TransactionHeader
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+
+@attrs.frozen
+class OrderAck:
+    """[MS-MQQB] 2.2.4 OrderAck Packet, and 2.2.4.1 its OrderAck Body.
+
+    It is sent express: a lost one is asked for again by a resent message.
+
+    @ivar tx_sequence_id: of the acknowledged message.
+    @ivar tx_sequence_number: of the acknowledged message, 1 to 0xFFFFFFFF.
+    @ivar tx_previous_sequence_number: one less, whatever number the message before it had.
+    """
+
+    LAYOUT: ClassVar[Struct] = Struct("<IIII20s")
+
+    envelope: AckEnvelope
+    tx_sequence_id: TxSequenceID
+    tx_sequence_number: int
+    tx_previous_sequence_number: int = attrs.field()
+
+    @tx_previous_sequence_number.default
+    def _one_less(self) -> int:
+        return self.tx_sequence_number - 1
+
+    @classmethod
+    def for_message(cls, envelope: AckEnvelope, transaction: TransactionHeader) -> OrderAck:
+        """The acknowledgement of the message with this TransactionHeader, and of those before it."""
+        return cls(envelope, transaction.tx_sequence_id, transaction.tx_sequence_number)
+
+    @classmethod
+    def read(cls, reader: Reader) -> OrderAck:
+        """Read the packet from its BaseHeader on; the reserved bytes of the body may be anything.
+
+        @raise RemoteProtocolError: it is malformed, or another packet.
+        """
+        start = reader.position
+        found = read_acknowledgement(reader)
+        if found is None or found[1].message_class != MessageClass.ORDER_ACK:
+            with reader.header("OrderAck", "[MS-MQQB] 2.2.4"):
+                raise reader.malformed("MessageClass", "the packet is no OrderAck", offset=start)
+        envelope, properties = found
+        ordinal, timestamp, number, previous, _ = cls.LAYOUT.unpack(properties.message_body)
+        return cls(envelope, TxSequenceID(ordinal, timestamp), number, previous)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> OrderAck:
+        """Read a whole packet, with or without the SessionHeader that its flags announce.
+
+        @raise RemoteProtocolError: it is malformed, or another packet.
+        """
+        reader = Reader(data)
+        packet = cls.read(reader)
+        insist_on_end(reader)
+        return packet
+
+    def write(self, writer: Writer) -> None:
+        """Write the packet with its BaseHeader.
+
+        @raise LocalProtocolError: a number that does not fit its field.
+        """
+        if not 1 <= self.tx_sequence_number <= 0xFFFFFFFF:
+            raise LocalProtocolError(f"TxSequenceNumber: {self.tx_sequence_number} is no place in a sequence")
+        body = Writer()
+        self.tx_sequence_id.write(body)
+        body.u32(self.tx_sequence_number, "TxSequenceNumber")
+        body.u32(self.tx_previous_sequence_number, "TxPreviousSequenceNumber")
+        body.bytes(bytes(20))
+        self.envelope.write(
+            writer, message_class=MessageClass.ORDER_ACK, is_recoverable=False, body=body.getvalue()
+        )
+
+    def to_bytes(self) -> bytes:
+        """The packet."""
+        writer = Writer()
+        self.write(writer)
+        return writer.getvalue()
