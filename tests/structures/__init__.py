@@ -1,0 +1,1 @@
+"""Names, headers and the other structures of [MS-MQMQ]."""
