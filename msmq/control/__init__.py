@@ -1,2 +1,1 @@
-"""The local API over HTTP and JSON that the command and other processes call.
-"""
+"""The local API over HTTP and JSON that the command and other processes call."""

@@ -73,33 +73,19 @@ class RecordDecoder:
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Record]:
-        """The records that C{data} completes.
+        """The records that C{data} completes; those before an error first, and then the error.
 
         @raise RemoteProtocolError: a length is over its limit, or a header is no JSON object.
         """
         if self._error is not None:
             raise self._error
-        buffer = self._buffer
-        buffer += data
-        records = []
-        start = 0
-        while True:
-            if self._lengths is None:
-                if len(buffer) - start < _LENGTHS.size:
-                    break
-                self._lengths = self._checked(*_LENGTHS.unpack_from(buffer, start))
-            header_size, body_size = self._lengths
-            body_start = start + _LENGTHS.size + header_size
-            end = body_start + body_size
-            if len(buffer) < end:
-                break
-            with memoryview(buffer) as view:
-                header = self._header(bytes(view[start + _LENGTHS.size : body_start]))
-                records.append(Record(header, bytes(view[body_start:end])))
-            self._lengths = None
-            self._offset += end - start
-            start = end
-        del buffer[:start]
+        self._buffer += data
+        records: list[Record] = []
+        try:
+            self._cut(records)
+        except RemoteProtocolError:
+            if not records:
+                raise
         return records
 
     def finish(self) -> None:
@@ -111,6 +97,27 @@ class RecordDecoder:
             raise self._error
         if self._buffer:
             self._fail("length", f"the stream ends inside this record, {len(self._buffer)} bytes into it")
+
+    def _cut(self, records: list[Record]) -> None:
+        buffer = self._buffer
+        start = 0
+        while True:
+            if self._lengths is None:
+                if len(buffer) - start < _LENGTHS.size:
+                    break
+                self._lengths = self._checked(*_LENGTHS.unpack_from(buffer, start))
+            header_size, body_size = self._lengths
+            body_start = start + _LENGTHS.size + header_size
+            end = body_start + body_size
+            if len(buffer) < end:
+                break
+            header = self._header(bytes(buffer[start + _LENGTHS.size : body_start]))
+            with memoryview(buffer) as view:
+                records.append(Record(header, bytes(view[body_start:end])))
+            self._lengths = None
+            self._offset += end - start
+            start = end
+        del buffer[:start]
 
     def _checked(self, header_size: int, body_size: int) -> tuple[int, int]:
         if header_size > self._limits.header:

@@ -36,7 +36,10 @@ class IReservation(Interface):
     messages: Sequence[ReceivedMessage] = Attribute("At least one message, in the order of the queue.")
 
     def confirm() -> Awaitable[None]:
-        """Remove the messages; done once the removal is on disk, where the queue has one."""
+        """Remove the messages; done once the removal is stored.
+
+        @raise msmq.structures.status.MQError: it could not be; the messages are given back.
+        """
 
     def release() -> None:
         """Give the messages back, each in its place; nothing if they are confirmed or given back."""

@@ -1,0 +1,46 @@
+"""C{msmq decode}."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+
+
+@click.command
+@click.argument("file", default="-")
+@click.option("--hex", "is_hex", is_flag=True, help="The input is hex text, whatever it looks like.")
+@common_options
+@pass_settings
+def decode(settings: Settings, file: str, is_hex: bool) -> int:
+    """Print the packets in FILE as JSON lines; without it, or with -, in standard input.
+
+    FILE holds the bytes of a session, a datagram, either as hex text, or a capture as pcap or pcapng.
+    Status 1 if a packet is malformed.
+    """
+    from msmq.cli.command import DONE, REFUSED
+    from msmq.decoding.captures import decode as decode_input
+    from msmq.decoding.records import is_malformed
+
+    output = settings.output
+    malformed = 0
+    for record in decode_input(_read(file), is_hex=is_hex):
+        output.object(record)
+        malformed += is_malformed(record)
+    output.flush()
+    if malformed:
+        click.echo(f"msmq decode: {malformed} malformed in {file}", err=True)
+    return REFUSED if malformed else DONE
+
+
+def _read(path: str) -> bytes:
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read()
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read {path}: {reason}") from error

@@ -1,0 +1,95 @@
+"""The options that every verb takes, before the verb and after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+import click
+
+from msmq.cli.output import Output
+
+if TYPE_CHECKING:
+    from msmq.control.client import ControlClient
+
+_C = TypeVar("_C", bound=Callable[..., object])
+
+
+@attrs.define
+class Settings:
+    """What the common options say so far.
+
+    @ivar control: the socket of the server, as the last option that names one has it.
+    """
+
+    control: Path | None = None
+    as_json: bool = False
+
+    @property
+    def output(self) -> Output:
+        """Where to write."""
+        return Output(self.as_json)
+
+    @property
+    def client(self) -> ControlClient:
+        """The server that the options, the environment or the place point to."""
+        from msmq.control.client import ControlClient
+
+        if self.control is not None:
+            return ControlClient(self.control)
+        return ControlClient(Path(os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")))
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+"""Hands a verb its L{Settings}."""
+
+
+def common_options(command: _C) -> _C:
+    """Let a verb, or the command itself, take C{--data}, C{--control} and C{--json}."""
+    for option in (
+        click.option(
+            "--json",
+            is_flag=True,
+            expose_value=False,
+            callback=_take_json,
+            help="Print one JSON object a line, and nothing else.",
+        ),
+        click.option(
+            "--control",
+            metavar="PATH",
+            expose_value=False,
+            callback=_take_control,
+            help="The control socket of the server.  [env: MSMQ_CONTROL]",
+        ),
+        click.option(
+            "--data",
+            metavar="DIR",
+            expose_value=False,
+            callback=_take_data,
+            help="The data directory of the server.  [default: ./msmq-data]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _socket_in(directory: str) -> Path:
+    return Path(directory) / "control.sock"
+
+
+def _take_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Settings).as_json = True
+
+
+def _take_control(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Settings).control = Path(value)
+
+
+def _take_data(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Settings).control = _socket_in(value)

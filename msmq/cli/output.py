@@ -1,0 +1,111 @@
+"""What the command writes: tables for people, JSON lines for scripts, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msmq.errors import MsmqError
+
+
+class OutputError(MsmqError):
+    """Standard output takes no more; whoever reads it is gone, or the disk is full."""
+
+
+class Output:
+    """Standard output.
+
+    @ivar as_json: one JSON object a line, and nothing else.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def object(self, value: Mapping[str, Any]) -> None:
+        """One JSON object on its line; in ASCII, so that every reader agrees on where a line ends."""
+        self.write(json.dumps(value, separators=(", ", ": ")))
+
+    def one(self, value: Mapping[str, Any]) -> None:
+        """One thing: an object, or for people a line for each of its keys."""
+        if self.as_json:
+            self.object(value)
+        else:
+            width = max(map(len, value), default=0)
+            for key, part in value.items():
+                self.write(f"{key:{width}}  {cell(part)}".rstrip())
+
+    def many(self, values: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """Several things of one kind: objects, or for people a table of some of their keys."""
+        if self.as_json:
+            for value in values:
+                self.object(value)
+            return
+        rows = [columns, *([cell(value.get(column)) for column in columns] for value in values)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            self.write("  ".join(map(str.ljust, row, widths)).rstrip())
+
+    def text(self, text: str) -> None:
+        """A line for people; nothing where JSON is asked for."""
+        if not self.as_json:
+            self.write(text)
+
+    def write(self, line: str) -> None:
+        """One line.
+
+        @raise OutputError: it cannot be written.
+        """
+        if sys.stdout is None:
+            raise OutputError("standard output is closed")
+        data = (line + "\n").encode(sys.stdout.encoding or "utf-8", "backslashreplace")
+        try:
+            sys.stdout.buffer.write(data)
+        except OSError as error:
+            raise _broken(error) from error
+
+    def flush(self) -> None:
+        """Hand everything over to whoever reads it.
+
+        @raise OutputError: it cannot be.
+        """
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError as error:
+            raise _broken(error) from error
+
+
+def _broken(error: OSError) -> OutputError:
+    # What is left in the buffer would be tried again, and reported, when the interpreter ends.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return OutputError(f"standard output: {error.strerror or error}")
+
+
+def cell(value: object) -> str:
+    """A value as people read it, on one line and without characters that a terminal would obey."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(cell(part) for part in value) or "-"
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={cell(part)}" for key, part in value.items())
+    return printable(str(value))
+
+
+def printable(text: str, also: str = "") -> str:
+    """The text with every character escaped that is not printable, except those in C{also}."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable() or character in also
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )

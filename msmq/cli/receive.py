@@ -1,0 +1,95 @@
+"""C{msmq receive}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import Output, cell, printable
+
+if TYPE_CHECKING:
+    from msmq.control.client import Delivered
+
+_ALWAYS: Final = ("id", "sent_time", "arrived_time", "priority", "delivery", "body_size")
+_UNUSUAL: Final = {
+    "label": "",
+    "class_name": "MQMSG_CLASS_NORMAL",
+    "transactional": False,
+    "body_type": 0,
+    "admin_queue": None,
+    "response_queue": None,
+    "correlation_id": None,
+    "application_tag": 0,
+}
+"""What is worth a line of its own only where it is not this."""
+
+_NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
+
+
+@click.command
+@click.argument("queue")
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=0),
+    help="The longest wait for the next message, in seconds.  [default: no limit]",
+)
+@click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="At most N messages.")
+@click.option("--peek", is_flag=True, help="Only look at what is there; wait if there is nothing.")
+@common_options
+@pass_settings
+def receive(settings: Settings, queue: str, timeout: float | None, count: int, peek: bool) -> None:
+    """Receive messages from QUEUE, a path or a format name.
+
+    A message is removed once it is printed; a command that dies before gives it back in its place.
+    Fewer than N messages are status 0, none at all is status 3.
+    """
+    from msmq.control.client import Receipt
+
+    output = settings.output
+    with settings.client.receive(queue, count=count, timeout=timeout, peek=peek) as stream:
+        for item in stream:
+            if isinstance(item, Receipt):
+                output.flush()
+                item.confirm()
+            else:
+                _print(output, item)
+    output.flush()
+
+
+def _print(output: Output, message: Delivered) -> None:
+    value = message_object(message)
+    if output.as_json:
+        output.object(value)
+    else:
+        output.write(_for_people(value))
+
+
+def message_object(message: Delivered) -> dict[str, Any]:
+    """The whole message in JSON."""
+    from msmq.decoding.values import base64_text, text_or_base64
+
+    value: dict[str, Any] = {}
+    for key, part in message.properties.items():
+        if key == "body_size":
+            value |= text_or_base64("body", message.body)
+        value[key] = part
+    value["extension_base64"] = base64_text(message.extension)
+    return value
+
+
+def _for_people(value: Mapping[str, Any]) -> str:
+    shown = {key: value[key] for key in _ALWAYS if key in value}
+    for key, usual in _UNUSUAL.items():
+        if value.get(key, usual) not in (usual, None, _NO_CORRELATION):
+            shown[key] = value[key]
+    width = max(map(len, shown))
+    lines = [f"{key:{width}}  {cell(part)}".rstrip() for key, part in shown.items()]
+    if "body" in value:
+        lines += ["", *printable(value["body"], also="\t\r\n").splitlines()]
+    else:
+        lines += ["", "(not text; --json prints it as base64)"]
+    return "\n".join([*lines, ""])

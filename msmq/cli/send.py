@@ -1,0 +1,116 @@
+"""C{msmq send}."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any, Final
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.structures.status import MQError, Status
+
+_NUMBER: Final = click.IntRange(0, 0xFFFFFFFF)
+_LARGEST: Final = 0x400000
+_ACKNOWLEDGE: Final = ("none", "reach", "receive", "full-reach", "full-receive", "nack-reach", "nack-receive")
+
+
+class AcknowledgeList(click.ParamType[list[str]]):
+    """Kinds of acknowledgement, joined with commas."""
+
+    name = "kinds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        """The kinds, each of which is known."""
+        kinds = [kind.strip() for kind in str(value).split(",")]
+        for kind in kinds:
+            if kind not in _ACKNOWLEDGE:
+                self.fail(f"{kind!r} is none of {', '.join(_ACKNOWLEDGE)}", param, ctx)
+        return kinds
+
+
+@click.command
+@click.argument("destination")
+@click.option("--body", metavar="T", help="The body as text; it is sent as UTF-8.")
+@click.option("--body-file", metavar="F", help="Read the body from a file; - is standard input.")
+@click.option("--label", metavar="T", help="A text that readers see without the body; 249 characters.")
+@click.option("--recoverable", is_flag=True, help="Keep it on disk until it is received.")
+@click.option("--transactional", is_flag=True, help="Send it in a transaction.")
+@click.option("--priority", metavar="N", type=click.IntRange(0, 7), help="0 to 7, 7 first.  [default: 3]")
+@click.option("--time-to-reach-queue", metavar="S", type=_NUMBER, help="Seconds until it must be there.")
+@click.option("--time-to-be-received", metavar="S", type=_NUMBER, help="Seconds until it must be received.")
+@click.option("--journal", is_flag=True, help="Keep a copy here of what was sent.")
+@click.option("--dead-letter", is_flag=True, help="Keep a copy here of what could not be delivered.")
+@click.option(
+    "--ack",
+    "acknowledge",
+    metavar="KIND,...",
+    type=AcknowledgeList(),
+    help=f"What the administration queue hears of: {', '.join(_ACKNOWLEDGE)}.",
+)
+@click.option("--admin-queue", metavar="FN", help="Where acknowledgements go.")
+@click.option("--response-queue", metavar="FN", help="Where answers are to go.")
+@click.option("--correlation-id", metavar="ID", help=r"The message that this belongs to: {guid}\number.")
+@click.option("--app-tag", "application_tag", metavar="N", type=_NUMBER, help="A number of your own.")
+@click.option("--body-type", metavar="N", type=_NUMBER, help="What the body is, as a VARTYPE.")
+@click.option("--extension-file", metavar="F", help="Read the extension from a file.")
+@click.option("--trace", metavar="GUID", help="The public queue that hears of every hop.")
+@click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="Send N alike.")
+@common_options
+@pass_settings
+def send(
+    settings: Settings,
+    /,
+    destination: str,
+    body: str | None,
+    body_file: str | None,
+    extension_file: str | None,
+    recoverable: bool,
+    count: int,
+    **properties: Any,
+) -> None:
+    r"""Send a message to DESTINATION, and print its identifier.
+
+    DESTINATION is a format name, as DIRECT=TCP:127.0.0.2\private$\orders, several with commas, or the path
+    of a local queue.  What is recoverable is on disk when this ends with status 0.
+    """
+    from msmq.control.records import Record
+
+    if body is not None and body_file is not None:
+        raise click.UsageError("--body and --body-file exclude each other")
+    content = _read(body_file) if body_file is not None else _encoded(body or "")
+    extension = b"" if extension_file is None else _read(extension_file)
+    if len(content) + len(extension) > _LARGEST:
+        raise MQError(
+            Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+            f"a message holds at most {_LARGEST} bytes with all its headers; "
+            f"the body and the extension of this one have more",
+        )
+    header = {name: value for name, value in properties.items() if value is not None and value is not False}
+    header["destination"] = destination
+    if recoverable:
+        header["delivery"] = "recoverable"
+    if extension:
+        header["extension_size"] = len(extension)
+    output = settings.output
+    for identifier in settings.client.send(itertools.repeat(Record(header, content + extension), count)):
+        output.one({"id": identifier}) if output.as_json else output.write(identifier)
+    output.flush()
+
+
+def _encoded(text: str) -> bytes:
+    # Arguments that are not UTF-8 come in as lone surrogates, and leave as the bytes that they were.
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _read(path: str) -> bytes:
+    """The file, or as much of it as shows that it is too large."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read(_LARGEST + 1)
+        with open(path, "rb") as file:
+            return file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read {path}: {reason}") from error

@@ -1,0 +1,53 @@
+"""C{msmq outgoing} and C{msmq session}: what is on its way to and from other queue managers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+
+_OUTGOING: Final = ("format_name", "state", "next_hops", "messages", "bytes", "unacknowledged")
+_SESSION: Final = (
+    "direction",
+    "state",
+    "remote_identifier",
+    "remote_address",
+    "sent",
+    "received",
+    "recoverable_sent",
+    "recoverable_received",
+    "unacknowledged",
+    "window",
+)
+
+
+@click.group
+@common_options
+def outgoing() -> None:
+    """Watch the queues of what is sent to other queue managers."""
+
+
+@outgoing.command("list")
+@common_options
+@pass_settings
+def outgoing_list(settings: Settings) -> None:
+    """List the outgoing queues."""
+    settings.output.many(settings.client.outgoing(), _OUTGOING)
+    settings.output.flush()
+
+
+@click.group
+@common_options
+def session() -> None:
+    """Watch the sessions with other queue managers."""
+
+
+@session.command("list")
+@common_options
+@pass_settings
+def session_list(settings: Settings) -> None:
+    """List the sessions, in both directions."""
+    settings.output.many(settings.client.sessions(), _SESSION)
+    settings.output.flush()

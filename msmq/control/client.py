@@ -1,0 +1,295 @@
+"""The control API from the other side, for programs without a reactor; the command is one."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote, urlencode
+
+import attrs
+
+from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder, RecordLimits
+from msmq.control.refusals import read_refusal
+from msmq.errors import RemoteProtocolError
+from msmq.structures.status import MQError, Status
+
+_READ: Final = 0x40000
+_LONGEST_REFUSAL: Final = 0x10000
+_LONGEST_HEADER: Final = 0x1000000
+_BATCH_MESSAGES: Final = 500
+_BATCH_BYTES: Final = 0x100000
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """An HTTP connection over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.sock.connect(os.fspath(self._path))
+        except OSError:
+            self.sock.close()
+            raise
+
+
+@attrs.frozen
+class Delivered:
+    """One message of a stream; it stays the queue's until its receipt is confirmed.
+
+    @ivar properties: the message in JSON, without its body and its extension.
+    """
+
+    properties: Mapping[str, Any]
+    body: bytes = attrs.field(repr=False)
+    extension: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Receipt:
+    """Stands for the messages since the receipt before it.
+
+    @ivar count: how many they are.
+    """
+
+    count: int
+    _confirm: Callable[[], None] = attrs.field(repr=False)
+
+    def confirm(self) -> None:
+        """Have them removed; they are gone for good once this returns.
+
+        @raise MQError: they are not removed.
+        """
+        self._confirm()
+
+
+class ReceiveStream:
+    """Messages on their way in, and a receipt after each batch of them.
+
+    Leaving the context gives back whatever is not confirmed.
+    """
+
+    def __init__(self, client: ControlClient, connection: UnixConnection, target: str) -> None:
+        self._client = client
+        self._connection = connection
+        self._response = client.begin(connection, "POST", target)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._response.close()
+        self._connection.close()
+
+    def __iter__(self) -> Iterator[Delivered | Receipt]:
+        """What arrives, up to the end of the stream.
+
+        @raise MQError: the server ended it for another reason than the count or the time.
+        """
+        decoder = RecordDecoder(RecordLimits(header=_LONGEST_HEADER))
+        while True:
+            with self._client.losing():
+                data = self._response.read1(_READ)
+            if not data:
+                raise self._client.lost("the stream ended early")
+            try:
+                records = decoder.feed(data)
+            except RemoteProtocolError as error:
+                raise self._client.lost(str(error)) from error
+            for record in records:
+                if "end" in record.header:
+                    return
+                yield self._item(record)
+
+    def _item(self, record: Record) -> Delivered | Receipt:
+        header = record.header
+        try:
+            if "receipt" in header:
+                target = f"/v1/receipts/{quote(header['stream'], safe='')}/{int(header['receipt'])}"
+                return Receipt(int(header["messages"]), lambda: self._confirm(target))
+            if "error" in header:
+                raise read_refusal(json.dumps(header).encode("ascii"), "the stream broke")
+            properties = dict(header)
+            size = len(record.body) - int(properties.pop("extension_size"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._client.lost(f"not a record of this API: {error!r}") from error
+        return Delivered(properties, record.body[:size], record.body[size:])
+
+    def _confirm(self, target: str) -> None:
+        self._client.call("POST", target)
+
+
+class ControlClient:
+    """Asks one server; every call has a connection of its own.
+
+    Every refusal is an L{MQError}; MQ_ERROR_SERVICE_NOT_AVAILABLE if the server cannot be reached or
+    goes away.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def status(self) -> dict[str, Any]:
+        """What the queue manager is and how it does."""
+        return self._object("GET", "/v1/status")
+
+    def queues(self) -> list[dict[str, Any]]:
+        """Every queue."""
+        return self._list("/v1/queues")
+
+    def queue(self, path: str) -> dict[str, Any]:
+        """One queue."""
+        return self._object("GET", _queue_target(path))
+
+    def create_queue(self, path: str, options: Mapping[str, object]) -> dict[str, Any]:
+        """Make a queue; the options are those of L{msmq.interfaces.queue_manager.IQueueManager}."""
+        body = json.dumps({"path": path, **options}).encode("ascii")
+        return self._object("POST", "/v1/queues", body)
+
+    def delete_queue(self, path: str) -> dict[str, Any]:
+        """Remove a queue and all that is in it."""
+        return self._object("DELETE", _queue_target(path))
+
+    def outgoing(self) -> list[dict[str, Any]]:
+        """Every outgoing queue."""
+        return self._list("/v1/outgoing")
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every session."""
+        return self._list("/v1/sessions")
+
+    def send(self, messages: Iterable[Record]) -> Iterator[str]:
+        """Send messages, one batch at a time, and give their identifiers as each batch is taken.
+
+        @param messages: the header of each holds its properties, C{destination} among them, and
+            C{extension_size} if its body ends with an extension.
+        """
+        for batch in _batches(messages):
+            with contextlib.closing(UnixConnection(self._path)) as connection:
+                response = self._ask(connection, "POST", "/v1/send", batch, CONTENT_TYPE)
+                with self.losing(), response:
+                    refused: MQError | None = None
+                    for line in response:
+                        answer = json.loads(line)
+                        if "id" in answer:
+                            yield answer["id"]
+                        else:
+                            refused = read_refusal(line, line.decode("utf-8", "replace"))
+                if refused is not None:
+                    raise refused
+                if response.status >= http.HTTPStatus.BAD_REQUEST:
+                    raise self.lost(f"HTTP status {response.status}")
+
+    def receive(
+        self, queue: str, *, count: int = 1, timeout: float | None = None, peek: bool = False
+    ) -> ReceiveStream:
+        """Receive messages, or look at them; waits for the first.
+
+        @param timeout: the longest wait for the next message in seconds; C{None} for no limit.
+        @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if none came.
+        """
+        parameters = {"queue": queue, "count": str(count)}
+        if timeout is not None:
+            parameters["timeout"] = repr(timeout)
+        if peek:
+            parameters["peek"] = "true"
+        connection = UnixConnection(self._path)
+        try:
+            return ReceiveStream(self, connection, f"/v1/receive?{urlencode(parameters, errors='replace')}")
+        except BaseException:
+            connection.close()
+            raise
+
+    def call(self, method: str, target: str, body: bytes = b"") -> Any:
+        """One request that is answered with JSON."""
+        with contextlib.closing(UnixConnection(self._path)) as connection:
+            response = self.begin(connection, method, target, body)
+            with self.losing():
+                return json.loads(response.read())
+
+    def begin(
+        self, connection: UnixConnection, method: str, target: str, body: bytes = b""
+    ) -> http.client.HTTPResponse:
+        """Send a request, and wait for the beginning of its answer.
+
+        @raise MQError: the answer is a refusal.
+        """
+        response = self._ask(connection, method, target, body, "application/json")
+        if response.status >= http.HTTPStatus.BAD_REQUEST:
+            with self.losing():
+                raise read_refusal(response.read(_LONGEST_REFUSAL), f"HTTP status {response.status}")
+        return response
+
+    @contextlib.contextmanager
+    def losing(self) -> Iterator[None]:
+        """Turn every way in which an answer breaks off into one refusal."""
+        try:
+            yield
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self.lost(str(error) or type(error).__name__) from error
+
+    def lost(self, reason: str) -> MQError:
+        """The refusal that stands for a server that went away, or is none."""
+        return MQError(
+            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"the queue manager at {self._path} was lost: {reason}"
+        )
+
+    def _ask(
+        self, connection: UnixConnection, method: str, target: str, body: bytes, content_type: str
+    ) -> http.client.HTTPResponse:
+        try:
+            connection.connect()
+        except OSError as error:
+            raise MQError(
+                Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
+                f"no queue manager answers at {self._path}: {error.strerror or error}",
+            ) from error
+        headers = {"Content-Type": content_type} if body else {}
+        with self.losing():
+            connection.request(method, target, body, headers)
+            return connection.getresponse()
+
+    def _object(self, method: str, target: str, body: bytes = b"") -> dict[str, Any]:
+        answer = self.call(method, target, body)
+        if not isinstance(answer, dict):
+            raise self.lost("it answered with something else than an object")
+        return answer
+
+    def _list(self, target: str) -> list[dict[str, Any]]:
+        answer = self.call("GET", target)
+        if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
+            raise self.lost("it answered with something else than a list of objects")
+        return answer
+
+
+def _queue_target(path: str) -> str:
+    return f"/v1/queues/{quote(path, safe='', errors='replace')}"
+
+
+def _batches(messages: Iterable[Record]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    for message in messages:
+        parts.append(message.to_bytes())
+        size += len(parts[-1])
+        if len(parts) == _BATCH_MESSAGES or size >= _BATCH_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)

@@ -1,0 +1,161 @@
+"""The properties of a message as they come in: query parameters of one, record headers of many.
+
+The names are those of a message in JSON, so that what was received can be sent again.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from msmq.control.refusals import invalid
+from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.structures.format_name import FormatName, parse_format_name
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import parse_guid
+
+ACKNOWLEDGE: Final = {
+    "none": Acknowledge.NONE,
+    "reach": Acknowledge.POSITIVE_ARRIVAL,
+    "receive": Acknowledge.POSITIVE_RECEIVE,
+    "nack-reach": Acknowledge.NEGATIVE_ARRIVAL,
+    "full-reach": Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.POSITIVE_ARRIVAL,
+    "nack-receive": Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE,
+    "full-receive": (
+        Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE | Acknowledge.POSITIVE_RECEIVE
+    ),
+}
+"""[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: what each of its names asks for."""
+
+_DIGITS: Final = re.compile(r"[0-9]{1,20}")
+_FLAGS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
+
+
+def text(name: str, value: object) -> str:
+    """The value of a property that is text."""
+    if not isinstance(value, str):
+        raise invalid(f"{name} is text, not {value!r}")
+    return value
+
+
+def number(name: str, value: object) -> int:
+    """The value of a property that is a whole number from 0 on."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise invalid(f"{name} is a whole number from 0 on, not {value!r}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """The value of a property that is true or false; a parameter that is only named is true."""
+    if isinstance(value, bool):
+        return value
+    found = _FLAGS.get(value.lower()) if isinstance(value, str) else None
+    if found is None:
+        raise invalid(f"{name} is true or false, not {value!r}")
+    return found
+
+
+def seconds(name: str, value: object) -> float:
+    """The value of a parameter that is a time: seconds from 0 on, with or without decimals."""
+    try:
+        found = float(value) if isinstance(value, str | int | float) else -1.0
+    except (ValueError, OverflowError):
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise invalid(f"{name} is a number of seconds from 0 on, not {value!r}")
+    return found
+
+
+def _delivery(name: str, value: object) -> Delivery:
+    try:
+        return Delivery(value)
+    except ValueError:
+        raise invalid(f"{name} is express or recoverable, not {value!r}") from None
+
+
+def _acknowledge(name: str, value: object) -> Acknowledge:
+    found = Acknowledge.NONE
+    for word in value if isinstance(value, list) else text(name, value).split(","):
+        asked = ACKNOWLEDGE.get(word.strip()) if isinstance(word, str) else None
+        if asked is None:
+            raise invalid(f"{name} has {', '.join(ACKNOWLEDGE)}, not {word!r}")
+        found |= asked
+    return found
+
+
+def _format_name(name: str, value: object) -> FormatName | None:
+    if value is None or value == "":
+        return None
+    try:
+        return parse_format_name(text(name, value))
+    except MQError as error:
+        raise MQError(error.status, f"{name}: {error.detail}") from error
+
+
+def _correlation(name: str, value: object) -> bytes:
+    return MessageIdentifier.parse(text(name, value)).to_bytes()
+
+
+def _base64(name: str, value: object) -> bytes:
+    try:
+        return base64.b64decode(text(name, value), validate=True)
+    except ValueError:
+        raise invalid(f"{name} is not base64") from None
+
+
+def _guid(name: str, value: object) -> UUID | None:
+    if value is None:
+        return None
+    try:
+        return parse_guid(text(name, value))
+    except ValueError:
+        raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} is no GUID: {value!r}") from None
+
+
+PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
+    "label": text,
+    "body_type": number,
+    "priority": number,
+    "delivery": _delivery,
+    "transactional": flag,
+    "time_to_reach_queue": number,
+    "time_to_be_received": number,
+    "journal": flag,
+    "dead_letter": flag,
+    "acknowledge": _acknowledge,
+    "admin_queue": _format_name,
+    "response_queue": _format_name,
+    "correlation_id": _correlation,
+    "application_tag": number,
+    "extension_base64": _base64,
+    "trace": _guid,
+}
+"""The properties that a sender chooses, and how each is read."""
+
+
+def read_properties(properties: Mapping[str, object]) -> dict[str, Any]:
+    """The arguments of L{Message} that these properties stand for, without the body.
+
+    @raise MQError: a property is unknown, or its value is none of its values.
+    """
+    arguments = {}
+    for name, value in properties.items():
+        read = PROPERTIES.get(name)
+        if read is None:
+            raise invalid(f"a message has no property {name!r}; it has {', '.join(PROPERTIES)}")
+        arguments[name.removesuffix("_base64")] = read(name, value)
+    return arguments
+
+
+def read_message(properties: Mapping[str, object], body: bytes) -> Message:
+    """The message that is to be sent.
+
+    @raise MQError: a property is unknown, or its value is not within its range.
+    """
+    return Message(body=body, **read_properties(properties))

@@ -1,0 +1,137 @@
+"""How a refusal travels over HTTP: a status, and an object with C{error} and C{detail}."""
+
+from __future__ import annotations
+
+import http
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from msmq.structures.status import MQError, Status
+
+_HTTP: Final = {
+    Status.MQ_ERROR_QUEUE_NOT_FOUND: http.HTTPStatus.NOT_FOUND,
+    Status.MQ_ERROR_MESSAGE_NOT_FOUND: http.HTTPStatus.NOT_FOUND,
+    Status.MQ_ERROR_QUEUE_EXISTS: http.HTTPStatus.CONFLICT,
+    Status.MQ_ERROR_SHARING_VIOLATION: http.HTTPStatus.CONFLICT,
+    Status.MQ_ERROR_QUEUE_DELETED: http.HTTPStatus.GONE,
+    Status.MQ_ERROR_ACCESS_DENIED: http.HTTPStatus.FORBIDDEN,
+    Status.MQ_ERROR_IO_TIMEOUT: http.HTTPStatus.REQUEST_TIMEOUT,
+    Status.MQ_ERROR_UNSUPPORTED_OPERATION: http.HTTPStatus.NOT_IMPLEMENTED,
+    Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION: http.HTTPStatus.NOT_IMPLEMENTED,
+    Status.MQ_ERROR_SERVICE_NOT_AVAILABLE: http.HTTPStatus.SERVICE_UNAVAILABLE,
+    Status.MQ_ERROR_QUEUE_NOT_AVAILABLE: http.HTTPStatus.SERVICE_UNAVAILABLE,
+    Status.MQ_ERROR_NO_DS: http.HTTPStatus.SERVICE_UNAVAILABLE,
+    Status.MQ_ERROR_OPERATION_CANCELLED: http.HTTPStatus.SERVICE_UNAVAILABLE,
+    Status.MQ_ERROR_INSUFFICIENT_RESOURCES: http.HTTPStatus.INSUFFICIENT_STORAGE,
+    Status.MQ_ERROR_MESSAGE_STORAGE_FAILED: http.HTTPStatus.INTERNAL_SERVER_ERROR,
+    Status.MQ_ERROR: http.HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+
+
+class ControlError(MQError):
+    """A refusal of the API itself, where HTTP has a better status than that of the MQ_ERROR.
+
+    @ivar http_status: the status of the answer.
+    """
+
+    def __init__(self, status: Status, detail: str, http_status: http.HTTPStatus) -> None:
+        super().__init__(status, detail)
+        self.http_status = http_status
+
+
+class MethodNotAllowed(ControlError):
+    """The resource is there and does not know the method.
+
+    @ivar allowed: the methods that it knows.
+    """
+
+    def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
+        self.allowed = sorted(allowed)
+        super().__init__(
+            Status.MQ_ERROR_ILLEGAL_OPERATION,
+            f"{path} does not know {method}, only {', '.join(self.allowed)}",
+            http.HTTPStatus.METHOD_NOT_ALLOWED,
+        )
+
+
+def no_such_resource(path: str) -> ControlError:
+    """Refuses a path that leads to nothing."""
+    return ControlError(
+        Status.MQ_ERROR_INVALID_PARAMETER, f"there is no resource {path}", http.HTTPStatus.NOT_FOUND
+    )
+
+
+def too_large(what: str, limit: int) -> ControlError:
+    """Refuses C{what} for being over C{limit} bytes."""
+    return ControlError(
+        Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+        f"{what} is over the limit of {limit} bytes",
+        http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    )
+
+
+def wrong_content(found: str, wanted: str) -> ControlError:
+    """Refuses a request body of a type that the resource does not take."""
+    return ControlError(
+        Status.MQ_ERROR_INVALID_PARAMETER,
+        f"the Content-Type is {found or 'missing'}; this resource takes {wanted}",
+        http.HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    )
+
+
+def not_acceptable(detail: str) -> ControlError:
+    """Refuses an answer in the form that the caller asks for."""
+    return ControlError(Status.MQ_ERROR_INVALID_PARAMETER, detail, http.HTTPStatus.NOT_ACCEPTABLE)
+
+
+def too_many(what: str, limit: int) -> ControlError:
+    """Refuses one more of C{what} while C{limit} are under way."""
+    return ControlError(
+        Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+        f"{limit} {what} are under way, and no more are taken",
+        http.HTTPStatus.SERVICE_UNAVAILABLE,
+    )
+
+
+def no_such_receipt(stream: str, receipt: str) -> ControlError:
+    """Refuses a receipt of no open stream, or one that was confirmed before."""
+    return ControlError(
+        Status.MQ_ERROR_INVALID_HANDLE,
+        f"no open stream {stream} has an unconfirmed receipt {receipt}",
+        http.HTTPStatus.NOT_FOUND,
+    )
+
+
+def invalid(detail: str) -> MQError:
+    """Refuses a parameter or a header of a record."""
+    return MQError(Status.MQ_ERROR_INVALID_PARAMETER, detail)
+
+
+def internal_error() -> MQError:
+    """What a caller is told of a fault of ours; the log has the rest."""
+    return MQError(Status.MQ_ERROR, "the server failed at this; its log says how")
+
+
+def http_status(error: MQError) -> int:
+    """The HTTP status that fits the refusal."""
+    if isinstance(error, ControlError):
+        return error.http_status
+    return _HTTP.get(error.status, http.HTTPStatus.BAD_REQUEST)
+
+
+def refusal(error: MQError) -> dict[str, str]:
+    """The refusal as the API prints it."""
+    return {"error": error.status.name, "detail": error.detail}
+
+
+def read_refusal(body: bytes, otherwise: str) -> MQError:
+    """The refusal that an answer holds.
+
+    @param otherwise: what to say of an answer that is none of ours.
+    """
+    try:
+        answer = json.loads(body)
+        return MQError(Status[answer["error"]], str(answer["detail"]))
+    except (ValueError, KeyError, TypeError):
+        return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, otherwise)

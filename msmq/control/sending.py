@@ -1,0 +1,229 @@
+"""Taking in many messages as one stream of records, while it still arrives.
+
+A record's header holds the properties of its message and C{destination}, which holds for the records
+behind it until another names its own.
+The messages are handed to the queue manager in the order of the stream, one slice at a time; the
+connection is not read further while too much waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.control.limits import ControlLimits
+from msmq.control.properties import number, read_properties, text
+from msmq.control.records import Record, RecordDecoder
+from msmq.control.refusals import internal_error, invalid
+from msmq.control.waiting import give_way, running
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.queues.message import Message
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError
+
+_OVERHEAD: Final = 64
+
+
+@attrs.define
+class Accepted:
+    """Consecutive identifiers that one queue manager gave out; a million fit into one of these."""
+
+    first: MessageIdentifier
+    count: int = 1
+
+    def is_followed_by(self, identifier: MessageIdentifier) -> bool:
+        """Whether C{identifier} would make this range one longer."""
+        return (
+            identifier.queue_manager == self.first.queue_manager
+            and identifier.ordinal == self.first.ordinal + self.count
+        )
+
+    def texts(self, start: int, count: int) -> list[str]:
+        """The identifiers from C{start} on, as people and scripts read them."""
+        first, last = start, min(start + count, self.count)
+        return [
+            str(MessageIdentifier(self.first.queue_manager, self.first.ordinal + number))
+            for number in range(first, last)
+        ]
+
+
+class SendStream:
+    """One stream of records on its way in.
+
+    It is the file that the HTTP server writes a request body to; nothing can be read back from it.
+
+    @ivar accepted: the identifiers of what the queue manager has taken, in order.
+    @ivar error: why the rest is not taken; what is still to come is then dropped.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        manager: IQueueManager,
+        limits: ControlLimits,
+        clock: IReactorTime,
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+    ) -> None:
+        self._manager = manager
+        self._limits = limits
+        self._clock = clock
+        self._pause = pause
+        self._resume = resume
+        self._decoder = RecordDecoder(limits.records)
+        self._records: deque[Record] = deque()
+        self._backlog = 0
+        self._is_paused = False
+        self._is_working = False
+        self._is_closed = False
+        self._destination: str | None = None
+        self._last: tuple[Mapping[str, Any], str | None, int, dict[str, Any]] | None = None
+        self._finished: Deferred[None] | None = None
+        self._fault: MQError | None = None
+        self.accepted: list[Accepted] = []
+        self.error: MQError | None = None
+
+    def write(self, data: bytes) -> None:
+        """Take in the next bytes of the stream."""
+        if self.error is not None or self._fault is not None or self._is_closed:
+            return
+        records: list[Record] = []
+        try:
+            records = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            self._fault = _fault(error)
+        self._records.extend(records)
+        self._backlog += sum(map(_cost, records))
+        if self._backlog > self._limits.send_backlog and not self._is_paused:
+            self._is_paused = True
+            self._pause()
+        self._work()
+
+    def tell(self) -> int:
+        """Always 0, so that the HTTP server looks for no form in it."""
+        return 0
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Stays where it is."""
+        return 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Nothing; the bytes went to the queue manager."""
+        return b""
+
+    def close(self) -> None:
+        """The request is over or its caller gone: take no more."""
+        self._is_closed = True
+        self._records.clear()
+
+    async def finish(self) -> None:
+        """All bytes are in: wait until the messages are taken, or one is refused."""
+        try:
+            self._decoder.finish()
+        except RemoteProtocolError as error:
+            self._fault = _fault(error)
+        self._work()
+        while self._is_working:
+            self._finished = Deferred()
+            await self._finished
+
+    def _work(self) -> None:
+        if not self._is_working:
+            self._is_working = True
+            running(self._take())
+
+    async def _take(self) -> None:
+        try:
+            while self._records and self.error is None:
+                destination, messages = self._slice()
+                for identifier in await running(self._manager.send(destination, messages)):
+                    self._remember(identifier)
+                self._relieve()
+                await give_way(self._clock)
+            self.error = self.error or self._fault
+        except MQError as error:
+            self.error = error
+        except Exception:
+            self._log.failure("A stream of messages could not be taken in")
+            self.error = internal_error()
+        self._is_working = False
+        if self.error is not None:
+            self._records.clear()
+            self._relieve()
+        finished, self._finished = self._finished, None
+        if finished is not None:
+            finished.callback(None)
+
+    def _slice(self) -> tuple[str, list[Message]]:
+        """The next messages, all to one destination.
+
+        @raise MQError: the very next record is none that could be sent.
+        """
+        limits = self._limits
+        destination, message = self._message(self._records[0])
+        self._destination = named = destination
+        messages: list[Message] = []
+        size = 0
+        while named == destination:
+            record = self._records.popleft()
+            self._backlog -= _cost(record)
+            size += len(record.body)
+            messages.append(message)
+            if not self._records or len(messages) == limits.slice_messages or size >= limits.slice_bytes:
+                break
+            try:
+                named, message = self._message(self._records[0])
+            except MQError:
+                break
+        return destination, messages
+
+    def _message(self, record: Record) -> tuple[str, Message]:
+        # Equal neighbours share their header, so that what it says is read once.
+        if self._last is None or self._last[0] is not record.header:
+            properties = dict(record.header)
+            named = properties.pop("destination", None)
+            extension_size = number("extension_size", properties.pop("extension_size", 0))
+            self._last = (
+                record.header,
+                None if named is None else text("destination", named),
+                extension_size,
+                read_properties(properties),
+            )
+        _, destination, extension_size, arguments = self._last
+        destination = self._destination if destination is None else destination
+        if destination is None:
+            raise invalid("the first record of a stream names its destination")
+        if extension_size == 0:
+            return destination, Message(body=record.body, **arguments)
+        body_size = len(record.body) - extension_size
+        if body_size < 0:
+            raise invalid(f"extension_size is {extension_size} in a record of {len(record.body)} bytes")
+        arguments = {**arguments, "body": record.body[:body_size], "extension": record.body[body_size:]}
+        return destination, Message(**arguments)
+
+    def _remember(self, identifier: MessageIdentifier) -> None:
+        if self.accepted and self.accepted[-1].is_followed_by(identifier):
+            self.accepted[-1].count += 1
+        else:
+            self.accepted.append(Accepted(identifier))
+
+    def _relieve(self) -> None:
+        if self._is_paused and (self._backlog <= self._limits.send_backlog // 2 or not self._records):
+            self._is_paused = False
+            self._resume()
+
+
+def _fault(error: RemoteProtocolError) -> MQError:
+    return invalid(f"the record at offset {error.offset}: {error.field}: {error.rule}")
+
+
+def _cost(record: Record) -> int:
+    return len(record.body) + _OVERHEAD

@@ -1,0 +1,35 @@
+"""Waiting that suits requests whose caller may go away at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+_T = TypeVar("_T")
+
+
+def running(work: Awaitable[_T]) -> Deferred[_T]:
+    """The work, begun; cancelling the Deferred cancels it."""
+    if isinstance(work, Deferred):
+        return work
+
+    async def wait() -> _T:
+        return await work
+
+    return Deferred.fromCoroutine(wait())
+
+
+def shielded(work: Awaitable[_T]) -> Deferred[_T]:
+    """The work, begun; it goes on when the Deferred is cancelled, and nobody hears how it ends."""
+    answer: Deferred[_T] = Deferred()
+    running(work).chainDeferred(answer)
+    return answer
+
+
+def give_way(clock: IReactorTime) -> Deferred[None]:
+    """Fires in another turn of the reactor, after whatever else is due in this one."""
+    return deferLater(clock, 0)
