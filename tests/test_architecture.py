@@ -44,6 +44,7 @@ class Room:
 ROOMS = {
     "errors": Room(0, (), pure=True),
     "moment": Room(0, (), pure=True),
+    "version": Room(0, ()),
     "wire": Room(0, FOUNDATION, pure=True),
     "structures": Room(1, (*FOUNDATION, "wire"), pure=True),
     # The cores never import each other: they share values and are joined by manager.
@@ -58,15 +59,15 @@ ROOMS = {
     "directory": Room(4, BELOW_PROVIDERS),
     "security": Room(4, BELOW_PROVIDERS),
     "net": Room(4, BELOW_PROVIDERS),
-    "manager": Room(5, (*BELOW_PROVIDERS, "decoding")),
+    "manager": Room(5, (*BELOW_PROVIDERS, "decoding", "version")),
     # These compose what lies below them.
-    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager")),
-    "web": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "control")),
-    "service": Room(6, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web")),
-    "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "storage", "control")),
-    "cli": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "control", "service", "pipeline")),
+    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
+    "web": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "control", "version")),
+    "service": Room(6, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "version")),
+    "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "storage", "control", "version")),
+    "cli": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "control", "service", "pipeline", "version")),
     # The doors: what users import, and what their tests import.
-    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "manager")),
+    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "manager", "version")),
     "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
 }
 """Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""
@@ -155,8 +156,8 @@ def imports_of(module: str, source: str, *, is_package: bool = False) -> list[Im
 
 def room_of(name: str) -> str:
     """The room that a dotted name below C{msmq} lies in; C{msmq} for the package's own names."""
-    parts = name.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "msmq"
+    parts = [*name.split("."), ""]
+    return parts[1] if parts[1] in ROOMS else "msmq"
 
 
 def is_within(name: str, package: str) -> bool:
