@@ -25,7 +25,8 @@ class BaseHeader:
     The Reserved byte and the flag bits that have no meaning are sent as 0 and never looked at.
 
     @ivar packet_size: bytes of the whole packet with its padding, at most 0x00400000; a SessionHeader
-        that rides on a UserMessage is not among them.
+        that rides on a UserMessage is not among them.  It may be left out where the rest of the packet
+        will tell (L{UserMessage.completed<msmq.structures.user_message.UserMessage.completed>}).
     @ivar priority: PR, 0 to 7, 7 being the most urgent; 0 for a transactional message.
     @ivar is_internal: IN, the packet belongs to the session itself.
     @ivar has_session_header: SH.
@@ -51,7 +52,7 @@ class BaseHeader:
     DH: ClassVar[int] = 0x0020
     TR: ClassVar[int] = 0x0100
 
-    packet_size: int
+    packet_size: int = 0
     priority: int = DEFAULT_PRIORITY
     is_internal: bool = False
     has_session_header: bool = False

@@ -1,0 +1,87 @@
+"""What a queue manager may change in a UserMessage packet that it passes on, and nothing else.
+
+Each function gives new bytes.
+The packet has been judged by L{UserMessageView<msmq.structures.user_message_view.UserMessageView>}
+before; nothing of it is checked again.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from msmq.errors import LocalProtocolError
+from msmq.structures.base_header import BaseHeader
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.session_header import SessionHeader
+from msmq.structures.user_header import MAXIMUM_HOP_COUNT, UserHeader
+from msmq.structures.user_message_walk import NAMES, after_name, after_other_names
+from msmq.wire.writer import Writer
+
+_U16: Final = Struct("<H")
+_U32: Final = Struct("<I")
+
+_BASE_FLAGS: Final = 2
+_PACKET_SIZE: Final = 8
+_TIME_TO_REACH_QUEUE: Final = 12
+_USER_FLAGS: Final = 60
+
+
+def patch_session_header(packet: bytes, header: SessionHeader | None) -> bytes:
+    """[MS-MQMQ] 2.2.20.4 the packet with this SessionHeader riding on it, or with none.
+
+    PacketSize does not count the header; one that the packet had is gone.
+
+    @raise LocalProtocolError: the header cannot be written.
+    """
+    (flags,) = _U16.unpack_from(packet, _BASE_FLAGS)
+    (size,) = _U32.unpack_from(packet, _PACKET_SIZE)
+    if header is None:
+        tail, flags = b"", flags & ~BaseHeader.SH
+    else:
+        tail, flags = header.to_bytes(), flags | BaseHeader.SH
+    return b"".join((packet[:2], _U16.pack(flags), packet[4:size], tail))
+
+
+def patch_hop_count(packet: bytes, hop_count: int) -> bytes:
+    """[MS-MQMQ] 2.2.19.2 the packet with Flags.RC as given, 0 to 0x1D.
+
+    @raise LocalProtocolError: more hops than a packet can have.
+    """
+    if not 0 <= hop_count <= MAXIMUM_HOP_COUNT:
+        raise LocalProtocolError(f"Flags.RC: {hop_count} is not within 0 to {MAXIMUM_HOP_COUNT}")
+    (flags,) = _U32.unpack_from(packet, _USER_FLAGS)
+    return _replaced(packet, _USER_FLAGS, _U32.pack(flags & ~UserHeader.RC | hop_count))
+
+
+def patch_time_to_reach_queue(packet: bytes, seconds: int) -> bytes:
+    """[MS-MQMQ] 2.2.19.1 the packet with this TimeToReachQueue, in seconds.
+
+    @raise LocalProtocolError: the number does not fit 32 bits.
+    """
+    writer = Writer()
+    writer.u32(seconds, "TimeToReachQueue")
+    return _replaced(packet, _TIME_TO_REACH_QUEUE, writer.getvalue())
+
+
+def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previous: int) -> bytes:
+    """[MS-MQMQ] 2.2.20.5 the packet at this place of a sequence.
+
+    @raise LocalProtocolError: the message is not transactional, or a number does not fit its field.
+    """
+    (flags,) = _U32.unpack_from(packet, _USER_FLAGS)
+    if not flags & UserHeader.TH:
+        raise LocalProtocolError("TransactionHeader: the message has none")
+    if number == 0:
+        raise LocalProtocolError("TxSequenceNumber: 0 is no place in a sequence")
+    writer = Writer()
+    sequence_id.write(writer)
+    writer.u32(number, "TxSequenceNumber")
+    writer.u32(previous, "PreviousTxSequenceNumber")
+    position = after_name(packet, NAMES, flags >> UserHeader.DQ_SHIFT & 7)
+    position = after_other_names(packet, position, flags)
+    return _replaced(packet, position + 4, writer.getvalue())
+
+
+def _replaced(packet: bytes, position: int, part: bytes) -> bytes:
+    return b"".join((packet[:position], part, packet[position + len(part) :]))
