@@ -66,6 +66,7 @@ class PathNameTests(SynchronousTestCase):
         name = parse_path_name("srv\\system$;deadletter")
         self.assertEqual((name.kind, name.queue), (PathKind.SYSTEM, "deadletter"))
         self.assertEqual(name.suffix, QueueSuffix.DEADLETTER)
+        self.assertEqual(name.queue_path, "system$")
 
     def test_the_literal_parts_have_no_case(self) -> None:
         """MQMQ-2.1.1-04: PRIVATE$ and Private$ mean the same, and so do SYSTEM$ and system$."""

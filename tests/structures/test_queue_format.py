@@ -231,6 +231,13 @@ class QueueFormatTests(SynchronousTestCase):
         data[8:12] = bytes(4)
         self.assertRaises(RemoteProtocolError, QueueFormat.from_bytes, bytes(data))
 
+    def test_a_distribution_list_is_its_guid_and_its_domain(self) -> None:
+        """MQMQ-2.2.9-01: the domain is UTF-16 text with a NUL, which a pointer behind the GUID announces."""
+        data = encoded(f"DL={GUID}@dom")
+        domain = b"\x04\0\0\0" + b"\0\0\0\0" + b"\x04\0\0\0" + "dom\0".encode("utf-16-le")
+        self.assertEqual(data[8:], GUID.bytes_le + b"\0\0\x02\0" + domain)
+        self.assertEqual(QueueFormat.from_bytes(data).name, DistributionListFormatName(GUID, "dom"))
+
     def test_an_empty_domain_is_none(self) -> None:
         """A list without a domain is carried with empty text."""
         name = DistributionListFormatName(GUID)
