@@ -123,11 +123,12 @@ def read_acknowledgement(reader: Reader) -> tuple[AckEnvelope, MessageProperties
     properties = MessagePropertiesHeader.read(reader)
     if properties.label != LABEL or len(properties.message_body) != BODY_SIZE:
         return None
-    if reader.position - start != base.packet_size:
+    end = reader.position - start
+    ends = (end, end + SessionHeader.SIZE) if base.has_session_header else (end,)
+    if base.packet_size not in ends:
         with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
-            raise reader.malformed(
-                "PacketSize", f"{base.packet_size} where the headers end at {reader.position - start}"
-            )
+            rule = f"{base.packet_size} where the headers end at {end}"
+            raise reader.malformed("PacketSize", rule, offset=start + 8)
     if base.has_session_header and reader.remaining:
         SessionHeader.read(reader)
     envelope = AckEnvelope(user.source_queue_manager, destination, user.message_id, user.sent_time)

@@ -1,0 +1,182 @@
+"""The byte stream of one direction of a session, cut into packets and decoded.
+
+The rules of framing are those of L{msmq.wire.framer}.
+Unlike a session, which ends with the first malformed packet, a decoder goes on: at the end of the
+packet if another one begins there, else at the next place that looks like the beginning of one.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from msmq.decoding.packets_json import packet_record
+from msmq.decoding.records import Record, malformed_record, note_record
+from msmq.errors import RemoteProtocolError
+from msmq.structures.base_header import BaseHeader
+from msmq.structures.user_message_view import measure_user_message
+from msmq.wire.framer import (
+    BASE_HEADER_SIZE,
+    INTERNAL_PACKET_SIZES,
+    MAXIMUM_PACKET_SIZE,
+    SECTION,
+    SESSION_HEADER_SIZE,
+    SIGNATURE,
+    SMALLEST_USER_PACKET,
+    VERSION_NUMBER,
+)
+from msmq.wire.reader import Reader
+
+_BEGINNING = Struct("<BBHII")
+_SIGNATURE = SIGNATURE.to_bytes(4, "little")
+_INTERNAL = 0x0008
+
+
+class PacketStream:
+    """Takes the stream in pieces of any size and gives the line of each packet once it is whole.
+
+    @param synchronised: the first byte is the beginning of a packet; otherwise the first place that
+        looks like one is looked for.
+    @param is_captured: the stream was overheard, so that an end inside a packet is the capture's
+        end and no fault of the sender.
+    """
+
+    def __init__(self, *, synchronised: bool = True, is_captured: bool = False) -> None:
+        self._is_captured = is_captured
+        self._searching = not synchronised
+        self._search_note = "" if synchronised else "the capture begins inside a packet"
+        self._search_from = 0
+        self._chunks: list[bytes] = []
+        self._buffered = 0
+        self._needed = BASE_HEADER_SIZE
+        self._offset = 0
+
+    def feed(self, data: bytes) -> list[Record]:
+        """Take the next bytes; give the lines of the packets that they complete."""
+        self._chunks.append(data)
+        self._buffered += len(data)
+        return self._decode(final=False) if self._buffered >= self._needed else []
+
+    def skip(self, missing: int) -> list[Record]:
+        """The next C{missing} bytes are not there: give up the packet that they are part of."""
+        records = self._decode(final=False)
+        if not self._searching:
+            self._search(self._offset, f"{missing} bytes are missing from the capture")
+        self._offset += self._buffered + missing
+        self._chunks.clear()
+        self._buffered = 0
+        return records
+
+    def end(self) -> list[Record]:
+        """The stream ends here; give the lines for what was left unfinished."""
+        return self._decode(final=True)
+
+    def _decode(self, *, final: bool) -> list[Record]:
+        """Give what the buffered bytes say, and keep those that are not yet understood."""
+        data = b"".join(self._chunks)
+        self._needed = BASE_HEADER_SIZE
+        records: list[Record] = []
+        position = 0
+        while position < len(data):
+            if self._searching:
+                found = _find_beginning(data, position)
+                if found is None:
+                    position = len(data) if final else max(position, len(data) - BASE_HEADER_SIZE + 1)
+                    break
+                position = found
+                self._found(position, records)
+            advance = self._decode_packet(data, position, records, final)
+            if not advance:
+                break
+            position += advance
+        if final and self._searching:
+            self._found(len(data), records)
+        self._chunks = [data[position:]]
+        self._buffered = len(data) - position
+        self._offset += position
+        return records
+
+    def _search(self, offset: int, note: str) -> None:
+        self._searching = True
+        self._search_from = offset
+        self._search_note = note
+
+    def _found(self, position: int, records: list[Record]) -> None:
+        """The search ended at C{position} of what is buffered: say what was passed over, and why."""
+        self._searching = False
+        skipped = self._offset + position - self._search_from
+        if self._search_note and skipped:
+            records.append(note_record(self._search_from, self._search_note, skipped))
+
+    def _decode_packet(self, data: bytes, position: int, records: list[Record], final: bool) -> int:
+        """Decode the packet at C{position}; give its length, or 0 to wait for more bytes."""
+        view = memoryview(data)[position:]
+        offset = self._offset + position
+        if len(view) < BASE_HEADER_SIZE and not final:
+            return 0
+        try:
+            size = length = BaseHeader.read(Reader(view)).packet_size
+        except RemoteProtocolError as error:
+            if self._is_captured and len(view) < BASE_HEADER_SIZE:
+                return self._cut_short(view, offset, BASE_HEADER_SIZE, records)
+            return self._malformed(error, offset, records)
+        try:
+            if size <= len(view):
+                size = _measure(view[:length])
+                if size <= len(view):
+                    records.append(packet_record(bytes(view[:size]), offset))
+                    return size
+        except RemoteProtocolError as error:
+            if not final and len(view) < length + BASE_HEADER_SIZE:
+                self._needed = length + BASE_HEADER_SIZE
+                return 0
+            advance = self._malformed(error, offset, records)
+            if len(view) == length or _begins_packet(data, position + length):
+                self._searching = False
+                return length
+            return advance
+        if final:
+            return self._cut_short(view, offset, size, records)
+        self._needed = size
+        return 0
+
+    def _malformed(self, error: RemoteProtocolError, offset: int, records: list[Record]) -> int:
+        records.append(malformed_record(offset, error))
+        self._search(offset + 1, "")
+        return 1
+
+    def _cut_short(self, view: memoryview, offset: int, size: int, records: list[Record]) -> int:
+        if self._is_captured:
+            records.append(note_record(offset, "the capture ends inside a packet", len(view)))
+            return len(view)
+        rule = f"{size} bytes where the input ends after {len(view)}"
+        error = RemoteProtocolError(SECTION, "BaseHeader", "PacketSize", 8, rule)
+        return self._malformed(error, offset, records)
+
+
+def _measure(packet: memoryview) -> int:
+    """Bytes of the whole packet: PacketSize, and an attached SessionHeader that it does not count."""
+    header = BaseHeader.read(Reader(packet))
+    if header.is_internal or not header.has_session_header:
+        return len(packet)
+    return measure_user_message(packet) + SESSION_HEADER_SIZE
+
+
+def _find_beginning(data: bytes, position: int) -> int | None:
+    """The first place from C{position} on that looks like the beginning of a packet."""
+    at = data.find(_SIGNATURE, position + 4)
+    while at >= 0:
+        if _begins_packet(data, at - 4):
+            return at - 4
+        at = data.find(_SIGNATURE, at + 1)
+    return None
+
+
+def _begins_packet(data: bytes, position: int) -> bool:
+    if len(data) - position < _BEGINNING.size:
+        return False
+    version, _, flags, signature, size = _BEGINNING.unpack_from(data, position)
+    if version != VERSION_NUMBER or signature != SIGNATURE:
+        return False
+    if flags & _INTERNAL:
+        return size in INTERNAL_PACKET_SIZES
+    return SMALLEST_USER_PACKET <= int(size) <= MAXIMUM_PACKET_SIZE
