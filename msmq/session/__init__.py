@@ -1,2 +1,1 @@
-"""[MS-MQQB]: sessions and ping as pure cores that answer with effects.
-"""
+"""[MS-MQQB]: sessions and ping as pure cores that answer with effects."""

@@ -33,10 +33,12 @@ class CloseReason(enum.Enum):
     CONNECTION_LOST = "connection lost"
     STOPPED = "stopped"
     UNSUPPORTED_MESSAGE = "message that cannot be stored"
+    NO_RESOURCES = "no room for messages"
+    INTERNAL_ERROR = "internal error"
 
 
 class ConnectionProgress(enum.Enum):
-    """The entries of OutgoingQueue.ConnectionHistory that the handshake makes ([MS-MQQB] 3.1.5.2 to 3.1.5.4)."""
+    """[MS-MQQB] 3.1.5.2 to 3.1.5.4: what an attempt writes into OutgoingQueue.ConnectionHistory."""
 
     IN_PROCESS = "InProcess"
     ESTABLISH_PACKET_RECEIVED = "EstablishPacketReceived"

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.session.counting import PacketCounts
 from msmq.session.effects import Effect
 from msmq.session.settings import SessionSettings
 from msmq.session.timers import Timers
@@ -76,6 +77,12 @@ class SessionCore:
     has_backlog: Callable[[], bool] = _never
     """Asked when a dialled session ends: do messages still wait for this next hop?"""
 
+    state: SessionState = SessionState.CLOSED
+    """Where the machine stands; the machine alone sets it."""
+
+    counts: PacketCounts = attrs.field(factory=PacketCounts)
+    """Where packets are counted; usually shared by all sessions of a queue manager."""
+
     timers: Timers = attrs.field(factory=Timers)
     effects: list[Effect] = attrs.field(factory=list)
 
@@ -91,6 +98,9 @@ class SessionCore:
     recoverable_ack_send_timeout: float = 120.0
     received_ack: bool = False
     session_active: bool = False
+
+    left_messages: bool = False
+    """Whether the session ended with messages that the peer had not acknowledged."""
 
     message_sent_count: int = 0
     recoverable_message_sent_count: int = 0

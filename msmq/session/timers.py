@@ -77,19 +77,16 @@ class Timers:
         """The timer, if it runs."""
         return self._running.get(timer)
 
-    def take_expired(self, now: Moment) -> list[Timer]:
+    def take_expired(self, now: Moment) -> list[tuple[Timer, Running]]:
         """Stop and give the timers that are due, the earliest first."""
         if self.deadline is None or self.deadline > now.monotonic:
             return []
-        due = sorted(
-            (running.deadline, order, timer)
-            for order, (timer, running) in enumerate(self._running.items())
-            if running.deadline <= now.monotonic
-        )
-        for _, _, timer in due:
+        due = [entry for entry in self._running.items() if entry[1].deadline <= now.monotonic]
+        due.sort(key=lambda entry: entry[1].deadline)
+        for timer, _ in due:
             del self._running[timer]
         self._refresh()
-        return [timer for _, _, timer in due]
+        return due
 
     def _refresh(self) -> None:
         self.deadline = min((running.deadline for running in self._running.values()), default=None)

@@ -1,0 +1,246 @@
+"""One session of [MS-MQQB], from the first byte to the last, without a socket and without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.moment import Moment
+from msmq.session import acknowledging, sending
+from msmq.session.counting import PacketCounts
+from msmq.session.effects import CloseReason, ConnectionProgress, Effect
+from msmq.session.machine import MACHINE
+from msmq.session.packets.classify import PacketKind, classify
+from msmq.session.packets.connection_parameters import ConnectionParameters
+from msmq.session.packets.establish_connection import EstablishConnection
+from msmq.session.packets.session_ack import SessionAck
+from msmq.session.settings import SessionSettings
+from msmq.session.state import OutgoingMessage, SessionCore, SessionState
+from msmq.session.timers import Timer
+from msmq.wire.framer import Frame
+
+_INTERNAL = 0x08
+
+
+class Session:
+    """[MS-MQQB] 3.1: a protocol session, on either side.
+
+    Bytes, calls and the time go in; each call answers with the effects to perform, in order.
+    A session lives as long as one connection; after L{msmq.session.effects.Reconnect} a new one is
+    made.
+
+    @param identifier: QueueManager.Identifier, who we are.
+    @param is_initiator: whether we dialled.
+    @param expected_identifier: whom an initiator wants to reach; C{None} on a direct format name.
+    @param was_pinged: whether this attempt began with a Ping Request.
+    @param accepts: asked when an initiator introduces itself: may it have a session now?
+    @param has_backlog: asked when a dialled session ends: do messages wait for this next hop?
+    @param counts: where packets are counted; its own by default.
+    """
+
+    def __init__(
+        self,
+        identifier: UUID,
+        settings: SessionSettings,
+        *,
+        is_initiator: bool,
+        expected_identifier: UUID | None = None,
+        was_pinged: bool = False,
+        accepts: Callable[[], bool] | None = None,
+        has_backlog: Callable[[], bool] | None = None,
+        counts: PacketCounts | None = None,
+    ) -> None:
+        core = SessionCore(
+            identifier=identifier,
+            settings=settings,
+            is_initiator=is_initiator,
+            expected_identifier=expected_identifier,
+            was_pinged=was_pinged,
+        )
+        if accepts is not None:
+            core.accepts = accepts
+        if has_backlog is not None:
+            core.has_backlog = has_backlog
+        if counts is not None:
+            core.counts = counts
+        self._core = core
+        self._machine = MACHINE(core)
+
+    @property
+    def is_initiator(self) -> bool:
+        """Whether we dialled."""
+        return self._core.is_initiator
+
+    @property
+    def state(self) -> SessionState:
+        """[MS-MQQB] 3.1.1.3.1 SessionState."""
+        return self._core.state
+
+    @property
+    def remote_identifier(self) -> UUID | None:
+        """RemoteQMGuid, once the peer has said it."""
+        return self._core.remote_identifier
+
+    @property
+    def sent(self) -> int:
+        """User messages sent on this session."""
+        return self._core.message_sent_count
+
+    @property
+    def received(self) -> int:
+        """User messages received on this session."""
+        return self._core.message_received_count
+
+    @property
+    def recoverable_sent(self) -> int:
+        """Recoverable user messages sent on this session."""
+        return self._core.recoverable_message_sent_count
+
+    @property
+    def recoverable_received(self) -> int:
+        """Recoverable user messages received on this session."""
+        return self._core.recoverable_message_received_count
+
+    @property
+    def unacknowledged(self) -> int:
+        """Messages sent on this session that the peer has not counted."""
+        return self._core.unacked_message_count
+
+    @property
+    def window(self) -> int:
+        """How many messages may be unacknowledged: the smaller of both windows."""
+        return self._core.effective_window
+
+    @property
+    def capacity(self) -> int:
+        """How many messages may be sent now; 0 unless the session is open."""
+        if self._core.state is not SessionState.OPEN:
+            return 0
+        return sending.capacity(self._core)
+
+    @property
+    def deadline(self) -> float | None:
+        """The monotonic second at which L{expire} is due; C{None} while no timer runs."""
+        return self._core.timers.deadline
+
+    def accepted(self, now: Moment) -> list[Effect]:
+        """A connection was accepted for this session."""
+        self._machine.accepted(now)
+        return self._take_effects()
+
+    def connected(self, now: Moment) -> list[Effect]:
+        """The connection that was dialled for this session stands."""
+        self._machine.connected(now)
+        return self._take_effects()
+
+    def pinged(self) -> None:
+        """The peer was pinged before this connection, which the request says ([MS-MQQB] 2.2.3.1 SE)."""
+        self._core.was_pinged = True
+
+    def connect_failed(self, progress: ConnectionProgress, now: Moment) -> list[Effect]:
+        """The connection that was dialled for this session could not be made."""
+        self._machine.connect_failed(progress, now)
+        return self._take_effects()
+
+    def receive(self, frames: Sequence[Frame], now: Moment) -> list[Effect]:
+        """Whole packets arrived together, in this order.
+
+        A run of user messages is one step; what follows a packet that ends the session is dropped.
+        """
+        if frames:
+            self._core.received_ack = True
+        run: list[Frame] = []
+        for frame in frames:
+            if frame[0][2] & _INTERNAL:
+                if run:
+                    self._machine.user_messages_received(run, now)
+                    run = []
+                self._receive_internal(frame[0], now)
+            else:
+                run.append(frame)
+        if run:
+            self._machine.user_messages_received(run, now)
+        return self._take_effects()
+
+    def _receive_internal(self, packet: bytes, now: Moment) -> None:
+        received = self._core.counts.received
+        try:
+            match classify(packet):
+                case PacketKind.ESTABLISH_CONNECTION:
+                    establish = EstablishConnection.from_bytes(packet)
+                    received.establish_connection += 1
+                    self._machine.establish_connection_received(establish, now)
+                case PacketKind.CONNECTION_PARAMETERS:
+                    parameters = ConnectionParameters.from_bytes(packet)
+                    received.connection_parameters += 1
+                    self._machine.connection_parameters_received(parameters, now)
+                case _:
+                    session_ack = SessionAck.from_bytes(packet)
+                    received.session_ack += 1
+                    self._machine.session_ack_received(session_ack, now)
+        except RemoteProtocolError as error:
+            self._machine.fail(CloseReason.MALFORMED_PACKET, error, now)
+
+    def malformed(self, error: RemoteProtocolError, now: Moment) -> list[Effect]:
+        """The byte stream cannot be cut into packets any more ([MS-MQQB] 3.1.5.1.3)."""
+        self._machine.fail(CloseReason.MALFORMED_PACKET, error, now)
+        return self._take_effects()
+
+    def user_message_before_open(self, now: Moment) -> list[Effect]:
+        """A user message has begun to arrive although the handshake is not over."""
+        if self._core.state is not SessionState.OPEN:
+            self._machine.fail(CloseReason.OUT_OF_TURN, None, now)
+        return self._take_effects()
+
+    def send(self, messages: Sequence[OutgoingMessage], now: Moment) -> list[Effect]:
+        """Send these messages in this order.
+
+        @raise LocalProtocolError: they are more than L{capacity}.
+        """
+        if len(messages) > self.capacity:
+            raise LocalProtocolError(f"{len(messages)} messages where {self.capacity} may be sent")
+        if messages:
+            sending.send(self._core, messages, now)
+        return self._take_effects()
+
+    def persisted(self, through: int, now: Moment) -> list[Effect]:
+        """Recoverable messages of this session up to number C{through} are stored or refused for good."""
+        if self._core.state is SessionState.OPEN:
+            acknowledging.persisted(self._core, through, now)
+        return self._take_effects()
+
+    def expire(self, now: Moment) -> list[Effect]:
+        """Whatever timers are due by now have expired."""
+        for timer, running in self._core.timers.take_expired(now):
+            match timer:
+                case Timer.INITIALIZATION:
+                    self._machine.initialization_expired(now)
+                case Timer.CLEANUP:
+                    self._machine.cleanup_expired(now)
+                case Timer.RETRY_CONNECT:
+                    self._machine.retry_connect_expired(now)
+                case Timer.ACK_WAIT:
+                    self._machine.ack_wait_expired(running.duration, now)
+                case Timer.ACK_SEND:
+                    self._machine.ack_send_expired(now)
+                case Timer.WINDOW_RECOVERY:
+                    self._machine.window_recovery_expired(now)
+                case Timer.LINGER:
+                    self._machine.linger_expired(now)
+        return self._take_effects()
+
+    def close(self, reason: CloseReason, now: Moment) -> list[Effect]:
+        """End the session from this side ([MS-MQQB] 3.1.5.9); an ended one stops waiting to reconnect."""
+        self._machine.fail(reason, None, now)
+        return self._take_effects()
+
+    def connection_lost(self, now: Moment) -> list[Effect]:
+        """The connection is gone, whoever closed it."""
+        self._machine.connection_lost(now)
+        return self._take_effects()
+
+    def _take_effects(self) -> list[Effect]:
+        effects = self._core.effects
+        self._core.effects = []
+        return effects

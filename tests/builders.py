@@ -1,0 +1,120 @@
+"""A second, naive encoder of packets, so that no codec is tested with itself.
+
+Written from the byte layouts alone, with nothing of the package in it.
+"""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+ALPHA = UUID("a1fa0000-0000-4000-8000-000000000001")
+BETA = UUID("be7a0000-0000-4000-8000-000000000002")
+GAMMA = UUID("6a33a000-0000-4000-8000-000000000003")
+NULL = UUID(int=0)
+
+
+def base_header(flags: int, size: int, time_to_reach_queue: int = 0xFFFFFFFF) -> bytes:
+    """[MS-MQMQ] 2.2.19.1."""
+    return struct.pack("<BBHIII", 0x10, 0, flags, 0x524F494C, size, time_to_reach_queue)
+
+
+def establish(
+    client: UUID,
+    server: UUID = NULL,
+    *,
+    time_stamp: int = 0,
+    operating_system: int = 0x0110,
+    refused: bool = False,
+    padding: bytes = b"\x5a" * 512,
+) -> bytes:
+    """[MS-MQQB] 2.2.3, 572 bytes."""
+    return (
+        base_header(0x000B, 572)
+        + struct.pack("<HH", 0, 0x0012 if refused else 0x0002)
+        + client.bytes_le
+        + server.bytes_le
+        + struct.pack("<IHH", time_stamp, operating_system, 0)
+        + padding
+    )
+
+
+def parameters(
+    recoverable_ack_timeout: int = 500,
+    ack_timeout: int = 20000,
+    window_size: int = 64,
+    *,
+    refused: bool = False,
+) -> bytes:
+    """[MS-MQQB] 2.2.2, 32 bytes."""
+    return (
+        base_header(0x000B, 32)
+        + struct.pack("<HH", 0, 0x0013 if refused else 0x0003)
+        + struct.pack("<IIHH", recoverable_ack_timeout, ack_timeout, 0, window_size)
+    )
+
+
+def session_header(
+    received: int = 0,
+    sent: int = 0,
+    *,
+    recoverable_base: int = 0,
+    recoverable_flags: int = 0,
+    recoverable_sent: int = 0,
+    window_size: int = 64,
+) -> bytes:
+    """[MS-MQMQ] 2.2.20.4, 16 bytes."""
+    return struct.pack(
+        "<HHIHHHH", received, recoverable_base, recoverable_flags, sent, recoverable_sent, window_size, 0
+    )
+
+
+def session_ack(header: bytes) -> bytes:
+    """[MS-MQQB] 2.2.6, 36 bytes."""
+    return base_header(0x001B, 36) + struct.pack("<HH", 0, 0x0001) + header
+
+
+def user_packet(
+    body: bytes = b"",
+    *,
+    destination: str = "OS:beta\\private$\\orders",
+    label: str = "",
+    recoverable: bool = False,
+    priority: int = 3,
+    message_id: int = 1,
+    source: UUID = ALPHA,
+    sent_time: int = 0,
+    user_flags: int = 0,
+    header: bytes | None = None,
+    header_is_counted: bool = False,
+    private_number: int | None = None,
+    queue_manager: UUID = NULL,
+) -> bytes:
+    """[MS-MQMQ] 2.2.20: a message to a direct name, or to a private queue of the destination.
+
+    @param header: a SessionHeader to attach.
+    @param header_is_counted: whether PacketSize counts it, as some peers do.
+    """
+    flags = 0x00200000 | user_flags | (0x20 if recoverable else 0)
+    if private_number is None:
+        text = (destination + "\0").encode("utf-16-le")
+        name = struct.pack("<H", len(text)) + text
+        name += b"\0" * (-len(name) % 4)
+        flags |= 7 << 10
+    else:
+        name = struct.pack("<I", private_number)
+        flags |= 3 << 10
+    user = source.bytes_le + queue_manager.bytes_le
+    user += struct.pack("<IIII", 0xFFFFFFFF, sent_time, message_id, flags) + name
+    text = (label + "\0").encode("utf-16-le") if label else b""
+    properties = struct.pack("<BBH", 0, len(text) // 2, 0) + bytes(20)
+    properties += struct.pack("<IIIIIIII", 0, 0, len(body), len(body), 0, 0x800E, 0x6610, 0)
+    properties += text + body
+    properties += b"\0" * (-len(properties) % 4)
+    size = 16 + len(user) + len(properties)
+    attached = header or b""
+    base = base_header(
+        priority | (0x10 if header is not None else 0),
+        size + (len(attached) if header_is_counted else 0),
+    )
+    return base + user + properties + attached

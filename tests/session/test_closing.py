@@ -1,0 +1,242 @@
+"""Tests of the end of a session and of what follows ([MS-MQQB] 3.1.5.9, 3.1.6.1, 3.1.6.2)."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import LocalProtocolError
+from msmq.session.effects import (
+    Abort,
+    Closed,
+    CloseReason,
+    ConnectionProgress,
+    Disconnect,
+    Progress,
+    Reconnect,
+)
+from msmq.session.outgoing import OutgoingPacket
+from msmq.session.settings import SessionSettings
+from msmq.session.state import SessionState
+from tests.session.support import (
+    Driven,
+    open_acceptor,
+    open_initiator,
+    session_ack,
+    session_header,
+    user_packet,
+)
+
+
+def returned(driven: Driven) -> list[bytes]:
+    """The packets that went back to their outgoing queues."""
+    [closed] = driven.take(Closed)
+    assert isinstance(closed, Closed)
+    return [message.packet for message in closed.unacknowledged]
+
+
+class ClosingTests(SynchronousTestCase):
+    """A session ends without a packet and loses nothing."""
+
+    def test_closing_writes_nothing(self) -> None:
+        """The connection is simply closed (MQQB-3.1.5.9-01, MQQB-3.1.5.9-04)."""
+        driven = open_acceptor()
+        driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        self.assertEqual(driven.written, b"")
+        self.assertEqual(driven.effects, [Closed(CloseReason.STOPPED, ()), Disconnect()])
+        self.assertEqual(driven.session.state, SessionState.CLOSED)
+
+    def test_closing_stops_every_timer(self) -> None:
+        """No acknowledgement is written after the end (MQQB-3.1.5.9-03, MQQB-3.1.3.2-03)."""
+        driven = open_acceptor()
+        driven.receive(user_packet())
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertIsNone(driven.session.deadline)
+        driven.advance(1000)
+        self.assertEqual(driven.written, b"")
+
+    def test_unacknowledged_messages_come_back_in_order(self) -> None:
+        """What the peer may not have is sent again, in the old order."""
+        driven = open_initiator()
+        driven.send(user_packet(b"1"), user_packet(b"2", recoverable=True), user_packet(b"3"))
+        driven.receive(session_ack(session_header(received=2)))
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertEqual(returned(driven), [user_packet(b"2", recoverable=True), user_packet(b"3")])
+
+    def test_an_initiator_with_messages_dials_again(self) -> None:
+        """With messages left it waits five seconds and asks for a new connection.
+
+        MQQB-3.1.5.9-05, MQQB-3.1.2.3-02.
+        """
+        driven = open_initiator()
+        driven.send(user_packet())
+        driven.backlog = True
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertEqual(driven.session.state, SessionState.WAITING_RECONNECT)
+        driven.advance(4.999)
+        self.assertEqual(driven.take(Reconnect), [])
+        driven.advance(0.001)
+        self.assertEqual(driven.take(Reconnect), [Reconnect()])
+        self.assertEqual(driven.session.state, SessionState.CLOSED)
+
+    def test_the_retry_time_is_configured(self) -> None:
+        """Two seconds if the settings say so (MQQB-3.1.2.3-01)."""
+        driven = open_initiator(settings=SessionSettings(session_retry=2.0), backlog=True)
+        driven.perform(driven.session.connection_lost(driven.now))
+        driven.advance(2)
+        self.assertEqual(driven.take(Reconnect), [Reconnect()])
+
+    def test_an_initiator_without_messages_stays_closed(self) -> None:
+        """Nothing left to send, no new connection (MQQB-3.1.5.9-05)."""
+        driven = open_initiator()
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertEqual(driven.session.state, SessionState.CLOSED)
+        self.assertIsNone(driven.session.deadline)
+
+    def test_no_dial_if_the_messages_are_gone_meanwhile(self) -> None:
+        """The retry timer acts only while messages wait (MQQB-3.1.6.1-01)."""
+        driven = open_initiator(backlog=True)
+        driven.perform(driven.session.connection_lost(driven.now))
+        driven.backlog = False
+        driven.advance(5)
+        self.assertEqual(driven.take(Reconnect), [])
+        self.assertEqual(driven.session.state, SessionState.CLOSED)
+
+    def test_an_acceptor_never_dials(self) -> None:
+        """An accepted session has no address to dial; its messages go back (MQQB-3.1.5.9-05)."""
+        driven = open_acceptor(backlog=True)
+        driven.send(user_packet(b"1"))
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertEqual(driven.session.state, SessionState.CLOSED)
+        self.assertEqual(returned(driven), [user_packet(b"1")])
+
+    def test_a_failed_attempt_is_recorded_and_tried_again(self) -> None:
+        """The history gets the cause, and the retry timer runs while messages wait.
+
+        MQQB-3.1.5.2-02, MQQB-3.1.5.2.2-03.
+        """
+        for progress in (ConnectionProgress.SOCKET_CONNECT_FAILURE, ConnectionProgress.PING_FAILURE):
+            driven = Driven(is_initiator=True, backlog=True)
+            driven.perform(driven.session.connect_failed(progress, driven.now))
+            self.assertEqual(driven.take(Progress), [Progress(progress)])
+            self.assertEqual(driven.close_reason, CloseReason.CONNECT_FAILED)
+            self.assertEqual(driven.session.state, SessionState.WAITING_RECONNECT)
+            driven.advance(5)
+            self.assertEqual(driven.take(Reconnect), [Reconnect()])
+
+    def test_stopping_ends_the_wait_for_a_new_connection(self) -> None:
+        """A queue manager that stops does not dial any more."""
+        driven = open_initiator(backlog=True)
+        driven.perform(driven.session.connection_lost(driven.now))
+        driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        driven.advance(60)
+        self.assertEqual(driven.take(Reconnect), [])
+
+    def test_a_peer_that_does_not_read_is_cut(self) -> None:
+        """A closing connection has five seconds to write its last bytes."""
+        driven = open_acceptor()
+        driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        driven.advance(5)
+        self.assertEqual(driven.take(Abort), [Abort()])
+
+    def test_a_connection_that_closes_in_time_is_not_cut(self) -> None:
+        """Once it is gone there is nothing to cut."""
+        driven = open_acceptor()
+        driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        driven.perform(driven.session.connection_lost(driven.now))
+        driven.advance(60)
+        self.assertEqual(driven.take(Abort), [])
+        self.assertEqual(len(driven.take(Closed)), 1)
+
+    def test_what_comes_after_the_end_is_ignored(self) -> None:
+        """Packets that were already on their way change nothing."""
+        driven = open_acceptor()
+        driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        driven.effects.clear()
+        driven.receive(user_packet() + session_ack(session_header(received=9)))
+        self.assertEqual((driven.effects, driven.written), ([], b""))
+
+    def test_a_closed_session_sends_nothing(self) -> None:
+        """Sending without an open session is the caller's mistake."""
+        driven = open_initiator()
+        driven.perform(driven.session.connection_lost(driven.now))
+        with self.assertRaises(LocalProtocolError):
+            driven.session.send([OutgoingPacket(user_packet())], driven.now)
+
+    def test_malformed_messages_close_after_the_good_ones_are_delivered(self) -> None:
+        """A broken message is dropped and closes; the whole ones before it are delivered.
+
+        MQQB-3.1.5.1-02, MQQB-3.1.5.1.3-01.
+        """
+        bad = bytearray(user_packet(b"body"))
+        bad[60] = 0x60
+        driven = open_acceptor()
+        driven.receive(user_packet(b"good") + bytes(bad) + user_packet(b"late"))
+        self.assertEqual(driven.bodies, [b"good"])
+        self.assertEqual(driven.close_reason, CloseReason.MALFORMED_PACKET)
+
+    def test_undefined_queue_kinds_close(self) -> None:
+        """DQ 1, 2, 4, 6 and AQ 1, 4 close the session.
+
+        MQMQ-2.2.19.2-19, MQMQ-2.2.19.2-21, MQQB-3.1.5.1.3-02.
+        """
+        kinds = [kind << 10 for kind in (1, 2, 4, 6)] + [(7 << 10) | (kind << 13) for kind in (1, 4)]
+        for flags in kinds:
+            packet = bytearray(user_packet(b"body"))
+            packet[60:64] = (0x00200000 | flags).to_bytes(4, "little")
+            driven = open_acceptor()
+            driven.receive(bytes(packet))
+            self.assertEqual(driven.close_reason, CloseReason.MALFORMED_PACKET, hex(flags))
+            self.assertEqual(driven.bodies, [])
+
+
+class CleanupTests(SynchronousTestCase):
+    """[MS-MQQB] 3.1.6.2: idle sessions close."""
+
+    def test_an_idle_session_closes_after_five_minutes(self) -> None:
+        """Nothing passed at all: closed at the first expiry.
+
+        MQQB-3.1.2.2-02, MQQB-3.1.6.2-01, MQQB-3.1.3.2-04, MQQB-3.1.3.2-10.
+        """
+        driven = open_acceptor()
+        driven.advance(299.999)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.001)
+        self.assertEqual(driven.close_reason, CloseReason.IDLE)
+
+    def test_a_routing_server_waits_two_minutes(self) -> None:
+        """The interval is configured (MQQB-3.1.2.2-02)."""
+        driven = open_acceptor(settings=SessionSettings(session_cleanup=120.0))
+        driven.advance(120)
+        self.assertEqual(driven.close_reason, CloseReason.IDLE)
+
+    def test_a_message_in_either_direction_keeps_it_open(self) -> None:
+        """One message in the interval, received or sent, and it lives one more.
+
+        MQQB-3.1.2.2-01, MQQB-3.1.6.2-02, MQQB-3.1.5.8.2-02, MQQB-3.1.7.1.3-05.
+        """
+
+        def receive(driven: Driven) -> None:
+            driven.receive(user_packet())
+
+        def send(driven: Driven) -> None:
+            driven.send(user_packet())
+            driven.receive(session_ack(session_header(received=1)))
+
+        for act in (receive, send):
+            driven = open_acceptor()
+            driven.advance(100)
+            act(driven)
+            driven.advance(200)
+            self.assertIsNone(driven.close_reason)
+            driven.advance(299)
+            self.assertIsNone(driven.close_reason)
+            driven.advance(1)
+            self.assertEqual(driven.close_reason, CloseReason.IDLE)
+
+    def test_acknowledgements_are_no_activity(self) -> None:
+        """Only user messages keep a session open (MQQB-3.1.2.2-01)."""
+        driven = open_acceptor()
+        driven.advance(200)
+        driven.receive(session_ack(session_header()))
+        driven.advance(100)
+        self.assertEqual(driven.close_reason, CloseReason.IDLE)
