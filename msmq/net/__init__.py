@@ -1,2 +1,1 @@
-"""Every Twisted Protocol, Factory and DatagramProtocol; thin callers of the pure cores.
-"""
+"""Every Twisted Protocol, Factory and DatagramProtocol; thin callers of the pure cores."""

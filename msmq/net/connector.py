@@ -1,0 +1,143 @@
+"""[MS-MQQB] 3.1.5.2 Establish a Protocol Session: reaches one next hop for all queues that go there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+from uuid import UUID
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import ClientFactory
+from twisted.logger import Logger
+
+from msmq.net.resolver import NextHopAddress
+from msmq.net.session import SessionFactory, SessionProtocol
+from msmq.session.effects import CloseReason, ConnectionProgress
+from msmq.session.state import SessionState
+from msmq.structures.status import MQError
+
+Resolve = Callable[[], Awaitable[Sequence[NextHopAddress]]]
+"""Finds the addresses of a next hop ([MS-MQQB] 3.1.5.2.1); raises L{MQError} if it has none."""
+
+Probe = Callable[[str], Awaitable[bool]]
+"""Sends a Ping Request to an address ([MS-MQQB] 3.1.5.2.2) and tells whether a session is welcome."""
+
+
+class Connector:
+    """Keeps at most one dialled session to a next hop, and dials again while messages wait for it.
+
+    All outgoing queues of that next hop share it.
+
+    @param resolve: finds the addresses, anew for each attempt; they are tried in this order.
+    @param has_backlog: whether messages wait for this next hop.
+    @param expected_identifier: the queue manager that has to answer; C{None} on a direct format name.
+    @param dialled_for: becomes C{dialled_for} of its sessions, for a broker to know them by.
+    @param probe: pings an address before the first attempt, where the settings ask for it.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        factory: SessionFactory,
+        resolve: Resolve,
+        has_backlog: Callable[[], bool],
+        *,
+        expected_identifier: UUID | None = None,
+        dialled_for: object = None,
+        probe: Probe | None = None,
+    ) -> None:
+        self._factory = factory
+        self._resolve = resolve
+        self._has_backlog = has_backlog
+        self._expected_identifier = expected_identifier
+        self._dialled_for = dialled_for
+        self._probe = probe
+        self._attempt: Deferred[None] | None = None
+        self._is_stopped = False
+        self.protocol: SessionProtocol | None = None
+        self.addresses: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session stands; C{CLOSED} too while an attempt has no connection yet."""
+        return SessionState.CLOSED if self.protocol is None else self.protocol.session.state
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether an attempt is under way that has no connection yet."""
+        return self._attempt is not None
+
+    def connect(self, *, is_retry: bool = False) -> None:
+        """See that a session is open, is being opened, or will be tried again.
+
+        @param is_retry: the retry timer asks; it sends no ping ([MS-MQQB] 3.1.5.2.2).
+        """
+        if self._is_stopped or self._attempt is not None or self.state is not SessionState.CLOSED:
+            return
+        self.protocol = self._factory.build(
+            is_initiator=True,
+            expected_identifier=self._expected_identifier,
+            has_backlog=self._has_backlog,
+        )
+        self.protocol.dialled_for = self._dialled_for
+        self._attempt = attempt = Deferred.fromCoroutine(self._dial(self.protocol, is_retry))
+        attempt.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        attempt.addErrback(lambda failure: self.log.failure("an attempt to reach a next hop failed", failure))
+
+    def stop(self) -> None:
+        """Dial no more, and end what there is."""
+        self._is_stopped = True
+        if self._attempt is not None:
+            self._attempt.cancel()
+        if self.protocol is not None:
+            self.protocol.close(CloseReason.STOPPED)
+
+    async def _dial(self, protocol: SessionProtocol, is_retry: bool) -> None:
+        progress = ConnectionProgress.UNKNOWN_FAILURE
+        try:
+            progress = await self._try_addresses(protocol, is_retry)
+        finally:
+            self._attempt = None
+            if progress is not ConnectionProgress.IN_PROCESS and not self._is_stopped:
+                protocol.attempt_failed(progress)
+
+    async def _try_addresses(self, protocol: SessionProtocol, is_retry: bool) -> ConnectionProgress:
+        """Connect to the first address that answers; C{IN_PROCESS} if one did."""
+        try:
+            hops = await self._resolve()
+        except MQError as error:
+            self.log.info("no address for a next hop: {error}", error=error)
+            return ConnectionProgress.DNS_FAILURE
+        self.addresses = tuple(hop.address for hop in hops)
+        progress = ConnectionProgress.DNS_FAILURE
+        for hop in hops:
+            protocol.remote_address = hop.address
+            if self._probe is not None and not is_retry:
+                if not await self._probe(hop.address):
+                    progress = ConnectionProgress.PING_FAILURE
+                    continue
+                protocol.session.pinged()
+            try:
+                await hop.endpoint.connect(_Dialled(protocol))
+            except CancelledError:
+                raise
+            except Exception as error:
+                self.log.info("cannot connect to {address}: {error}", address=hop.address, error=error)
+                progress = ConnectionProgress.SOCKET_CONNECT_FAILURE
+            else:
+                return ConnectionProgress.IN_PROCESS
+        return progress
+
+
+class _Dialled(ClientFactory):
+    """Gives the connection to the protocol that was made for it."""
+
+    noisy = False
+
+    def __init__(self, protocol: SessionProtocol) -> None:
+        self._protocol = protocol
+
+    def buildProtocol(self, addr: IAddress | None) -> SessionProtocol:
+        return self._protocol

@@ -1,0 +1,477 @@
+"""Sessions of [MS-MQQB] as Twisted protocols; the classes that custom brokers subclass."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IAddress,
+    IDelayedCall,
+    IPushProducer,
+    IReactorTime,
+    ITransport,
+)
+from twisted.internet.protocol import Protocol, ServerFactory
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.broker import IBroker
+from msmq.interfaces.clock import IClock
+from msmq.moment import Moment
+from msmq.session.counting import PacketCounts
+from msmq.session.effects import (
+    Abort,
+    Acknowledged,
+    Closed,
+    CloseReason,
+    ConnectionProgress,
+    Deliver,
+    Disconnect,
+    Effect,
+    Opened,
+    Progress,
+    Reconnect,
+    Transmit,
+    WindowOpened,
+)
+from msmq.session.session import Session
+from msmq.session.settings import SessionSettings
+from msmq.session.state import OutgoingMessage, SessionState
+from msmq.structures.user_message_view import UserMessageView, measure_user_message
+from msmq.wire.framer import StreamFramer
+
+_OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
+
+
+@implementer(IPushProducer)
+class SessionProtocol(Protocol):
+    """One session over one connection.
+
+    Subclass it, and name the subclass in L{SessionFactory.protocol}, to build a broker, a proxy, a
+    recorder or a test double.
+    The hooks are L{connection_accepted}, L{may_open}, L{session_opened}, L{messages_arriving},
+    L{message_arriving}, L{message_sent}, L{messages_acknowledged}, L{message_acknowledged},
+    L{message_rejected} and L{session_closed}.
+    They are plain calls, made after the session has changed; an exception in one closes this session
+    and is logged.
+
+    @ivar remote_address: the textual address of the peer, once there is a connection.
+    @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, factory: SessionFactory, session: Session) -> None:
+        self.factory = factory
+        self._factory = factory
+        self.session = session
+        self.remote_address = ""
+        self.dialled_for: object = None
+        self._framer = StreamFramer(measure_user_message, internal_only=not self.is_initiator)
+        self._effects: deque[Effect] = deque()
+        self._is_performing = False
+        self._waits_for: Deferred[None] | None = None
+        self._is_write_paused = False
+        self._timer: IDelayedCall | None = None
+        self._tells_each_arrival = self._overrides("message_arriving")
+        self._tells_each_sent = self._overrides("message_sent")
+        self._tells_each_acknowledged = self._overrides("message_acknowledged")
+
+    def _overrides(self, hook: str) -> bool:
+        """Whether a subclass wants to be told of every single message, which costs a call each."""
+        return getattr(type(self), hook) is not getattr(SessionProtocol, hook)
+
+    # Hooks
+
+    def connection_accepted(self) -> None:
+        """An initiator's connection was accepted; it has said nothing yet."""
+
+    def may_open(self) -> bool:
+        """Whether the initiator that has just introduced itself may have a session ([MS-MQQB] 2.2.1).
+
+        By default: as long as there are fewer than C{max_sessions}.
+        """
+        return not self._factory.is_full
+
+    def session_opened(self) -> None:
+        """The handshake is complete."""
+        if self._factory.broker is not None:
+            self._factory.broker.session_opened(self)
+
+    def messages_arriving(
+        self, messages: Sequence[UserMessageView], first_recoverable: int
+    ) -> Deferred[None] | None:
+        """These messages arrived together, in this order; by default the broker takes them.
+
+        A Deferred suspends the session, in order, until it fires: nothing further is read, and no
+        acknowledgement of these messages leaves before.
+        Recoverable messages are numbered on from C{first_recoverable}; call L{persisted} when they
+        are stored.
+        """
+        if self._factory.broker is None:
+            return None
+        return self._factory.broker.messages_arrived(self, messages, first_recoverable)
+
+    def message_arriving(self, message: UserMessageView) -> None:
+        """One message arrived; called for each before L{messages_arriving} is called for all."""
+
+    def message_sent(self, message: OutgoingMessage) -> None:
+        """One message was written to the connection."""
+
+    def messages_acknowledged(self, messages: Sequence[OutgoingMessage]) -> None:
+        """The peer has these messages; by default the broker forgets them."""
+        if self._factory.broker is not None:
+            self._factory.broker.messages_acknowledged(self, messages)
+
+    def message_acknowledged(self, message: OutgoingMessage) -> None:
+        """The peer has this message; called for each after L{messages_acknowledged}."""
+
+    def message_rejected(self, message: UserMessageView, reason: str) -> None:
+        """The broker did not take a message that arrived; C{reason} says why."""
+
+    def session_closed(
+        self,
+        reason: CloseReason,
+        unacknowledged: Sequence[OutgoingMessage],
+        error: RemoteProtocolError | None,
+    ) -> None:
+        """The session is over; C{unacknowledged} were sent, and the peer may or may not have them."""
+        if self._factory.broker is not None:
+            self._factory.broker.session_closed(self, reason, unacknowledged, error)
+
+    # What brokers call
+
+    @property
+    def is_initiator(self) -> bool:
+        """Whether we dialled."""
+        return self.session.is_initiator
+
+    @property
+    def remote_identifier(self) -> UUID | None:
+        """The peer's queue manager identifier, once it has said it."""
+        return self.session.remote_identifier
+
+    @property
+    def capacity(self) -> int:
+        """How many messages L{send} takes now: what the windows leave, 0 while the peer reads slowly."""
+        return 0 if self._is_write_paused else self.session.capacity
+
+    def send(self, messages: Sequence[OutgoingMessage]) -> None:
+        """Send these messages, in this order.
+
+        @raise msmq.errors.LocalProtocolError: more than L{capacity}.
+        """
+        self._perform(self.session.send(messages, self._now()))
+        if self._tells_each_sent:
+            for message in messages:
+                self._guarded(self.message_sent, message)
+
+    def persisted(self, through: int) -> None:
+        """Recoverable messages that arrived here are stored, up to this number."""
+        self._perform(self.session.persisted(through, self._now()))
+
+    def close(self, reason: CloseReason = CloseReason.STOPPED) -> None:
+        """End the session, or stop waiting to dial again."""
+        self._perform(self.session.close(reason, self._now()))
+
+    def attempt_failed(self, progress: ConnectionProgress) -> None:
+        """The connection for which this protocol was made could not be made."""
+        self._perform(self.session.connect_failed(progress, self._now()))
+
+    # Called by Twisted
+
+    def connectionMade(self) -> None:
+        """Begin the handshake, or wait for the peer to begin it."""
+        transport = self._connected_transport()
+        peer = transport.getPeer()
+        self.remote_address = str(getattr(peer, "host", "") or getattr(peer, "name", "") or peer)
+        register = getattr(transport, "registerProducer", None)
+        if register is not None:
+            register(self, True)
+        no_delay = getattr(transport, "setTcpNoDelay", None)
+        if no_delay is not None:
+            # Acknowledgements are small and somebody waits for them.
+            no_delay(True)
+        self._factory.connection_made(self)
+        if self.is_initiator:
+            self._perform(self.session.connected(self._now()))
+        else:
+            self._guarded(self.connection_accepted)
+            self._perform(self.session.accepted(self._now()))
+
+    def dataReceived(self, data: bytes) -> None:
+        """Cut the bytes into packets and let the session judge them, all in one step."""
+        if self.session.state in _OVER:
+            return
+        now = self._now()
+        framer = self._framer
+        frames = framer.feed(data)
+        effects = self.session.receive(frames, now) if frames else []
+        if framer.internal_only and framer.user_packet_waiting:
+            if self.session.state is SessionState.OPEN:
+                framer.internal_only = False
+                effects += self.session.receive(framer.feed(b""), now)
+            else:
+                effects += self.session.user_message_before_open(now)
+        if framer.error is not None:
+            effects += self.session.malformed(framer.error, now)
+        self._perform(effects)
+
+    def connectionLost(self, reason: Failure | None = None) -> None:
+        """The connection is gone, whoever closed it."""
+        self._perform(self.session.connection_lost(self._now()))
+        self._factory.connection_lost(self)
+        if self._factory.broker is not None:
+            self._guarded(self._factory.broker.connection_lost, self)
+
+    def pauseProducing(self) -> None:
+        """The peer reads more slowly than we write."""
+        self._is_write_paused = True
+
+    def resumeProducing(self) -> None:
+        """The peer has caught up."""
+        if self._is_write_paused:
+            self._is_write_paused = False
+            self._guarded(self._tell_room)
+
+    def stopProducing(self) -> None:
+        """The connection is closing; L{connectionLost} follows."""
+
+    # The rest is private
+
+    def _now(self) -> Moment:
+        return self._factory.clock.now()
+
+    def _connected_transport(self) -> ITransport:
+        assert self.transport is not None, "there is a connection"
+        return self.transport
+
+    def _tell_room(self) -> None:
+        if self._factory.broker is not None and self.session.state is SessionState.OPEN:
+            self._factory.broker.room_for_messages(self)
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        """Perform effects in order, each after all that came before it, even if they come from within."""
+        self._effects.extend(effects)
+        if self._is_performing:
+            return
+        self._is_performing = True
+        try:
+            while self._effects and self._waits_for is None:
+                self._perform_one(self._effects.popleft())
+        finally:
+            self._is_performing = False
+        self._schedule()
+
+    def _perform_one(self, effect: Effect) -> None:
+        match effect:
+            case Transmit(chunks):
+                if self.transport is not None:
+                    self.transport.writeSequence(chunks)
+            case Deliver(messages, first_recoverable):
+                self._guarded(self._deliver, messages, first_recoverable)
+            case Acknowledged(messages):
+                self._guarded(self.messages_acknowledged, messages)
+                if self._tells_each_acknowledged:
+                    for message in messages:
+                        self._guarded(self.message_acknowledged, message)
+            case WindowOpened():
+                self._guarded(self._tell_room)
+            case Opened():
+                self._factory.handshake_done(self)
+                self._guarded(self.session_opened)
+            case Progress(status):
+                if self._factory.broker is not None:
+                    self._guarded(self._factory.broker.session_progress, self, status)
+            case Disconnect():
+                if self.transport is not None:
+                    # A transport that has a producer waits for it before it closes.
+                    unregister = getattr(self.transport, "unregisterProducer", None)
+                    if unregister is not None:
+                        unregister()
+                    self.transport.loseConnection()
+            case Abort():
+                abort = getattr(self.transport, "abortConnection", None)
+                if abort is not None:
+                    abort()
+            case Closed(reason, unacknowledged, error):
+                self.log.info(
+                    "session with {address} closed: {reason}{detail}",
+                    address=self.remote_address or "nobody",
+                    reason=reason.value,
+                    detail=f" ({error})" if error is not None else "",
+                )
+                self._guarded(self.session_closed, reason, unacknowledged, error)
+            case Reconnect():
+                if self._factory.broker is not None:
+                    self._guarded(self._factory.broker.reconnect, self)
+
+    def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
+        if self._tells_each_arrival:
+            for message in messages:
+                self.message_arriving(message)
+        waits_for = self.messages_arriving(messages, first_recoverable)
+        if waits_for is not None and not waits_for.called:
+            self._suspend(waits_for)
+        elif waits_for is not None:
+            waits_for.addErrback(self._fail)
+
+    def _suspend(self, waits_for: Deferred[None]) -> None:
+        """Read no further, and perform nothing further, until the hook is done."""
+        self._waits_for = waits_for
+        pause = getattr(self.transport, "pauseProducing", None)
+        if pause is not None:
+            pause()
+        waits_for.addErrback(self._fail)
+        waits_for.addBoth(self._go_on)
+
+    def _go_on(self, _: object) -> None:
+        self._waits_for = None
+        resume = getattr(self.transport, "resumeProducing", None)
+        if resume is not None and self.session.state not in _OVER:
+            resume()
+        self._perform(())
+
+    def _fail(self, failure: Failure) -> None:
+        self.log.failure("a hook of the session with {address} failed", failure, address=self.remote_address)
+        self._effects.extend(self.session.close(CloseReason.INTERNAL_ERROR, self._now()))
+
+    def _guarded(self, hook: Callable[..., object], *args: object) -> None:
+        """Call a hook; what it raises ends this session and nothing else."""
+        try:
+            hook(*args)
+        except Exception:
+            self._fail(Failure())
+            if not self._is_performing:
+                self._perform(())
+
+    def _schedule(self) -> None:
+        """Keep one delayed call, no later than the session's earliest deadline.
+
+        A call that comes too early finds nothing due and is made again, which is cheaper than
+        moving it with every batch of packets.
+        """
+        deadline = self.session.deadline
+        if deadline is None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            return
+        delay = max(0.0, deadline - self._now().monotonic)
+        reactor = self._factory.reactor
+        if self._timer is not None:
+            if self._timer.getTime() <= reactor.seconds() + delay:
+                return
+            self._timer.cancel()
+        self._timer = reactor.callLater(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._perform(self.session.expire(self._now()))
+
+
+class SessionFactory(ServerFactory):
+    """Makes sessions: one for every connection that is accepted, and those that a connector dials.
+
+    @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
+    @ivar broker: told of everything by the default hooks; may be C{None}.
+    @ivar counts: the packets of all its sessions, by kind.
+    """
+
+    noisy = False
+    protocol: Callable[[SessionFactory, Session], SessionProtocol] = SessionProtocol
+
+    def __init__(
+        self,
+        identifier: UUID,
+        *,
+        reactor: IReactorTime,
+        clock: IClock,
+        settings: SessionSettings | None = None,
+        broker: IBroker | None = None,
+    ) -> None:
+        self.identifier = identifier
+        self.reactor = reactor
+        self.clock = clock
+        self.settings = settings if settings is not None else SessionSettings()
+        self.broker = broker
+        self.counts = PacketCounts()
+        self._connections: set[SessionProtocol] = set()
+        self._handshaking: set[SessionProtocol] = set()
+        self._accepted: set[SessionProtocol] = set()
+        self._accepted_by_host: Counter[str] = Counter()
+
+    @property
+    def connections(self) -> frozenset[SessionProtocol]:
+        """Every session that has a connection, in whatever state."""
+        return frozenset(self._connections)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many accepted sessions are open as C{max_sessions} allows."""
+        return len(self._accepted) >= self.settings.max_sessions
+
+    def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
+        """A session for a connection that was accepted; C{None}, which closes it, beyond the limits."""
+        host = str(getattr(addr, "host", ""))
+        if len(self._handshaking) >= self.settings.max_handshakes:
+            return None
+        if self._accepted_by_host[host] >= self.settings.max_connections_per_host:
+            return None
+        return self.build(is_initiator=False)
+
+    def build(
+        self,
+        *,
+        is_initiator: bool,
+        expected_identifier: UUID | None = None,
+        was_pinged: bool = False,
+        has_backlog: Callable[[], bool] | None = None,
+    ) -> SessionProtocol:
+        """A session without a connection; its parameters are those of L{Session}."""
+        session = Session(
+            self.identifier,
+            self.settings,
+            is_initiator=is_initiator,
+            expected_identifier=expected_identifier,
+            was_pinged=was_pinged,
+            accepts=lambda: protocol.may_open(),
+            has_backlog=has_backlog,
+            counts=self.counts,
+        )
+        protocol = self.protocol(self, session)
+        return protocol
+
+    def connection_made(self, connection: SessionProtocol) -> None:
+        """A session has got its connection."""
+        self._connections.add(connection)
+        if not connection.is_initiator:
+            self._handshaking.add(connection)
+            self._accepted_by_host[connection.remote_address] += 1
+
+    def handshake_done(self, connection: SessionProtocol) -> None:
+        """A session is open."""
+        if connection in self._handshaking:
+            self._handshaking.discard(connection)
+            self._accepted.add(connection)
+
+    def connection_lost(self, connection: SessionProtocol) -> None:
+        """A session has lost its connection."""
+        self._connections.discard(connection)
+        self._handshaking.discard(connection)
+        self._accepted.discard(connection)
+        if not connection.is_initiator:
+            self._accepted_by_host[connection.remote_address] -= 1
+            if self._accepted_by_host[connection.remote_address] <= 0:
+                del self._accepted_by_host[connection.remote_address]
+
+    def close_all(self, reason: CloseReason = CloseReason.STOPPED) -> None:
+        """End every session."""
+        for connection in tuple(self._connections):
+            connection.close(reason)

@@ -1,0 +1,308 @@
+"""Tests of the Twisted session protocol and factory, over in-memory transports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import StringTransportWithDisconnection
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import RemoteProtocolError
+from msmq.net.session import SessionFactory, SessionProtocol
+from msmq.session.effects import CloseReason
+from msmq.session.outgoing import OutgoingPacket
+from msmq.session.settings import SessionSettings
+from msmq.session.state import OutgoingMessage, SessionState
+from msmq.structures.user_message_view import UserMessageView
+from msmq.testing.clock import ManualClock
+from tests.builders import (
+    ALPHA,
+    BETA,
+    establish,
+    parameters,
+    session_ack,
+    session_header,
+    user_packet,
+)
+
+
+class Recording(SessionProtocol):
+    """A session that writes down every hook."""
+
+    def __init__(self, factory: SessionFactory, session: object) -> None:
+        super().__init__(factory, session)  # type: ignore[arg-type]
+        self.events: list[object] = []
+        self.gate: Deferred[None] | None = None
+        self.breaks_on = b""
+
+    def connection_accepted(self) -> None:
+        self.events.append("accepted")
+
+    def session_opened(self) -> None:
+        self.events.append("opened")
+
+    def message_arriving(self, message: UserMessageView) -> None:
+        if self.breaks_on and bytes(message.body) == self.breaks_on:
+            raise RuntimeError("this broker has a bug")
+        self.events.append(("arriving", bytes(message.body)))
+
+    def messages_arriving(
+        self, messages: Sequence[UserMessageView], first_recoverable: int
+    ) -> Deferred[None] | None:
+        self.events.append(("batch", len(messages)))
+        return self.gate
+
+    def message_sent(self, message: OutgoingMessage) -> None:
+        self.events.append(("sent", message.packet))
+
+    def message_acknowledged(self, message: OutgoingMessage) -> None:
+        self.events.append(("acknowledged", message.packet))
+
+    def session_closed(
+        self,
+        reason: CloseReason,
+        unacknowledged: Sequence[OutgoingMessage],
+        error: RemoteProtocolError | None,
+    ) -> None:
+        self.events.append(("closed", reason, len(unacknowledged)))
+
+
+class Side:
+    """One accepted connection at BETA, over a transport in memory."""
+
+    def __init__(self, factory: SessionFactory, host: str = "127.0.0.9") -> None:
+        built = factory.buildProtocol(IPv4Address("TCP", host, 40000))
+        assert isinstance(built, SessionProtocol)
+        self.protocol = built
+        self.transport = StringTransportWithDisconnection(
+            hostAddress=IPv4Address("TCP", "127.0.0.1", 1801),
+            peerAddress=IPv4Address("TCP", host, 40000),
+        )
+        self.transport.protocol = built
+        built.makeConnection(self.transport)
+
+    def shake_hands(self) -> None:
+        """Finish the handshake as ALPHA, and forget what was written."""
+        self.protocol.dataReceived(establish(ALPHA))
+        self.protocol.dataReceived(parameters())
+        self.transport.clear()
+
+
+class SessionProtocolTests(SynchronousTestCase):
+    """What peers and brokers see of a session."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.factory = self.make_factory()
+
+    def make_factory(self, settings: SessionSettings | None = None) -> SessionFactory:
+        factory = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, settings=settings)
+        factory.protocol = Recording  # type: ignore[assignment]
+        return factory
+
+    def opened(self) -> tuple[Side, Recording]:
+        side = Side(self.factory)
+        side.shake_hands()
+        assert isinstance(side.protocol, Recording)
+        side.protocol.events.clear()
+        return side, side.protocol
+
+    def test_answers_the_handshake(self) -> None:
+        """An initiator on a plain socket gets the responses of the documents."""
+        side = Side(self.factory)
+        self.assertEqual(side.transport.value(), b"")
+        side.protocol.dataReceived(establish(ALPHA, time_stamp=77))
+        self.assertEqual(side.transport.value(), establish(ALPHA, BETA, time_stamp=77))
+        side.transport.clear()
+        side.protocol.dataReceived(parameters(1496, 120000, 64))
+        self.assertEqual(side.transport.value(), parameters(1496, 120000, 64))
+        assert isinstance(side.protocol, Recording)
+        self.assertEqual(side.protocol.events, ["accepted", "opened"])
+        self.assertEqual(side.protocol.remote_address, "127.0.0.9")
+
+    def test_acknowledges_within_half_the_ack_timeout(self) -> None:
+        """A single message is acknowledged after 60 of 120 seconds."""
+        side = Side(self.factory)
+        side.protocol.dataReceived(establish(ALPHA))
+        side.protocol.dataReceived(parameters(1496, 120000, 64))
+        side.transport.clear()
+        side.protocol.dataReceived(user_packet(b"body"))
+        self.clock.advance(59.9)
+        self.assertEqual(side.transport.value(), b"")
+        self.clock.advance(0.1)
+        self.assertEqual(side.transport.value(), session_ack(session_header(received=1)))
+
+    def test_tells_of_every_message(self) -> None:
+        """The hooks see each arrival and the batch that it came in."""
+        side, protocol = self.opened()
+        side.protocol.dataReceived(user_packet(b"1") + user_packet(b"2"))
+        self.assertEqual(protocol.events, [("arriving", b"1"), ("arriving", b"2"), ("batch", 2)])
+
+    def test_tells_of_what_it_sends(self) -> None:
+        """A sent message is told of when it is written, and again when the peer has it."""
+        side, protocol = self.opened()
+        protocol.send([OutgoingPacket(user_packet(b"1"))])
+        self.assertEqual(side.transport.value(), user_packet(b"1"))
+        side.protocol.dataReceived(session_ack(session_header(received=1)))
+        expected = [("sent", user_packet(b"1")), ("acknowledged", user_packet(b"1"))]
+        self.assertEqual(protocol.events, expected)
+
+    def test_a_deferred_suspends_the_session(self) -> None:
+        """Until a hook is done nothing is read and nothing acknowledged; then all goes on in order."""
+        side, protocol = self.opened()
+        protocol.gate = gate = Deferred()
+        side.protocol.dataReceived(user_packet(b"x") * 32)
+        self.assertEqual(side.transport.value(), b"")
+        self.assertEqual(side.transport.producerState, "paused")
+        protocol.gate = None
+        side.protocol.dataReceived(user_packet(b"y"))
+        self.assertNotIn(("arriving", b"y"), protocol.events)
+        gate.callback(None)
+        self.assertEqual(side.transport.producerState, "producing")
+        self.assertEqual(side.transport.value(), session_ack(session_header(received=32)))
+        self.assertIn(("arriving", b"y"), protocol.events)
+
+    def test_a_failing_hook_closes_only_its_session(self) -> None:
+        """An exception of a broker is logged and ends the session it happened on."""
+        other, _ = self.opened()
+        side, protocol = self.opened()
+        protocol.breaks_on = b"bad"
+        side.protocol.dataReceived(user_packet(b"bad"))
+        self.assertEqual(protocol.events[-1], ("closed", CloseReason.INTERNAL_ERROR, 0))
+        self.assertFalse(side.transport.connected)
+        self.assertTrue(other.transport.connected)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_a_failing_deferred_closes_the_session(self) -> None:
+        """A hook that fails later is no different."""
+        side, protocol = self.opened()
+        protocol.gate = gate = Deferred()
+        side.protocol.dataReceived(user_packet(b"1"))
+        gate.errback(Failure(RuntimeError("later")))
+        self.assertEqual(protocol.events[-1], ("closed", CloseReason.INTERNAL_ERROR, 0))
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_closes_on_rubbish(self) -> None:
+        """What is no packet ends the connection, without an answer."""
+        side, protocol = self.opened()
+        side.protocol.dataReceived(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        self.assertEqual(protocol.events, [("closed", CloseReason.MALFORMED_PACKET, 0)])
+        self.assertEqual(side.transport.value(), b"")
+        self.assertFalse(side.transport.connected)
+
+    def test_closes_on_a_message_before_the_handshake(self) -> None:
+        """The beginning of a user message is enough; it is not even buffered (MQQB-2.1.1-05)."""
+        side = Side(self.factory)
+        side.protocol.dataReceived(user_packet(bytes(100000))[:20])
+        self.assertFalse(side.transport.connected)
+
+    def test_takes_a_message_right_behind_the_parameters(self) -> None:
+        """An initiator need not wait for our answer to be read."""
+        side = Side(self.factory)
+        side.protocol.dataReceived(establish(ALPHA) + parameters() + user_packet(b"eager"))
+        assert isinstance(side.protocol, Recording)
+        self.assertIn(("arriving", b"eager"), side.protocol.events)
+
+    def test_closes_a_silent_connection(self) -> None:
+        """Sixty seconds without a word (MQQB-3.1.2-01)."""
+        side = Side(self.factory)
+        self.clock.advance(59.9)
+        self.assertTrue(side.transport.connected)
+        self.clock.advance(0.2)
+        self.assertFalse(side.transport.connected)
+
+    def test_a_lost_connection_gives_messages_back(self) -> None:
+        """What was not acknowledged is told of when the session closes."""
+        _, protocol = self.opened()
+        protocol.send([OutgoingPacket(user_packet(b"1"))])
+        protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(protocol.events[-1], ("closed", CloseReason.CONNECTION_LOST, 1))
+        self.assertEqual(self.factory.connections, frozenset())
+
+    def test_leaves_no_timer_behind(self) -> None:
+        """A closed session has no delayed call."""
+        side, protocol = self.opened()
+        side.transport.loseConnection()
+        protocol.connectionLost(Failure(ConnectionDone()))
+        self.clock.advance(0)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+
+    def test_a_slow_peer_gets_no_more(self) -> None:
+        """While the transport is full there is no capacity."""
+        _, protocol = self.opened()
+        self.assertEqual(protocol.capacity, 64)
+        protocol.pauseProducing()
+        self.assertEqual(protocol.capacity, 0)
+        protocol.resumeProducing()
+        self.assertEqual(protocol.capacity, 64)
+
+    def test_sending_from_within_a_hook_keeps_the_order(self) -> None:
+        """A reply that a hook sends follows what was already to be written."""
+
+        class Echo(Recording):
+            def message_arriving(self, message: UserMessageView) -> None:
+                self.send([OutgoingPacket(message.packet)])
+
+        self.factory.protocol = Echo  # type: ignore[assignment]
+        side = Side(self.factory)
+        side.protocol.dataReceived(establish(ALPHA) + parameters(window_size=2))
+        side.transport.clear()
+        side.protocol.dataReceived(user_packet(b"1"))
+        acknowledged = session_ack(session_header(received=1))
+        self.assertEqual(side.transport.value(), acknowledged + user_packet(b"1"))
+
+
+class SessionFactoryTests(SynchronousTestCase):
+    """Limits on what peers may open."""
+
+    def make(self, settings: SessionSettings) -> SessionFactory:
+        self.clock = ManualClock()
+        return SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, settings=settings)
+
+    def test_refuses_sessions_beyond_the_limit(self) -> None:
+        """With room for two, the third initiator is told so.
+
+        MQQB-2.2.1-08, MQQB-2.2.1-09.
+        """
+        factory = self.make(SessionSettings(max_sessions=2))
+        for _ in range(2):
+            Side(factory).shake_hands()
+        third = Side(factory)
+        third.protocol.dataReceived(establish(ALPHA))
+        self.assertEqual(third.transport.value(), establish(ALPHA, BETA, refused=True))
+        self.assertFalse(third.transport.connected)
+
+    def test_takes_a_thousand_sessions_by_default(self) -> None:
+        """The default sets no limit that a site would meet (MQQB-2.2.1-09)."""
+        factory = self.make(SessionSettings())
+        sides = [Side(factory, f"127.0.{number // 200}.{number % 200}") for number in range(1000)]
+        for side in sides:
+            side.shake_hands()
+        open_sessions = [side for side in sides if side.protocol.session.state is SessionState.OPEN]
+        self.assertEqual(len(open_sessions), 1000)
+
+    def test_bounds_handshakes(self) -> None:
+        """Connections that say nothing cannot pile up."""
+        factory = self.make(SessionSettings(max_handshakes=3))
+        for _ in range(3):
+            Side(factory)
+        self.assertIsNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
+
+    def test_a_finished_handshake_makes_room(self) -> None:
+        """Open sessions do not count as handshakes."""
+        factory = self.make(SessionSettings(max_handshakes=1))
+        Side(factory).shake_hands()
+        Side(factory).shake_hands()
+
+    def test_bounds_connections_of_one_host(self) -> None:
+        """One address cannot take all; others still get in, and closing makes room."""
+        factory = self.make(SessionSettings(max_connections_per_host=2))
+        first, _ = Side(factory), Side(factory)
+        self.assertIsNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
+        self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.10", 1)))
+        first.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
