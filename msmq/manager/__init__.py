@@ -1,2 +1,1 @@
-"""The queue manager service: runs the cores and performs their effects.
-"""
+"""The queue manager service: runs the cores and performs their effects."""

@@ -1,0 +1,134 @@
+"""Messages that sessions bring: each finds its queue, or leaves a trace that says why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.manager.performing import Performer
+from msmq.net.session import SessionProtocol
+from msmq.queues.admission import Admission, EnqueueStatus
+from msmq.queues.queue import Queue
+from msmq.session.effects import CloseReason
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.guid import NULL_GUID
+
+_REFUSED = {
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: MessageClass.NACK_Q_EXCEED_QUOTA,
+    EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+    EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
+}
+
+
+class Arrivals:
+    """[MS-MQQB] 3.1.5.8: takes what arrives on the sessions into the queues."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer) -> None:
+        self._performer = performer
+        self._own_address = performer.model.identifier.bytes_le
+        self.refused: Counter[str] = Counter()
+        """Messages that were not taken, by the name of their reason."""
+
+    def take(
+        self, session: SessionProtocol, messages: Sequence[UserMessageView], first_recoverable: int
+    ) -> Deferred[None] | None:
+        """Take messages that arrived together; a Deferred only while the store is at work.
+
+        A recoverable message that no store can keep closes its session unacknowledged, so that its
+        sender keeps it.
+        """
+        performer = self._performer
+        model = performer.model
+        queue_for = model.queue_for
+        own_address = self._own_address
+        null_address = NULL_GUID.bytes_le
+        is_durable = performer.store.durable
+        arrivals: list[tuple[Queue, UserMessageView]] = []
+        last_recoverable = first_recoverable - 1
+        is_unsupported = False
+        for message in messages:
+            if message.is_recoverable:
+                if not is_durable:
+                    is_unsupported = True
+                    self._refuse(session, message, "UNSUPPORTED_RECOVERABLE")
+                    break
+                last_recoverable += 1
+            address = message.queue_manager_address
+            if address != null_address and address != own_address:
+                self._refuse(session, message, "NOT_FOR_US")
+                continue
+            queue = queue_for(message)
+            if queue is None:
+                self._refuse(session, message, MessageClass.NACK_BAD_DST_Q.name)
+            elif queue.definition.transactional != message.is_transactional:
+                wrong = (
+                    MessageClass.NACK_NOT_TRANSACTIONAL_Q
+                    if message.is_transactional
+                    else MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+                )
+                self._refuse(session, message, wrong.name)
+            else:
+                arrivals.append((queue, message))
+        admission = model.admit(arrivals, performer.clock.now())
+        is_full = self._report(session, admission)
+        if is_unsupported or is_full:
+            session.close(CloseReason.UNSUPPORTED_MESSAGE if is_unsupported else CloseReason.NO_RESOURCES)
+        if admission.changes:
+            return Deferred.fromCoroutine(self._store(session, admission, last_recoverable))
+        performer.perform(model.commit(admission))
+        if last_recoverable >= first_recoverable:
+            session.persisted(last_recoverable)
+        return None
+
+    async def _store(self, session: SessionProtocol, admission: Admission, through: int) -> None:
+        """Store, show, and only then let the session acknowledge."""
+        performer = self._performer
+        try:
+            await performer.commit(admission.changes)
+        except MQError as error:
+            performer.model.withdraw(admission)
+            self.log.error(
+                "messages from {address} were not stored: {error}",
+                address=session.remote_address,
+                error=error,
+            )
+            session.close(CloseReason.NO_RESOURCES)
+            return
+        performer.perform(performer.model.commit(admission))
+        session.persisted(through)
+
+    def _report(self, session: SessionProtocol, admission: Admission) -> bool:
+        """Trace what was refused; whether the queue manager itself is full.
+
+        Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
+        tries again later ([MS-MQQB] 3.1.5.8.8, reading 67).
+        """
+        is_full = False
+        for refusal in admission.refusals:
+            if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
+                is_full = True
+                self._refuse(session, refusal.view, refusal.status.name)
+            else:
+                self._refuse(session, refusal.view, _REFUSED[refusal.status].name)
+        return is_full
+
+    def _refuse(self, session: SessionProtocol, message: UserMessageView, reason: str) -> None:
+        """Leave a trace of a message that is not taken, even where the protocol forbids an answer."""
+        self.refused[reason] += 1
+        self.log.warn(
+            "message {source}\\{number} for {destination} from {address} not taken: {reason}",
+            source=message.source_queue_manager.hex(),
+            number=message.message_id,
+            destination=message.destination(),
+            address=session.remote_address,
+            reason=reason,
+        )
+        session.message_rejected(message, reason)

@@ -1,0 +1,51 @@
+"""Messages that one reader holds until it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zope.interface import implementer
+
+from msmq.interfaces.queue_manager import IReservation, ReceivedMessage
+from msmq.manager.performing import Performer
+from msmq.queues.position import MessagePosition
+
+
+@implementer(IReservation)
+class Reservation:
+    """[MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12: locked messages, to be confirmed or given back.
+
+    One that is dropped without a decision keeps its messages locked until the queue manager stops;
+    whoever makes reservations for others has to see to it that each is decided.
+    """
+
+    def __init__(self, performer: Performer, positions: Sequence[MessagePosition], *, is_peek: bool) -> None:
+        self._performer = performer
+        self._positions: Sequence[MessagePosition] = () if is_peek else positions
+        self.messages: Sequence[ReceivedMessage] = [
+            ReceivedMessage(position.view, position.lookup_id, position.arrived)
+            for position in positions
+            if position.view is not None
+        ]
+
+    async def confirm(self) -> None:
+        """Remove the messages; done once the removal is stored.
+
+        @raise msmq.structures.status.MQError: it could not be stored; the messages are back in the
+            queue.
+        """
+        positions, self._positions = self._positions, ()
+        model = self._performer.model
+        removal = model.remove(positions)
+        try:
+            await self._performer.commit(removal.changes)
+        except BaseException:
+            self._performer.perform(model.release(removal.positions))
+            raise
+        model.removed(removal)
+
+    def release(self) -> None:
+        """Give the messages back, each in its place; nothing if they are confirmed or given back."""
+        positions, self._positions = self._positions, ()
+        if positions:
+            self._performer.perform(self._performer.model.release(positions))

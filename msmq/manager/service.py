@@ -1,0 +1,338 @@
+"""The queue manager as a Twisted service, and the Python API of an application that embeds it."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+import msmq.version
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.storage import IMessageStore
+from msmq.manager.describing import (
+    describe_counts,
+    describe_outgoing,
+    describe_queue,
+    describe_session,
+)
+from msmq.manager.performing import Performer
+from msmq.manager.reservation import Reservation
+from msmq.manager.targets import Target, destinations, own_queue
+from msmq.manager.transfer import Lookup, Transfer
+from msmq.net.connector import Probe
+from msmq.net.session import SessionFactory
+from msmq.queues.admission import EnqueueStatus
+from msmq.queues.definition import UNLIMITED, QueuePrivacy
+from msmq.queues.message import Message
+from msmq.queues.model import QueueManagerModel
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.path_name import parse_path_name
+from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.guid import format_guid
+
+_REFUSALS = {
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is used up",
+    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of the queue manager is used up",
+    EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue is over",
+    EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
+}
+
+
+@implementer(IQueueManager)
+class QueueManagerService(Service):
+    """[MS-MQDMPR] 3.1.1.1: one queue manager; add it to the services of an application.
+
+    Every method that answers with an awaitable raises L{MQError} when it refuses.
+    The store has to be opened with L{open} before the service is started and before anything is
+    asked of it.
+
+    @param model: the queues.
+    @param store: keeps what has to survive.
+    @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
+    @param lookup: finds where a computer name or address is.
+    @param probe: pings an address before a session, where the settings ask for that.
+    @param addresses: tells where the queue manager listens, for L{status}.
+    """
+
+    name = "msmq"
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        *,
+        model: QueueManagerModel,
+        store: IMessageStore,
+        sessions: SessionFactory,
+        reactor: IReactorTime,
+        clock: IClock,
+        lookup: Lookup,
+        computer_name: str,
+        dns_name: str,
+        probe: Probe | None = None,
+        addresses: Callable[[], Sequence[str]] = tuple,
+        new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        self.model = model
+        self.store = store
+        self._sessions = sessions
+        self._clock = clock
+        self._computer_name = computer_name
+        self._dns_name = dns_name
+        self._addresses = addresses
+        self._new_identifier = new_identifier
+        self._performer = Performer(model, store, reactor, clock)
+        self._transfer = Transfer(self._performer, sessions, lookup, probe)
+        self._tags = itertools.count()
+        self._state = "stopped"
+
+    # Life
+
+    async def open(self) -> None:
+        """Open the store and take over what it holds."""
+        snapshot = await self.store.open()
+        self.model.restore(snapshot)
+        self._state = "starting"
+        if not self.store.durable:
+            self.log.warn(
+                "the store {store!r} keeps nothing over a restart: recoverable and transactional messages "
+                "are refused",
+                store=self.store.name,
+            )
+
+    def startService(self) -> None:
+        """Begin to send what waits."""
+        Service.startService(self)
+        self._state = "running"
+        for queue in list(self.model.outgoing_queues()):
+            if queue.has_available:
+                self._transfer.ready(queue)
+
+    def stopService(self) -> Deferred[None]:
+        """End the sessions and the waits, then close the store."""
+        Service.stopService(self)
+        self._state = "stopped"
+        self._transfer.stop()
+        self._performer.stop()
+        return self.store.close()
+
+    # What it is
+
+    def status(self) -> dict[str, Any]:
+        """What it is and how it does; the keys of C{msmq status}."""
+        queues = list(self.model.queues())
+        return {
+            "identifier": format_guid(self.model.identifier),
+            "name": self._computer_name,
+            "dns_name": self._dns_name,
+            "version": msmq.version.VERSION,
+            "state": self._state,
+            "addresses": list(self._addresses()),
+            "queues": len(queues),
+            "messages": self.model.message_count,
+            "bytes": self.model.storage.used,
+            "sessions": len(self._sessions.connections),
+            "storage": self.store.name,
+            "durable": bool(self.store.durable),
+            "packets": describe_counts(self._sessions.counts),
+            "refused": dict(self._transfer.arrivals.refused),
+        }
+
+    def queues(self) -> list[dict[str, Any]]:
+        """Every queue of its own, in the order in which they were made."""
+        return [describe_queue(self.model, queue) for queue in self.model.queues()]
+
+    def queue(self, path: str) -> dict[str, Any]:
+        """One queue, by its path or format name.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        return describe_queue(self.model, own_queue(self.model, path))
+
+    def outgoing(self) -> list[dict[str, Any]]:
+        """Every outgoing queue."""
+        return [describe_outgoing(queue) for queue in self.model.outgoing_queues()]
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every session that has a connection, in both directions."""
+        return [describe_session(connection) for connection in self._sessions.connections]
+
+    # Queues
+
+    async def create_queue(
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        journal: bool = False,
+        log: bool = False,
+        quota: int | None = None,
+        journal_quota: int | None = None,
+        label: str = "",
+        authenticate: bool = False,
+        privacy: str = "optional",
+    ) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
+
+        @param path: C{.\\private$\\orders}.
+        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
+        @param privacy: C{none}, C{optional} or C{body}.
+        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
+            public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+        """
+        try:
+            level = QueuePrivacy(privacy)
+        except ValueError:
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {privacy!r} is none of none, optional, body"
+            ) from None
+        creation = self.model.create_queue(
+            parse_path_name(path),
+            identifier=self._new_identifier(),
+            now=self._clock.now(),
+            label=label,
+            transactional=transactional,
+            journal=journal,
+            log=log,
+            quota=UNLIMITED if quota is None else quota,
+            journal_quota=UNLIMITED if journal_quota is None else journal_quota,
+            authenticate=authenticate,
+            privacy=level,
+        )
+        try:
+            await self._performer.commit(creation.changes)
+        except BaseException:
+            self.model.abandon(creation)
+            raise
+        self.model.created(creation)
+        return describe_queue(self.model, creation.queue)
+
+    async def delete_queue(self, path: str) -> None:
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        queue = own_queue(self.model, path)
+        deletion = self.model.delete_queue(queue)
+        if deletion.positions:
+            self.log.warn(
+                "queue {path} was deleted with {count} messages in it",
+                path=queue.definition.path,
+                count=len(deletion.positions),
+            )
+        self._performer.perform(deletion.effects)
+        await self._performer.commit(deletion.changes)
+
+    # Messages
+
+    async def send(self, destination: str, messages: Sequence[Message]) -> list[MessageIdentifier]:
+        """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none, and answer one identifier each.
+
+        Done once everything recoverable is on disk.
+
+        @param destination: a format name, several with commas, or the path of a local queue.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_FORMATNAME and its like for names;
+            MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_USAGE for a kind of
+            message that the queue does not take; MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable
+            message without a durable store.
+        """
+        now = self._clock.now()
+        targets = destinations(self.model, destination, now)
+        for message in messages:
+            self._check(message, targets)
+        first = self.model.take_message_ids(len(messages))
+        sent_time = now.unix_seconds
+        arrivals = [
+            (
+                target.queue,
+                UserMessageView(target.builder.build(message, message_id=number, sent_time=sent_time)),
+            )
+            for target in targets
+            for number, message in enumerate(messages, first)
+        ]
+        admission = self.model.admit(arrivals, now)
+        try:
+            for refusal in admission.refusals:
+                raise MQError(
+                    Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+                    f"message {refusal.index + 1} of {len(arrivals)} for {refusal.queue.definition.path}: "
+                    f"{_REFUSALS[refusal.status]}",
+                )
+            await self._performer.commit(admission.changes)
+        except BaseException:
+            self.model.withdraw(admission)
+            raise
+        self._performer.perform(self.model.commit(admission))
+        identifier = self.model.identifier
+        return [MessageIdentifier(identifier, number) for number in range(first, first + len(messages))]
+
+    def _check(self, message: Message, targets: Sequence[Target]) -> None:
+        if message.is_recoverable and not self.store.durable:
+            kind = "transactional" if message.transactional else "recoverable"
+            raise MQError(
+                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
+                f"a {kind} message needs a durable store; {self.store.name} keeps nothing over a restart",
+            )
+        for target in targets:
+            if target.is_local and target.queue.definition.transactional != message.transactional:
+                kind = "a transactional" if target.queue.definition.transactional else "no transactional"
+                raise MQError(
+                    Status.MQ_ERROR_TRANSACTION_USAGE, f"{target.queue.definition.path} is {kind} queue"
+                )
+
+    async def reserve(
+        self, queue: str, *, count: int = 1, timeout: float | None = None, peek: bool = False
+    ) -> Reservation:
+        """[MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15: lock what is there, or wait for the first message.
+
+        Cancelling the wait loses nothing.
+
+        @param queue: the path or format name of a queue of this queue manager.
+        @param count: the most messages; there may be fewer.
+        @param timeout: seconds; C{None} waits without a limit, 0 does not wait.
+        @param peek: look only; the messages stay where they are, for everyone.
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if nothing came, MQ_ERROR_QUEUE_DELETED while waiting,
+            MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a remote queue.
+        """
+        target = own_queue(self.model, queue)
+        now = self._clock.now()
+        tag = next(self._tags)
+        waiting = self._performer.wait_for(tag)
+        deadline = None if timeout is None else now.monotonic + timeout
+        self._performer.perform(
+            self.model.receive(target, tag=tag, now=now, peek=peek, count=count, deadline=deadline)
+        )
+        positions = await waiting
+        try:
+            await self._performer.load(positions)
+        except BaseException:
+            if not peek:
+                self._performer.perform(self.model.release(positions))
+            raise
+        return Reservation(self._performer, positions, is_peek=peek)
+
+    async def receive(self, queue: str, *, timeout: float | None = None) -> UserMessageView:
+        """Receive one message: reserved, and removed for good before it is answered.
+
+        @raise MQError: as L{reserve}.
+        """
+        reservation = await self.reserve(queue, timeout=timeout)
+        await reservation.confirm()
+        return reservation.messages[0].view
+
+    async def peek(self, queue: str, *, timeout: float | None = None) -> UserMessageView:
+        """Look at the first message without taking it.
+
+        @raise MQError: as L{reserve}.
+        """
+        reservation = await self.reserve(queue, timeout=timeout, peek=True)
+        return reservation.messages[0].view

@@ -1,0 +1,118 @@
+"""Which queues a name means to those who send and receive here."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from uuid import UUID
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.packing import PacketBuilder
+from msmq.queues.queue import Queue
+from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.format_name import (
+    FormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    is_read_only,
+    parse_format_name,
+    parse_format_names,
+)
+from msmq.structures.path_name import PathKind, PathName, parse_path_name
+from msmq.structures.status import MQError, Status
+
+_OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
+
+
+@attrs.frozen
+class Target:
+    """A queue that messages are sent to.
+
+    @ivar queue: a queue of this queue manager, or the outgoing queue of another's.
+    @ivar builder: makes the packets for it.
+    """
+
+    queue: Queue
+    builder: PacketBuilder = attrs.field(repr=False)
+    is_local: bool
+
+
+def own_queue(model: QueueManagerModel, text: str) -> Queue:
+    """The queue of this queue manager that a path or format name means.
+
+    @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a queue of
+        another queue manager, which only sending reaches; or that the name is malformed.
+    """
+    name = _parse(text)
+    queue = model.find(name)
+    if queue is not None:
+        return queue
+    if not model.is_local(name):
+        raise MQError(
+            Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+            f"{text} is not a queue of this queue manager; only sending reaches others",
+        )
+    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {text}")
+
+
+def destinations(model: QueueManagerModel, text: str, now: Moment) -> list[Target]:
+    """The queues that a format name, several with commas, or a local path means as a destination.
+
+    A queue of another queue manager is its outgoing queue, which is made if there is none.
+
+    @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND for a local queue that is not there;
+        MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
+        MQ_ERROR_NO_DS for a public name; or that a name is malformed.
+    """
+    names: tuple[FormatName | PathName, ...] = (
+        parse_format_names(text) if "=" in text else (parse_path_name(text),)
+    )
+    found = [_destination(model, name, now) for name in names]
+    distinct = {target.queue: target for target in found}
+    return list(distinct.values())
+
+
+def _parse(text: str) -> FormatName | PathName:
+    return parse_format_name(text) if "=" in text else parse_path_name(text)
+
+
+def _destination(model: QueueManagerModel, name: FormatName | PathName, now: Moment) -> Target:
+    if not isinstance(name, PathName) and is_read_only(name):
+        raise _unsupported(f"{name} can only be read")
+    queue = model.find(name)
+    if queue is not None:
+        own = model.format_name(queue) if isinstance(name, PathName) else name
+        return Target(queue, _builder(own, model.identifier), True)
+    if isinstance(name, PathName):
+        if not model.is_local(name):
+            raise _unsupported(
+                f"{name} is on another computer; send to DIRECT=OS:{name.computer}\\{name.queue_path}"
+            )
+        if name.kind is PathKind.PUBLIC:
+            raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
+    if model.is_local(name):
+        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
+    match name:
+        case DirectFormatName():
+            if name.protocol not in _OFFERED:
+                raise _unsupported(f"{name}: the {name.protocol.name} transport is not offered")
+        case PrivateFormatName():
+            pass
+        case PublicFormatName():
+            raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+        case _:
+            raise _unsupported(f"{name}: names of this kind cannot be sent to")
+    return Target(model.outgoing(name, now), _builder(name, model.identifier), False)
+
+
+@lru_cache(maxsize=1024)
+def _builder(name: FormatName, source: UUID) -> PacketBuilder:
+    """What packets to one destination have in common is laid out once."""
+    return PacketBuilder(name, source=source)
+
+
+def _unsupported(problem: str) -> MQError:
+    return MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, problem)

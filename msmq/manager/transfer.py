@@ -1,0 +1,325 @@
+"""[MS-MQQB] 3.1.7.12 and 3.1.7.1: outgoing queues and the sessions that empty them.
+
+Every outgoing queue belongs to one next hop.
+All queues of a next hop share its connector, hence its session.
+Dispatch is level-triggered: whenever a queue gets messages, a session opens, a window widens or a
+connection catches up, everything that may go is sent (reading 25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import ClassVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.broker import IBroker
+from msmq.manager.arriving import Arrivals
+from msmq.manager.performing import Performer
+from msmq.net.connector import Connector, Probe
+from msmq.net.hosts import host_key
+from msmq.net.resolver import NextHopAddress
+from msmq.net.session import SessionFactory, SessionProtocol
+from msmq.queues.outgoing import (
+    ConnectionHistoryEntry,
+    ConnectionStatus,
+    OutgoingQueue,
+    OutgoingState,
+)
+from msmq.queues.position import MessagePosition
+from msmq.session.effects import CloseReason, ConnectionProgress
+from msmq.session.state import OutgoingMessage, SessionState
+from msmq.structures.direct_format_name import DirectFormatName
+from msmq.structures.format_name import PrivateFormatName
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+
+BATCH_BYTES = 1 << 20
+"""Roughly how much is handed to a connection before asking whether the peer keeps up."""
+
+_STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
+
+Lookup = Callable[[str], Awaitable[Sequence[NextHopAddress]]]
+"""Finds where a computer name or address is."""
+
+
+class NextHop:
+    """Where the messages of some outgoing queues go next.
+
+    @ivar queues: those queues, in the order in which they were first used.
+    @ivar connector: dials; C{None} where only a session that the other side opened will do.
+    """
+
+    def __init__(self) -> None:
+        self.queues: list[OutgoingQueue] = []
+        self.connector: Connector | None = None
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether any message waits, one that is on its way included."""
+        return any(queue.positions and queue.state not in _STILL for queue in self.queues)
+
+    def is_served_by(self, session: SessionProtocol) -> bool:
+        """Whether this is the session that its connector dialled last."""
+        return self.connector is not None and self.connector.protocol is session
+
+
+@implementer(IBroker)
+class Transfer:
+    """Stands behind the sessions: sends what waits, takes what arrives."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        sessions: SessionFactory,
+        lookup: Lookup,
+        probe: Probe | None = None,
+    ) -> None:
+        self.arrivals = Arrivals(performer)
+        self._performer = performer
+        self._sessions = sessions
+        self._lookup = lookup
+        self._probe = probe
+        self._hops: dict[str | UUID, NextHop] = {}
+        self._hop_by_queue: dict[OutgoingQueue, NextHop] = {}
+        self._open: dict[UUID, list[SessionProtocol]] = {}
+        self._is_stopped = False
+        performer.on_outgoing = self.ready
+        sessions.broker = self
+
+    def stop(self) -> None:
+        """End all sessions and dial no more."""
+        self._is_stopped = True
+        for hop in self._hops.values():
+            if hop.connector is not None:
+                hop.connector.stop()
+        self._sessions.close_all()
+
+    # Outgoing queues
+
+    def ready(self, queue: OutgoingQueue) -> None:
+        """[MS-MQQB] 3.1.7.12 Message Position Available Event."""
+        if queue.state in _STILL or self._is_stopped:
+            return
+        hop = self._hop_by_queue.get(queue) or self._assign(queue)
+        session = self._session_for(hop, queue)
+        if session is not None:
+            self._dispatch(session, hop.queues)
+        elif hop.connector is not None:
+            hop.connector.connect()
+            if queue.state in (OutgoingState.INACTIVE, OutgoingState.DISCONNECTED):
+                queue.state = OutgoingState.WAITING
+        elif queue.state is OutgoingState.INACTIVE:
+            queue.state = OutgoingState.NEED_VALIDATION
+
+    def forget(self, queue: OutgoingQueue) -> None:
+        """An outgoing queue is gone."""
+        hop = self._hop_by_queue.pop(queue, None)
+        if hop is not None:
+            hop.queues.remove(queue)
+
+    def _assign(self, queue: OutgoingQueue) -> NextHop:
+        """Find, or make, the next hop of a queue.
+
+        A direct name says where to connect; any other names a queue manager, whose own session will
+        do ([MS-MQQB] 3.1.1.3.1, reading 28).
+        """
+        name = queue.destination
+        match name:
+            case DirectFormatName():
+                key: str | UUID = host_key(name.address)
+            case PrivateFormatName():
+                key = name.queue_manager
+            case _:
+                key = str(name)
+        hop = self._hops.get(key)
+        if hop is None:
+            hop = self._hops[key] = NextHop()
+            if isinstance(name, DirectFormatName):
+                hop.connector = self._connector(hop, name.address)
+        hop.queues.append(queue)
+        self._hop_by_queue[queue] = hop
+        return hop
+
+    def _connector(self, hop: NextHop, address: str) -> Connector:
+        return Connector(
+            self._sessions,
+            lambda: self._lookup(address),
+            lambda: hop.has_backlog,
+            dialled_for=hop,
+            probe=self._probe,
+        )
+
+    def _session_for(self, hop: NextHop, queue: OutgoingQueue) -> SessionProtocol | None:
+        """An open session that leads to this next hop."""
+        if hop.connector is not None:
+            protocol = hop.connector.protocol
+            if protocol is not None and protocol.session.state is SessionState.OPEN:
+                return protocol
+            return None
+        if isinstance(queue.destination, PrivateFormatName):
+            sessions = self._open.get(queue.destination.queue_manager)
+            return sessions[0] if sessions else None
+        return None
+
+    def _hops_of(self, session: SessionProtocol) -> list[NextHop]:
+        """The next hops to which a session leads: the one that dialled it, and its peer by identifier."""
+        hops = []
+        dialled_for = session.dialled_for
+        if isinstance(dialled_for, NextHop) and dialled_for.is_served_by(session):
+            hops.append(dialled_for)
+        identifier = session.remote_identifier
+        by_identifier = None if identifier is None else self._hops.get(identifier)
+        if by_identifier is not None and self._open.get(identifier or UUID(int=0), [None])[0] is session:
+            hops.append(by_identifier)
+        return hops
+
+    def _queues_of(self, session: SessionProtocol) -> list[OutgoingQueue]:
+        return [queue for hop in self._hops_of(session) for queue in hop.queues]
+
+    def _dispatch(self, session: SessionProtocol, queues: Iterable[OutgoingQueue]) -> None:
+        """[MS-MQQB] 3.1.7.1: send what may go, the highest priority first, then the oldest."""
+        waiting = [queue for queue in queues if queue.has_available and queue.state not in _STILL]
+        while waiting and session.capacity > 0:
+            if len(waiting) == 1:
+                queue, count = waiting[0], session.capacity
+            else:
+                queue, count = min(waiting, key=_first_lookup_id), 1
+            self._send(session, self._performer.model.take(queue, count, session))
+            waiting = [queue for queue in waiting if queue.has_available]
+
+    def _send(self, session: SessionProtocol, positions: list[MessagePosition]) -> None:
+        """Send locked messages in portions; what the peer is too slow for goes back."""
+        if any(position.view is None for position in positions):
+            Deferred.fromCoroutine(self._load(positions)).addErrback(
+                lambda failure: self.log.failure("outgoing messages could not be read", failure)
+            )
+            return
+        start = 0
+        while start < len(positions) and session.capacity > 0:
+            end = start
+            size = 0
+            while end < len(positions) and size < BATCH_BYTES:
+                size += positions[end].size
+                end += 1
+            session.send(positions[start:end])
+            start = end
+        if start < len(positions):
+            # Released without being told of: whoever sees room again dispatches.
+            self._performer.model.release(positions[start:])
+
+    async def _load(self, positions: list[MessagePosition]) -> None:
+        """Read stored messages, then offer them again."""
+        try:
+            await self._performer.load(positions)
+        except MQError as error:
+            self.log.error("outgoing messages could not be read: {error}", error=error)
+            return
+        self._performer.perform(self._performer.model.release(positions))
+
+    # What sessions tell
+
+    def session_opened(self, session: SessionProtocol) -> None:
+        """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and what waits is sent."""
+        identifier = session.remote_identifier
+        if identifier is not None:
+            self._open.setdefault(identifier, []).append(session)
+        queues = self._queues_of(session)
+        for queue in queues:
+            if queue.state not in _STILL:
+                queue.state = OutgoingState.CONNECTED
+        self._dispatch(session, queues)
+
+    def session_progress(self, session: SessionProtocol, progress: ConnectionProgress) -> None:
+        """[MS-MQQB] 3.1.5.2: an entry for the connection history, and the state that goes with it."""
+        now = self._performer.clock.now()
+        for hop in self._hops_of(session):
+            addresses = hop.connector.addresses if hop.connector is not None else ()
+            entry = ConnectionHistoryEntry(
+                ConnectionStatus.named(progress.value), now.unix_seconds, 0, addresses
+            )
+            for queue in hop.queues:
+                queue.history.append(entry)
+                queue.next_hops = addresses
+                if queue.state in _STILL:
+                    continue
+                if progress is ConnectionProgress.DNS_FAILURE:
+                    queue.state = OutgoingState.NEED_VALIDATION
+                elif progress is not ConnectionProgress.ESTABLISHED:
+                    queue.state = OutgoingState.WAITING
+
+    def messages_arrived(
+        self, session: SessionProtocol, messages: Sequence[UserMessageView], first_recoverable: int
+    ) -> Deferred[None] | None:
+        """Messages of the peer."""
+        return self.arrivals.take(session, messages, first_recoverable)
+
+    def messages_acknowledged(self, session: SessionProtocol, messages: Sequence[OutgoingMessage]) -> None:
+        """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten."""
+        performer = self._performer
+        removal = performer.model.remove(
+            message for message in messages if isinstance(message, MessagePosition)
+        )
+        if not removal.changes:
+            performer.model.removed(removal)
+            return
+        Deferred.fromCoroutine(performer.commit(removal.changes)).addCallbacks(
+            lambda _: performer.model.removed(removal),
+            lambda failure: self.log.failure("acknowledged messages could not be removed", failure),
+        )
+
+    def room_for_messages(self, session: SessionProtocol) -> None:
+        """The window is wider than it was, or the peer has caught up."""
+        self._dispatch(session, self._queues_of(session))
+
+    def session_closed(
+        self,
+        session: SessionProtocol,
+        reason: CloseReason,
+        unacknowledged: Sequence[OutgoingMessage],
+        error: RemoteProtocolError | None,
+    ) -> None:
+        """[MS-MQQB] 3.1.5.9: what was not acknowledged goes back to its queue, in its place."""
+        identifier = session.remote_identifier
+        queues = self._queues_of(session)
+        if identifier is not None and session in self._open.get(identifier, ()):
+            self._open[identifier].remove(session)
+            if not self._open[identifier]:
+                del self._open[identifier]
+        for queue in queues:
+            if queue.state is OutgoingState.CONNECTED:
+                queue.state = OutgoingState.DISCONNECTING
+        effects = self._performer.model.release(
+            message for message in unacknowledged if isinstance(message, MessagePosition)
+        )
+        if not self._is_stopped:
+            self._performer.perform(effects)
+
+    def connection_lost(self, session: SessionProtocol) -> None:
+        """The connection is gone as well; other sessions may lead there still."""
+        for queue in self._queues_of(session):
+            if queue.state is OutgoingState.DISCONNECTING:
+                queue.state = OutgoingState.DISCONNECTED
+        identifier = session.remote_identifier
+        hop = None if identifier is None else self._hops.get(identifier)
+        if hop is not None and identifier not in self._open:
+            for queue in hop.queues:
+                if queue.state in (OutgoingState.CONNECTED, OutgoingState.DISCONNECTING):
+                    queue.state = OutgoingState.DISCONNECTED
+
+    def reconnect(self, session: SessionProtocol) -> None:
+        """[MS-MQQB] 3.1.6.1 Session Retry Connect Timer Event."""
+        for hop in self._hops_of(session):
+            if hop.connector is not None:
+                hop.connector.connect(is_retry=True)
+
+
+def _first_lookup_id(queue: OutgoingQueue) -> int:
+    """Smaller for a higher priority, and for an older message of the same."""
+    return queue.peek(1)[0].lookup_id

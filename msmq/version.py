@@ -1,0 +1,16 @@
+"""The version of the installed package."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def _installed() -> str:
+    try:
+        return version("msmq")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
+VERSION = _installed()
+"""What L{importlib.metadata} knows of the distribution; C{0+unknown} for a bare source tree."""

@@ -1,0 +1,1 @@
+"""Queue managers joined by an in-memory network."""

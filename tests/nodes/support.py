@@ -1,0 +1,132 @@
+"""Whole queue managers on an in-memory network, driven by one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.storage import IMessageStore
+from msmq.manager.service import QueueManagerService
+from msmq.net.resolver import HostNotFound, NextHopAddress
+from msmq.net.session import SessionFactory
+from msmq.queues.message import Message
+from msmq.queues.model import QueueManagerModel
+from msmq.session.settings import SessionSettings
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.user_message_view import UserMessageView
+from msmq.testing.clock import ManualClock
+from msmq.testing.network import Network
+from msmq.testing.streams import PERFECT, Conditions
+from tests.builders import ALPHA, BETA
+
+T = TypeVar("T")
+
+ADDRESSES = {"ALPHA": "127.0.0.2", "BETA": "127.0.0.3"}
+
+
+class Node:
+    """One queue manager with its session endpoint."""
+
+    def __init__(
+        self,
+        network: Network,
+        clock: ManualClock,
+        name: str,
+        identifier: UUID,
+        settings: SessionSettings,
+        store: IMessageStore | None = None,
+        quota: int | None = None,
+    ) -> None:
+        self.address = ADDRESSES[name]
+        self.host = network.host(self.address)
+        self.clock = clock
+        self.store = store if store is not None else MemoryMessageStore()
+        extra = {} if quota is None else {"quota": quota}
+        self.model = QueueManagerModel(
+            identifier, computer_names=[name], addresses=[self.address], now=clock.now(), **extra
+        )
+        self.factory = SessionFactory(identifier, reactor=clock.reactor, clock=clock, settings=settings)
+        self.service = QueueManagerService(
+            model=self.model,
+            store=self.store,
+            sessions=self.factory,
+            reactor=clock.reactor,
+            clock=clock,
+            lookup=self._lookup,
+            computer_name=name,
+            dns_name=f"{name.lower()}.example.com",
+        )
+        self._port: Any = None
+
+    async def _lookup(self, name: str) -> Sequence[NextHopAddress]:
+        address = ADDRESSES.get(name.upper(), name)
+        if address not in ADDRESSES.values():
+            raise HostNotFound(f"{name}: nobody knows this computer")
+        return [NextHopAddress(address, 1801, self.host.client_endpoint(address, 1801))]
+
+    def start(self) -> None:
+        """Open the store, start, and listen."""
+        Deferred.fromCoroutine(self.service.open())
+        self.service.startService()
+        self.listen()
+
+    def listen(self) -> None:
+        """Accept sessions."""
+        self.host.server_endpoint(1801).listen(self.factory).addCallback(
+            lambda port: setattr(self, "_port", port)
+        )
+
+    def deaf(self) -> None:
+        """Accept no more sessions; those that are open stay."""
+        self._port.stopListening()
+
+
+class NodesTestCase(SynchronousTestCase):
+    """Two queue managers, ALPHA on 127.0.0.2 and BETA on 127.0.0.3."""
+
+    conditions: Conditions = PERFECT
+    settings = SessionSettings()
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.network = Network(self.clock.reactor, conditions=self.conditions)
+        self.alpha = self.node("ALPHA", ALPHA)
+        self.beta = self.node("BETA", BETA)
+        self.alpha.start()
+        self.beta.start()
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        """One more queue manager."""
+        return Node(self.network, self.clock, name, identifier, self.settings, **kwargs)
+
+    def run_to_end(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:
+        """The result of something that needs no time."""
+        return self.successResultOf(Deferred.fromCoroutine(coroutine))
+
+    def queue(self, node: Node, name: str = "orders", **kwargs: Any) -> str:
+        """Make a private queue, and give its path."""
+        path = f".\\private$\\{name}"
+        self.run_to_end(node.service.create_queue(path, **kwargs))
+        return path
+
+    def send(self, node: Node, destination: str, *bodies: bytes, **kwargs: Any) -> None:
+        """Send messages with these bodies."""
+        messages = [Message(body=body, **kwargs) for body in bodies]
+        self.run_to_end(node.service.send(destination, messages))
+
+    def take(self, node: Node, path: str, count: int = 1000) -> list[UserMessageView]:
+        """Receive what is there for good."""
+        found: list[UserMessageView] = []
+        while len(found) < count and node.service.queue(path)["messages"]:
+            reservation = self.run_to_end(node.service.reserve(path, count=count, timeout=0))
+            self.run_to_end(reservation.confirm())
+            found += [message.view for message in reservation.messages]
+        return found
+
+    def bodies(self, node: Node, path: str) -> list[bytes]:
+        """The bodies of what is there, received for good."""
+        return [bytes(view.body) for view in self.take(node, path)]

@@ -1,0 +1,225 @@
+"""Express messages between two queue managers, through the binary protocol."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msmq.session.settings import SessionSettings
+from msmq.structures.format_name import PrivateFormatName
+from msmq.testing.streams import Conditions
+from tests.builders import ALPHA, BETA
+from tests.nodes.support import NodesTestCase
+
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+TO_ALPHA = "DIRECT=OS:alpha\\private$\\orders"
+
+
+class ExpressTests(NodesTestCase):
+    """What applications on both sides see."""
+
+    def test_a_message_arrives(self) -> None:
+        """Sent here, received there, with everything that its sender gave it."""
+        path = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"hello", label="greeting", application_tag=7)
+        self.clock.advance(1)
+        [message] = self.take(self.beta, path)
+        self.assertEqual(
+            (bytes(message.body), message.label, message.application_tag), (b"hello", "greeting", 7)
+        )
+        self.assertEqual(message.source_queue_manager, ALPHA.bytes_le)
+        self.assertEqual(message.sent_time, 1_700_000_000)
+
+    def test_both_directions_and_names(self) -> None:
+        """TCP and OS names reach the same queue manager, each from the other side."""
+        here, there = self.queue(self.alpha), self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"to beta")
+        self.send(self.beta, TO_ALPHA, b"to alpha")
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.alpha, here), [b"to alpha"])
+        self.assertEqual(self.bodies(self.beta, there), [b"to beta"])
+
+    def test_many_messages_arrive_once_and_in_order(self) -> None:
+        """More than the window, in one go, over a slow line in odd chunks."""
+        path = self.queue(self.beta)
+        bodies = [b"%06d" % number for number in range(1000)]
+        self.send(self.alpha, TO_BETA, *bodies)
+        self.clock.advance(30)
+        self.assertEqual(self.bodies(self.beta, path), bodies)
+        [outgoing] = self.alpha.service.outgoing()
+        self.assertEqual((outgoing["messages"], outgoing["bytes"]), (0, 0))
+
+    def test_priority_comes_first_and_arrival_second(self) -> None:
+        """Receivers get the highest priority first, the oldest of it first."""
+        path = self.queue(self.beta)
+        for priority in (0, 7, 3, 7, 0, 3):
+            self.send(self.alpha, TO_BETA, b"p%d" % priority, priority=priority, label=str(priority))
+        self.clock.advance(1)
+        found = [message.label for message in self.take(self.beta, path)]
+        self.assertEqual(found, ["7", "7", "3", "3", "0", "0"])
+
+    def test_large_bodies_are_intact(self) -> None:
+        """Up to the very limit of 4 MiB with its headers."""
+        path = self.queue(self.beta)
+        sizes = [0, 1, 1023, 65536, 3_000_000, 0x00400000 - 200]
+        bodies = [hashlib.sha256(b"%d" % size).digest() * (size // 32 + 1) for size in sizes]
+        bodies = [body[:size] for body, size in zip(bodies, sizes, strict=True)]
+        self.send(self.alpha, TO_BETA, *bodies)
+        self.clock.advance(30)
+        self.assertEqual(self.bodies(self.beta, path), bodies)
+
+    def test_messages_wait_for_an_absent_peer(self) -> None:
+        """Every five seconds it is tried again; nothing is lost meanwhile.
+
+        MQQB-3.1.2.3-02, MQQB-3.1.6.1-04.
+        """
+        path = self.queue(self.beta)
+        self.beta.deaf()
+        self.send(self.alpha, TO_BETA, b"1", b"2", b"3")
+        self.clock.advance(4)
+        [outgoing] = self.alpha.service.outgoing()
+        self.assertEqual((outgoing["messages"], outgoing["state"]), (3, "WAITING"))
+        self.assertEqual(outgoing["history"][-1]["status"], "SocketConnectFailure")
+        self.beta.listen()
+        self.clock.advance(2)
+        self.assertEqual(self.bodies(self.beta, path), [b"1", b"2", b"3"])
+
+    def test_an_unknown_host_needs_validation(self) -> None:
+        """No address: the queue waits in NEED VALIDATION and the history says why.
+
+        MQQB-3.1.5.2.1-02.
+        """
+        self.send(self.alpha, "DIRECT=OS:nowhere\\private$\\q", b"1")
+        self.clock.advance(1)
+        [outgoing] = self.alpha.service.outgoing()
+        self.assertEqual(outgoing["state"], "NEED VALIDATION")
+        self.assertEqual(outgoing["history"][-1]["status"], "DnsFailure")
+
+    def test_a_cut_connection_loses_and_doubles_nothing_that_was_acknowledged(self) -> None:
+        """After a cut what was not acknowledged is sent again (MQQB-3.1.2.4-03)."""
+        path = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"before")
+        self.clock.advance(30)
+        self.network.cut("127.0.0.2", "127.0.0.3")
+        self.send(self.alpha, TO_BETA, b"after")
+        self.clock.advance(30)
+        self.assertEqual(self.bodies(self.beta, path), [b"before", b"after"])
+
+    def test_a_session_carries_replies_to_the_initiators_identifier(self) -> None:
+        """A private name of the initiator uses the session that it opened (MQQB-2.1.1-08)."""
+        self.queue(self.beta)
+        reply = self.queue(self.alpha, "replies")
+        number = int(self.alpha.service.queue(reply)["format_name"].rpartition("\\")[2], 16)
+        self.send(self.beta, str(PrivateFormatName(ALPHA, number)), b"early")
+        [outgoing] = self.beta.service.outgoing()
+        self.assertEqual(outgoing["state"], "NEED VALIDATION")
+        self.send(self.alpha, TO_BETA, b"request")
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.alpha, reply), [b"early"])
+        self.send(self.beta, str(PrivateFormatName(ALPHA, number)), b"late")
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.alpha, reply), [b"late"])
+        self.assertEqual(len(self.network.links), 1)
+
+    def test_one_session_serves_all_queues_of_a_host(self) -> None:
+        """Two outgoing queues to one address share a connection, priority across both."""
+        first, second = self.queue(self.beta, "one"), self.queue(self.beta, "two")
+        self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\one", b"1")
+        self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\two", b"2")
+        self.clock.advance(1)
+        self.assertEqual(len(self.network.links), 1)
+        self.assertEqual(self.bodies(self.beta, first), [b"1"])
+        self.assertEqual(self.bodies(self.beta, second), [b"2"])
+
+    def test_an_idle_session_closes_and_a_new_message_opens_another(self) -> None:
+        """After five idle minutes the next message dials again."""
+        path = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"1")
+        self.clock.advance(700)
+        self.assertEqual(self.alpha.service.sessions(), [])
+        self.assertEqual(self.alpha.service.outgoing()[0]["state"], "DISCONNECTED")
+        self.send(self.alpha, TO_BETA, b"2")
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
+
+    def test_a_message_for_no_queue_leaves_a_trace(self) -> None:
+        """It is acknowledged, not delivered, and counted with its reason."""
+        self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\nowhere", b"lost?")
+        self.clock.advance(60)
+        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 0)
+
+    def test_sessions_describe_themselves(self) -> None:
+        """Both sides tell of the same session."""
+        self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"1", b"2")
+        self.clock.advance(1)
+        [ours], [theirs] = self.alpha.service.sessions(), self.beta.service.sessions()
+        self.assertEqual((ours["direction"], theirs["direction"]), ("outgoing", "incoming"))
+        self.assertEqual((ours["state"], theirs["state"]), ("OPEN", "OPEN"))
+        self.assertEqual((ours["sent"], theirs["received"]), (2, 2))
+        self.assertEqual(ours["remote_identifier"].lower(), str(BETA))
+        self.assertEqual(theirs["remote_address"], "127.0.0.2")
+
+    def test_packet_counts_agree(self) -> None:
+        """What one side says it sent, the other says it received, kind by kind."""
+        self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, *[b"%d" % number for number in range(100)])
+        self.clock.advance(60)
+        ours, theirs = self.alpha.service.status()["packets"], self.beta.service.status()["packets"]
+        self.assertEqual(ours["sent"], theirs["received"])
+        self.assertEqual(ours["received"], theirs["sent"])
+        self.assertEqual(ours["sent"]["user_message"], 100)
+        self.assertGreater(ours["received"]["session_ack"], 1)
+
+    def test_stopping_ends_the_sessions(self) -> None:
+        """A stopped queue manager closes its connections and leaves no timer behind."""
+        self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"1")
+        self.clock.advance(1)
+        self.successResultOf(self.alpha.service.stopService())
+        self.clock.advance(1)
+        self.assertEqual(self.alpha.service.sessions(), [])
+        self.assertEqual(self.beta.service.sessions(), [])
+
+    def test_connection_history_tells_the_handshake(self) -> None:
+        """Three entries for a session that opened.
+
+        MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQQB-3.1.5.2.3-06.
+        """
+        self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"1")
+        self.clock.advance(1)
+        [outgoing] = self.alpha.service.outgoing()
+        statuses = [entry["status"] for entry in outgoing["history"]]
+        self.assertEqual(statuses, ["InProcess", "EstablishPacketReceived", "Established"])
+        self.assertEqual([entry["error"] for entry in outgoing["history"]], [0, 0, 0])
+        self.assertEqual(outgoing["state"], "CONNECTED")
+        self.assertEqual(outgoing["next_hops"], ["127.0.0.3"])
+
+
+class SlowLineTests(NodesTestCase):
+    """The same over a line with delay that cuts the stream anywhere."""
+
+    conditions = Conditions(delay=0.05, largest_chunk=700)
+
+    def test_everything_arrives_in_order(self) -> None:
+        """Chunks and delays do not matter."""
+        path = self.queue(self.beta)
+        bodies = [b"%d" % number * 50 for number in range(300)]
+        self.send(self.alpha, TO_BETA, *bodies)
+        self.clock.advance(60)
+        self.assertEqual(self.bodies(self.beta, path), bodies)
+
+
+class SmallWindowTests(NodesTestCase):
+    """A window of one message."""
+
+    settings = SessionSettings(window_size=1)
+
+    def test_one_at_a_time_still_arrives(self) -> None:
+        """No acknowledgement waits for its timer."""
+        path = self.queue(self.beta)
+        bodies = [b"%d" % number for number in range(200)]
+        self.send(self.alpha, TO_BETA, *bodies)
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, path), bodies)
