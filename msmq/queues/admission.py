@@ -13,7 +13,8 @@ from msmq.queues.changes import Change, PutMessage, PutQueue
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
-from msmq.structures.base_header import INFINITE
+from msmq.structures.base_header import INFINITE, BaseHeader
+from msmq.structures.user_header import UserHeader
 
 if TYPE_CHECKING:
     from msmq.structures.user_message_view import UserMessageView
@@ -90,6 +91,8 @@ def admit(
     arrived = now.wall
     free = _free(storage)
     queue: Queue | None = None
+    entries: dict[int, MessagePosition] = {}
+    positions: list[MessagePosition] = []
     is_special = False
     room = 0
     for number, (target, view) in enumerate(arrivals, first):
@@ -98,26 +101,21 @@ def admit(
             is_special = target.is_deleted or isinstance(target, OutgoingQueue)
             room = _room(target)
             entries = target.positions
-            positions = groups.get(target)
-            if positions is None:
-                positions = groups[target] = []
+            positions = groups.setdefault(target, [])
         size = view.size
         if size > free or size > room or is_special:
             status = _judge(target, view, free, room, now)
             if status:
                 admission.refusals.append(Refusal(number - first, target, view, status))
                 continue
-        priority = view.priority
+        # Slots of the view, not its properties: this line is run for every message.
+        priority = 0 if view.flags & UserHeader.TH else view.base_flags & BaseHeader.PR
+        lookup_id = (7 - priority) << 56 | number
         if view.is_recoverable:
-            if view.is_transactional:
-                priority = 0
             if isinstance(target, OutgoingQueue) and not target.is_stored:
                 target.is_stored = True
                 changes.append(PutQueue(target.definition))
-            lookup_id = (7 - priority) << 56 | number
             changes.append(PutMessage(target.definition.identifier, lookup_id, view.packet, arrived))
-        else:
-            lookup_id = (7 - priority) << 56 | number
         position = MessagePosition(target, lookup_id, view, size, arrived)
         entries[lookup_id] = position
         positions.append(position)

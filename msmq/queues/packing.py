@@ -4,48 +4,39 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as StructError
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.message import Acknowledge, Message
+from msmq.queues.message import Message
 from msmq.structures.base_header import BaseHeader
+from msmq.structures.debug_header import DebugHeader
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
+from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.name_text import QueueSuffix
+from msmq.structures.queue_names import (
+    DirectQueueFormatName,
+    PrivateQueueFormatName,
+    PrivateQueueFormatNameId,
+    PublicQueueFormatName,
+    QueueName,
+    QueueNameKind,
+)
 from msmq.structures.status import MQError, Status
+from msmq.structures.transaction_header import TransactionHeader
+from msmq.structures.user_header import UserHeader
 from msmq.wire.guid import NULL_GUID
+from msmq.wire.writer import Writer
 
-_NUMBER: Final = Struct("<I")
-_COUNT: Final = Struct("<H")
-_TRANSACTION: Final = Struct("<IIIII")
-_DEBUG: Final = Struct("<HH")
-
-# The UserHeader flags ([MS-MQMQ] 2.2.19.2) that a sender sets.
-_RECOVERABLE: Final = 0x00000020
-_NEGATIVE_JOURNALING: Final = 0x00000100
-_POSITIVE_JOURNALING: Final = 0x00000200
-_DQ_SHIFT: Final = 10
-_AQ_SHIFT: Final = 13
-_RQ_SHIFT: Final = 16
-_TRANSACTION_HEADER: Final = 0x00100000
-_MESSAGE_PROPERTIES_HEADER: Final = 0x00200000
-_CONNECTOR_TYPE: Final = 0x00400000
-
-_SAME_AS_ADMIN: Final = 1
-_ON_SOURCE: Final = 2
-_ON_DESTINATION: Final = 3
-_ON_ADMIN: Final = 4
-_PUBLIC: Final = 5
-_ELSEWHERE: Final = 6
-_DIRECT: Final = 7
+_Key: TypeAlias = tuple[FormatName | None, FormatName | None, UUID | None, bool]
 
 _SENDABLE: Final = frozenset({DirectProtocol.TCP, DirectProtocol.OS})
 _PADDING: Final = (b"", bytes(3), bytes(2), bytes(1))
 _TRACE_FLAGS: Final = BaseHeader.TR | BaseHeader.DH
-_NO_NAMES: Final = (None, None, None, False, False)
+_UNNUMBERED: Final = TransactionHeader(TxSequenceID(0, 0), 1)
 
 
 @attrs.frozen
@@ -85,15 +76,11 @@ class PacketBuilder:
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to such a name.
         """
         self._source = source
-        kind, host, encoded = _destination(destination, destination_queue_manager)
-        self._host = host
-        self._flags = _MESSAGE_PROPERTIES_HEADER | kind << _DQ_SHIFT
-        self._destination = encoded
+        self._kind, self._destination, self._host = _destination(destination, destination_queue_manager)
         self._source_bytes = source.bytes_le
-        self._host_bytes = (host or NULL_GUID).bytes_le
-        self._plain = self._make_names(*_NO_NAMES)
-        self._last_key: tuple[FormatName | None, FormatName | None, UUID | None, bool, bool] = _NO_NAMES
-        self._last = self._plain
+        self._host_bytes = self._host.bytes_le
+        self._last_key: _Key = (None, None, None, False)
+        self._last = self._plain = self._make_names(*self._last_key)
 
     def build(self, message: Message, *, message_id: int, sent_time: int) -> bytes:
         """One packet.
@@ -118,17 +105,17 @@ class PacketBuilder:
         else:
             names = self._plain
         base_flags = 0 if transactional else message.priority
-        flags = self._flags | names.flags
+        flags = names.flags
         if message.is_recoverable:
-            flags |= _RECOVERABLE
+            flags |= UserHeader.DM_RECOVERABLE
         if message.journal:
-            flags |= _POSITIVE_JOURNALING
+            flags |= UserHeader.JP
         if message.dead_letter:
-            flags |= _NEGATIVE_JOURNALING
+            flags |= UserHeader.JN
         debug = b""
         if message.trace is not None:
             base_flags |= _TRACE_FLAGS
-            debug = _debug_header(message.trace)
+            debug = DebugHeader(message.trace if message.trace != NULL_GUID else None).to_bytes()
         body = message.body
         extension = message.extension
         text = message.label
@@ -176,14 +163,12 @@ class PacketBuilder:
         return b"".join((head, label, extension, body, _PADDING[unpadded & 3], debug))
 
     def _names(self, message: Message) -> _Names:
-        acknowledged = message.acknowledge != Acknowledge.NONE
-        admin = message.admin_queue if acknowledged else None
-        if acknowledged and admin is None:
+        admin = message.admin_queue if message.acknowledge else None
+        if message.acknowledge and admin is None:
             raise MQError(
                 Status.MQ_ERROR_INSUFFICIENT_PROPERTIES, "acknowledgements need an administration queue"
             )
-        response = message.response_queue
-        key = (admin, response, message.connector_type, acknowledged, message.transactional)
+        key = (admin, message.response_queue, message.connector_type, message.transactional)
         if key != self._last_key:
             self._last = self._make_names(*key)
             self._last_key = key
@@ -194,55 +179,60 @@ class PacketBuilder:
         admin: FormatName | None,
         response: FormatName | None,
         connector_type: UUID | None,
-        acknowledged: bool,
         transactional: bool,
     ) -> _Names:
-        flags = 0
-        parts = [self._destination]
-        if admin is not None:
-            kind, encoded = self._named("administration queue", admin)
-            flags |= kind << _AQ_SHIFT
-            parts.append(encoded)
-        if response is not None:
-            kind, encoded = self._response(admin, response)
-            flags |= kind << _RQ_SHIFT
-            parts.append(encoded)
-        if connector_type is not None:
-            flags |= _CONNECTOR_TYPE
-            parts.append(connector_type.bytes_le)
+        admin_kind, admin_queue = self._named("administration queue", admin)
+        response_kind, response_queue = self._response(admin, response)
+        writer = Writer()
+        UserHeader(
+            source_queue_manager=self._source,
+            queue_manager_address=self._host,
+            is_recoverable=transactional,
+            destination_kind=self._kind,
+            destination_queue=self._destination,
+            admin_kind=admin_kind,
+            admin_queue=admin_queue,
+            response_kind=response_kind,
+            response_queue=response_queue,
+            connector_type=connector_type,
+            has_transaction_header=transactional,
+        ).write(writer)
         if transactional:
-            flags |= _TRANSACTION_HEADER
-            parts.append(_TRANSACTION.pack(0, 0, 0, 1, 0))
-        variable = b"".join(parts)
+            _UNNUMBERED.write(writer)
+        header = writer.getvalue()
+        *_, flags = UserHeader.LAYOUT.unpack_from(header)
+        variable = header[UserHeader.FIXED_SIZE :]
         layout = Struct(f"<BBHIII16s16sIIII{len(variable)}sBBH20sIIIIIIII")
         return _Names(flags, variable, layout)
 
-    def _response(self, admin: FormatName | None, response: FormatName) -> tuple[int, bytes]:
-        if response == admin:
-            return _SAME_AS_ADMIN, b""
-        kind, encoded = self._named("response queue", response)
+    def _response(
+        self, admin: FormatName | None, response: FormatName | None
+    ) -> tuple[QueueNameKind, QueueName | None]:
+        if response is not None and response == admin:
+            return QueueNameKind.SAME_AS_ADMIN_QUEUE, None
+        kind, name = self._named("response queue", response)
         if (
-            kind == _ELSEWHERE
+            isinstance(name, PrivateQueueFormatName)
             and isinstance(admin, PrivateFormatName)
-            and isinstance(response, PrivateFormatName)
-            and admin.queue_manager == response.queue_manager
+            and admin.queue_manager == name.queue_manager
         ):
-            return _ON_ADMIN, _NUMBER.pack(response.number)
-        return kind, encoded
+            return QueueNameKind.PRIVATE_ON_ADMIN_QUEUE_HOST, PrivateQueueFormatNameId(name.number)
+        return kind, name
 
-    def _named(self, role: str, name: FormatName) -> tuple[int, bytes]:
+    def _named(self, role: str, name: FormatName | None) -> tuple[QueueNameKind, QueueName | None]:
         match name:
+            case None:
+                return QueueNameKind.NONE, None
             case DirectFormatName():
-                return _DIRECT, _direct(name)
+                return QueueNameKind.DIRECT, DirectQueueFormatName(name.wire_text)
             case PublicFormatName(suffix=QueueSuffix.NONE):
-                return _PUBLIC, name.queue.bytes_le
+                return QueueNameKind.PUBLIC, PublicQueueFormatName(name.queue)
             case PrivateFormatName(suffix=QueueSuffix.NONE):
-                number = _NUMBER.pack(name.number)
                 if name.queue_manager == self._source:
-                    return _ON_SOURCE, number
+                    return QueueNameKind.PRIVATE_ON_SOURCE, PrivateQueueFormatNameId(name.number)
                 if name.queue_manager == self._host:
-                    return _ON_DESTINATION, number
-                return _ELSEWHERE, name.queue_manager.bytes_le + number
+                    return QueueNameKind.PRIVATE_ON_DESTINATION, PrivateQueueFormatNameId(name.number)
+                return QueueNameKind.PRIVATE, PrivateQueueFormatName(name.queue_manager, name.number)
         raise _unsupported(f"{name} cannot be the {role} of a message")
 
 
@@ -260,29 +250,18 @@ def build_packet(
     return builder.build(message, message_id=message_id, sent_time=sent_time)
 
 
-def _destination(name: FormatName, host: UUID | None) -> tuple[int, UUID | None, bytes]:
+def _destination(name: FormatName, host: UUID | None) -> tuple[QueueNameKind, QueueName, UUID]:
     match name:
         case DirectFormatName(suffix=QueueSuffix.NONE, subqueue=None) if name.protocol in _SENDABLE:
-            return _DIRECT, None, _direct(name)
+            return QueueNameKind.DIRECT, DirectQueueFormatName(name.wire_text), NULL_GUID
         case PrivateFormatName(suffix=QueueSuffix.NONE):
-            return _ON_DESTINATION, name.queue_manager, _NUMBER.pack(name.number)
+            number = PrivateQueueFormatNameId(name.number)
+            return QueueNameKind.PRIVATE_ON_DESTINATION, number, name.queue_manager
         case PublicFormatName(suffix=QueueSuffix.NONE):
             if host is None:
                 raise _unsupported(f"nobody knows which queue manager hosts {name}")
-            return _PUBLIC, host, name.queue.bytes_le
+            return QueueNameKind.PUBLIC, PublicQueueFormatName(name.queue), host
     raise _unsupported(f"messages cannot be sent to {name}")
-
-
-def _direct(name: DirectFormatName) -> bytes:
-    text = (name.wire_text + "\0").encode("utf-16-le", "surrogatepass")
-    encoded = _COUNT.pack(len(text)) + text
-    return encoded + _PADDING[len(encoded) & 3]
-
-
-def _debug_header(trace: UUID) -> bytes:
-    if trace == NULL_GUID:
-        return _DEBUG.pack(0, 0)
-    return _DEBUG.pack(1, 0) + trace.bytes_le
 
 
 def _unsupported(problem: str) -> MQError:

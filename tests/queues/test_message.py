@@ -1,0 +1,125 @@
+"""What an application may say of a message."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.queues.definition import LABEL_LENGTH, UNLIMITED, QueueDefinition
+from msmq.queues.message import Delivery, Message
+from msmq.structures.status import MQError, Status
+
+
+class DefaultTests(SynchronousTestCase):
+    """A message of which nothing was said."""
+
+    def test_defaults(self) -> None:
+        """It is express, of priority 3, of no class, never expires and asks for nothing."""
+        message = Message()
+        self.assertEqual((message.priority, message.delivery), (3, Delivery.EXPRESS))
+        self.assertEqual((message.body, message.label, message.extension), (b"", "", b""))
+        self.assertEqual((message.time_to_reach_queue, message.time_to_be_received), (0xFFFFFFFF,) * 2)
+        self.assertEqual((message.message_class, message.acknowledge), (0, 0))
+        self.assertFalse(message.is_recoverable or message.journal or message.dead_letter)
+        self.assertEqual((message.trace, message.admin_queue, message.response_queue), (None, None, None))
+
+    def test_transactional_is_recoverable(self) -> None:
+        """A transactional message is stored even if its delivery says express."""
+        self.assertTrue(Message(transactional=True).is_recoverable)
+        self.assertTrue(Message(delivery=Delivery.RECOVERABLE).is_recoverable)
+
+    def test_body_is_not_printed(self) -> None:
+        """What is printed of a message, into a log for example, holds neither body nor extension."""
+        text = repr(Message(body=b"secret", extension=b"hidden"))
+        self.assertNotIn("secret", text)
+        self.assertNotIn("hidden", text)
+
+
+class RangeTests(SynchronousTestCase):
+    """Values outside their range are refused with the status of the documents, and named."""
+
+    def refused(self, status: Status, **values: Any) -> str:
+        with self.assertRaises(MQError) as caught:
+            Message(**values)
+        self.assertEqual(caught.exception.status, status)
+        return str(caught.exception.detail)
+
+    def test_priority(self) -> None:
+        """MQDMPR-3.1.1.12-19: priorities are 0 to 7, and 3 if nothing is said."""
+        self.assertEqual([Message(priority=number).priority for number in range(8)], list(range(8)))
+        self.assertEqual(Message().priority, 3)
+        for priority in (-1, 8):
+            self.assertIn("priority", self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, priority=priority))
+
+    def test_label_length(self) -> None:
+        """MQDMPR-3.1.1.12-38: a label has up to 249 characters, and is passed on as it is."""
+        self.assertEqual(Message(label="é" * 249).label, "é" * 249)
+        self.assertIn("249", self.refused(Status.MQ_ERROR_LABEL_TOO_LONG, label="x" * 250))
+
+    def test_label_counts_in_sixteen_bits(self) -> None:
+        """A character beyond the first plane takes two of the 249, as it does in the packet."""
+        Message(label="\N{GRINNING FACE}" * 124)
+        self.refused(Status.MQ_ERROR_LABEL_TOO_LONG, label="\N{GRINNING FACE}" * 125)
+
+    def test_label_with_nul(self) -> None:
+        """A NUL would end the label too early."""
+        self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, label="a\0b")
+
+    def test_numbers_of_32_bits(self) -> None:
+        """Each number that a packet holds in 32 bits is named when it does not fit."""
+        for name in (
+            "body_type",
+            "time_to_reach_queue",
+            "time_to_be_received",
+            "application_tag",
+            "hash_algorithm",
+            "encryption_algorithm",
+        ):
+            with self.subTest(name=name):
+                largest: dict[str, Any] = {name: 0xFFFFFFFF}
+                Message(**largest)
+                for value in (-1, 1 << 32):
+                    detail = self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, **{name: value})
+                    self.assertIn(name.replace("_", " "), detail)
+
+    def test_correlation_identifier(self) -> None:
+        """A correlation identifier is 20 bytes."""
+        self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE, correlation_id=bytes(19))
+
+    def test_class(self) -> None:
+        """A class of the application's own uses the bits 0xE1FF."""
+        self.assertEqual(Message(message_class=0x01FF).message_class, 0x01FF)
+        for number in (0x0200, 0x10000, -1):
+            self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, message_class=number)
+
+    def test_acknowledge(self) -> None:
+        """Only four bits ask for acknowledgements."""
+        self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, acknowledge=0x10)
+
+
+class QueueDefinitionTests(SynchronousTestCase):
+    """The properties of a queue."""
+
+    def test_quotas(self) -> None:
+        """A quota is 32 bits of kilobytes."""
+        for name in ("quota", "journal_quota"):
+            for value in (-1, 1 << 32):
+                quota: dict[str, Any] = {name: value}
+                with self.assertRaises(MQError) as caught:
+                    QueueDefinition(UUID(int=1), "private$\\q", **quota)
+                self.assertEqual(caught.exception.status, Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
+                self.assertIn(name.replace("_", " "), caught.exception.detail)
+
+    def test_defaults(self) -> None:
+        """MQDMPR-3.1.7.1.33-02: nothing limits a queue of which nothing was said."""
+        definition = QueueDefinition(UUID(int=1), "private$\\q")
+        self.assertEqual((definition.quota, definition.journal_quota), (0xFFFFFFFF, UNLIMITED))
+
+    def test_label(self) -> None:
+        """The label of a queue is shorter than that of a message."""
+        QueueDefinition(UUID(int=1), "private$\\q", label="x" * LABEL_LENGTH)
+        with self.assertRaises(MQError) as caught:
+            QueueDefinition(UUID(int=1), "private$\\q", label="x" * (LABEL_LENGTH + 1))
+        self.assertEqual(caught.exception.status, Status.MQ_ERROR_LABEL_TOO_LONG)
