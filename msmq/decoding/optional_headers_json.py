@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import unpack_from
 
 from msmq.decoding.records import Record
-from msmq.decoding.values import base64_text, guid_text, sid_text
+from msmq.decoding.values import base64_text, guid_text
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.multi_queue_format_header import (
     MQFAddressHeader,
@@ -21,6 +21,7 @@ from msmq.structures.security_header import SecurityHeader, SenderIdType
 from msmq.structures.soap_header import SoapHeader
 from msmq.structures.status import MQError
 from msmq.structures.transaction_header import TransactionHeader
+from msmq.wire.sid import format_sid
 
 
 def transaction_header_fields(header: TransactionHeader, data: bytes) -> Record:
@@ -65,11 +66,7 @@ def security_header_fields(header: SecurityHeader, data: bytes) -> Record:
 def _security_data(header: SecurityHeader) -> Record:
     fields: Record = {}
     if header.security_id:
-        text = None
-        if header.sender_id_type == SenderIdType.SID:
-            text = sid_text(header.security_id)
-        elif header.sender_id_type == SenderIdType.QUEUE_MANAGER and len(header.security_id) == 16:
-            text = guid_text(header.security_id)
+        text = _sender(header)
         if text is None:
             fields["SecurityID_base64"] = base64_text(header.security_id)
         else:
@@ -87,6 +84,18 @@ def _security_data(header: SecurityHeader) -> Record:
             "ProviderName": header.provider_info.provider_name,
         }
     return fields
+
+
+def _sender(header: SecurityHeader) -> str | None:
+    """The text of a SID or a GUID; C{None} if the bytes are not what ST says."""
+    if header.sender_id_type == SenderIdType.SID:
+        try:
+            return format_sid(header.security_id)
+        except ValueError:
+            return None
+    if header.sender_id_type == SenderIdType.QUEUE_MANAGER and len(header.security_id) == 16:
+        return guid_text(header.security_id)
+    return None
 
 
 def debug_header_fields(header: DebugHeader, data: bytes) -> Record:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from struct import unpack_from
 
+from msmq.decoding.message_json import queue_text
 from msmq.decoding.optional_headers_json import (
     debug_header_fields,
     multi_queue_format_header_fields,
@@ -23,7 +24,6 @@ from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
-from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import class_name
 from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.multi_queue_format_header import MultiQueueFormatHeader
@@ -33,12 +33,10 @@ from msmq.structures.queue_names import (
     PrivateQueueFormatNameId,
     PublicQueueFormatName,
     QueueName,
-    direct_text,
     utf16_length,
 )
 from msmq.structures.security_header import SecurityHeader
 from msmq.structures.soap_header import SoapHeader
-from msmq.structures.status import MQError
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message import UserMessage
@@ -118,19 +116,14 @@ def _user_header(user: UserHeader, data: bytes) -> Record:
         ("ResponseQueue", user.response_queue, user.resolve_response_queue),
     ):
         if name is not None:
-            try:
-                resolved = resolve()
-            except MQError:
-                resolved = None
-            fields[key] = _queue_name(name, resolved)
+            fields[key] = _queue_name(name, queue_text(name, resolve))
     if user.connector_type is not None:
         fields["ConnectorType"] = guid_text(user.connector_type)
     return fields
 
 
-def _queue_name(name: QueueName, resolved: FormatName | None) -> Record:
+def _queue_name(name: QueueName, text: str | None) -> Record:
     """A name as its structure has it, and as the format name that it means in its header."""
-    text = None if resolved is None else str(resolved)
     fields: Record = {"structure": type(name).__name__}
     match name:
         case PrivateQueueFormatNameId():
@@ -143,7 +136,6 @@ def _queue_name(name: QueueName, resolved: FormatName | None) -> Record:
         case DirectQueueFormatName():
             fields["Count"] = 2 * utf16_length(name.text) + 2
             fields["DirectFormatName"] = name.text
-            text = direct_text(name)
     fields["FormatName"] = text
     return fields
 

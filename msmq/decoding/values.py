@@ -54,13 +54,3 @@ def unix_time(seconds: float | None) -> str | None:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec)
     except (OverflowError, ValueError, OSError):
         return None
-
-
-def sid_text(data: bytes) -> str | None:
-    """[MS-DTYP] 2.4.2.1: a SID as C{S-1-...}; C{None} if the bytes are none."""
-    if len(data) < 8 or data[0] != 1 or len(data) != 8 + 4 * data[1]:
-        return None
-    authority = int.from_bytes(data[2:8], "big")
-    parts = [int.from_bytes(data[at : at + 4], "little") for at in range(8, len(data), 4)]
-    head = str(authority) if authority < 1 << 32 else f"0x{authority:012X}"
-    return "-".join(["S-1", head, *map(str, parts)])

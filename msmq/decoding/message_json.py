@@ -1,0 +1,125 @@
+"""A message as a JSON object, for people and scripts: what an application would ask about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msmq.decoding.records import Record
+from msmq.decoding.values import base64_text, correlation_text, guid_text, text_or_base64, unix_time
+from msmq.structures.format_name import FormatName
+from msmq.structures.message_class import class_name
+from msmq.structures.message_properties_header import MessagePropertiesHeader
+from msmq.structures.queue_names import DirectQueueFormatName, QueueName, direct_text
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+
+_PA: Final = MessagePropertiesHeader.PA
+_PR: Final = MessagePropertiesHeader.PR
+_NA: Final = MessagePropertiesHeader.NA
+_NR: Final = MessagePropertiesHeader.NR
+
+_ACKNOWLEDGE: Final = (
+    ("full-reach", _PA | _NA),
+    ("full-receive", _PR | _NA | _NR),
+    ("nack-receive", _NA | _NR),
+    ("nack-reach", _NA),
+    ("reach", _PA),
+    ("receive", _PR),
+    ("nack-receive", _NR),
+)
+"""The names that senders use, each before those that ask for less."""
+
+
+def message_json(
+    view: UserMessageView, *, lookup_id: int | None = None, arrived: float | None = None, body: bool = True
+) -> Record:
+    r"""The message as a JSON object.
+
+    The keys, in this order: C{id} (C{{guid}\number}), C{lookup_id}, C{label}, C{body} (if the bytes
+    are UTF-8 without control characters other than tab, CR and LF) or else C{body_base64},
+    C{body_size}, C{body_type}, C{priority}, C{class}, C{class_name}, C{delivery}, C{transactional},
+    C{sent_time}, C{arrived_time}, C{source_queue_manager}, C{destination_queue}, C{admin_queue},
+    C{response_queue}, C{correlation_id}, C{application_tag}, C{hops}, C{journal}, C{dead_letter},
+    C{acknowledge}, C{extension_base64}, C{authenticated}, C{sender_id} and C{transaction}.
+
+    Times are in ISO 8601, UTC; queues are format names.
+    What the message does not have is C{None}.
+
+    @param lookup_id: of the message in its queue.
+    @param arrived: when it came into its queue, in seconds since 1970-01-01 UTC.
+    @param body: whether the body is wanted; without it neither of its two keys is there.
+    """
+    user = view.user_header()
+    message_class = view.message_class
+    return {
+        "id": str(user.identifier),
+        "lookup_id": lookup_id,
+        "label": view.label,
+        **(text_or_base64("body", view.body) if body else {}),
+        "body_size": view.body_size,
+        "body_type": view.body_type,
+        "priority": view.priority,
+        "class": message_class,
+        "class_name": class_name(message_class),
+        "delivery": "recoverable" if view.is_recoverable else "express",
+        "transactional": view.is_transactional,
+        "sent_time": unix_time(user.sent_time),
+        "arrived_time": unix_time(arrived),
+        "source_queue_manager": guid_text(user.source_queue_manager),
+        "destination_queue": queue_text(user.destination_queue, user.resolve_destination),
+        "admin_queue": queue_text(user.admin_queue, user.resolve_admin_queue),
+        "response_queue": queue_text(user.response_queue, user.resolve_response_queue),
+        "correlation_id": correlation_text(view.correlation_id),
+        "application_tag": view.application_tag,
+        "hops": user.hop_count,
+        "journal": user.journal,
+        "dead_letter": user.dead_letter,
+        "acknowledge": acknowledge_names(view.acknowledge),
+        "extension_base64": base64_text(view.extension),
+        "authenticated": False,
+        "sender_id": view.sender_id,
+        "transaction": _transaction(view),
+    }
+
+
+def queue_text(name: QueueName | None, resolve: Callable[[], FormatName | None]) -> str | None:
+    """The format name of a queue that a UserHeader names.
+
+    A direct name that names no queue is given as it came; C{None} if there is none, or if it is a
+    private queue of a host that the packet does not identify.
+
+    @param name: the name as the header holds it.
+    @param resolve: gives what it means in that header.
+    """
+    if isinstance(name, DirectQueueFormatName):
+        return direct_text(name)
+    try:
+        resolved = resolve()
+    except MQError:
+        return None
+    return None if resolved is None else str(resolved)
+
+
+def acknowledge_names(flags: int) -> list[str]:
+    """Which acknowledgements are wanted, by the names that C{msmq send --ack} takes."""
+    names = []
+    left = flags
+    for name, asked in _ACKNOWLEDGE:
+        if flags & asked == asked and left & asked:
+            names.append(name)
+            left &= ~asked
+    return names
+
+
+def _transaction(view: UserMessageView) -> Record | None:
+    sequence = view.tx_sequence_id
+    if sequence is None:
+        return None
+    return {
+        "sequence_id": sequence.value,
+        "sequence_number": view.tx_sequence_number,
+        "previous": view.previous_tx_sequence_number,
+        "first": view.is_first,
+        "last": view.is_last,
+    }
