@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
 from msmq.errors import RemoteProtocolError
+from msmq.interfaces.session import ISession
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.session.state import OutgoingMessage
 from msmq.structures.user_message_view import UserMessageView
 
-if TYPE_CHECKING:
-    from msmq.net.session import SessionProtocol
-
 
 class IBroker(Interface):
-    """Told of everything that happens on the sessions of one L{msmq.net.session.SessionFactory}.
+    """Told of everything that happens on the sessions of one session factory.
 
     Each call is made after the session has changed, never in its middle, and in the order in which
     things happened on that session.
     An exception closes that one session and is logged; it reaches nothing else.
     """
 
-    def session_opened(session: SessionProtocol) -> None:
+    def session_opened(session: ISession) -> None:
         """The handshake is complete; C{session.remote_identifier} says with whom."""
 
-    def session_progress(session: SessionProtocol, progress: ConnectionProgress) -> None:
+    def session_progress(session: ISession, progress: ConnectionProgress) -> None:
         """An attempt of ours came this far, or failed here ([MS-MQQB] 3.1.5.2)."""
 
     def messages_arrived(
-        session: SessionProtocol, messages: Sequence[UserMessageView], first_recoverable: int
+        session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
         """These messages arrived, in this order.
 
@@ -41,22 +38,22 @@ class IBroker(Interface):
         The session reads no further until a Deferred that is given here has fired.
         """
 
-    def messages_acknowledged(session: SessionProtocol, messages: Sequence[OutgoingMessage]) -> None:
+    def messages_acknowledged(session: ISession, messages: Sequence[OutgoingMessage]) -> None:
         """The peer has these; they may be forgotten."""
 
-    def room_for_messages(session: SessionProtocol) -> None:
+    def room_for_messages(session: ISession) -> None:
         """C{session.capacity} may have grown."""
 
     def session_closed(
-        session: SessionProtocol,
+        session: ISession,
         reason: CloseReason,
         unacknowledged: Sequence[OutgoingMessage],
         error: RemoteProtocolError | None,
     ) -> None:
         """The session is over; C{unacknowledged} are to be sent again, in this order."""
 
-    def connection_lost(session: SessionProtocol) -> None:
+    def connection_lost(session: ISession) -> None:
         """The connection of a session is gone; its L{session_closed} was called before."""
 
-    def reconnect(session: SessionProtocol) -> None:
+    def reconnect(session: ISession) -> None:
         """The retry timer of a session that we had dialled expired: dial again."""

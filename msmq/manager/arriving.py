@@ -9,8 +9,8 @@ from typing import ClassVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.interfaces.session import ISession
 from msmq.manager.performing import Performer
-from msmq.net.session import SessionProtocol
 from msmq.queues.admission import Admission, EnqueueStatus
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
@@ -38,7 +38,7 @@ class Arrivals:
         """Messages that were not taken, by the name of their reason."""
 
     def take(
-        self, session: SessionProtocol, messages: Sequence[UserMessageView], first_recoverable: int
+        self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
         """Take messages that arrived together; a Deferred only while the store is at work.
 
@@ -88,7 +88,7 @@ class Arrivals:
             session.persisted(last_recoverable)
         return None
 
-    async def _store(self, session: SessionProtocol, admission: Admission, through: int) -> None:
+    async def _store(self, session: ISession, admission: Admission, through: int) -> None:
         """Store, show, and only then let the session acknowledge."""
         performer = self._performer
         try:
@@ -105,7 +105,7 @@ class Arrivals:
         performer.perform(performer.model.commit(admission))
         session.persisted(through)
 
-    def _report(self, session: SessionProtocol, admission: Admission) -> bool:
+    def _report(self, session: ISession, admission: Admission) -> bool:
         """Trace what was refused; whether the queue manager itself is full.
 
         Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
@@ -120,7 +120,7 @@ class Arrivals:
                 self._refuse(session, refusal.view, _REFUSED[refusal.status].name)
         return is_full
 
-    def _refuse(self, session: SessionProtocol, message: UserMessageView, reason: str) -> None:
+    def _refuse(self, session: ISession, message: UserMessageView, reason: str) -> None:
         """Leave a trace of a message that is not taken, even where the protocol forbids an answer."""
         self.refused[reason] += 1
         self.log.warn(

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from msmq.net.session import SessionProtocol
+from msmq.interfaces.session import ISession
 from msmq.queues.definition import UNLIMITED
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue
@@ -66,21 +66,15 @@ def _entry(entry: ConnectionHistoryEntry) -> dict[str, Any]:
     }
 
 
-def describe_session(connection: SessionProtocol) -> dict[str, Any]:
+def describe_session(session: ISession) -> dict[str, Any]:
     """One session, in either direction."""
-    session = connection.session
     identifier = session.remote_identifier
     return {
         "direction": "outgoing" if session.is_initiator else "incoming",
         "state": session.state.value,
         "remote_identifier": None if identifier is None else format_guid(identifier),
-        "remote_address": connection.remote_address,
-        "sent": session.sent,
-        "received": session.received,
-        "recoverable_sent": session.recoverable_sent,
-        "recoverable_received": session.recoverable_received,
-        "unacknowledged": session.unacknowledged,
-        "window": session.window,
+        "remote_address": session.remote_address,
+        **attrs.asdict(session.statistics),
     }
 
 

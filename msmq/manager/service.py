@@ -16,6 +16,7 @@ from zope.interface import implementer
 import msmq.version
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.describing import (
     describe_counts,
@@ -26,9 +27,7 @@ from msmq.manager.describing import (
 from msmq.manager.performing import Performer
 from msmq.manager.reservation import Reservation
 from msmq.manager.targets import Target, destinations, own_queue
-from msmq.manager.transfer import Lookup, Transfer
-from msmq.net.connector import Probe
-from msmq.net.session import SessionFactory
+from msmq.manager.transfer import Transfer
 from msmq.queues.admission import EnqueueStatus
 from msmq.queues.definition import UNLIMITED, QueuePrivacy
 from msmq.queues.message import Message
@@ -58,8 +57,6 @@ class QueueManagerService(Service):
     @param model: the queues.
     @param store: keeps what has to survive.
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
-    @param lookup: finds where a computer name or address is.
-    @param probe: pings an address before a session, where the settings ask for that.
     @param addresses: tells where the queue manager listens, for L{status}.
     """
 
@@ -71,13 +68,11 @@ class QueueManagerService(Service):
         *,
         model: QueueManagerModel,
         store: IMessageStore,
-        sessions: SessionFactory,
+        sessions: ISessions,
         reactor: IReactorTime,
         clock: IClock,
-        lookup: Lookup,
         computer_name: str,
         dns_name: str,
-        probe: Probe | None = None,
         addresses: Callable[[], Sequence[str]] = tuple,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
@@ -90,7 +85,7 @@ class QueueManagerService(Service):
         self._addresses = addresses
         self._new_identifier = new_identifier
         self._performer = Performer(model, store, reactor, clock)
-        self._transfer = Transfer(self._performer, sessions, lookup, probe)
+        self._transfer = Transfer(self._performer, sessions)
         self._tags = itertools.count()
         self._state = "stopped"
 
@@ -101,12 +96,6 @@ class QueueManagerService(Service):
         snapshot = await self.store.open()
         self.model.restore(snapshot)
         self._state = "starting"
-        if not self.store.durable:
-            self.log.warn(
-                "the store {store!r} keeps nothing over a restart: recoverable and transactional messages "
-                "are refused",
-                store=self.store.name,
-            )
 
     def startService(self) -> None:
         """Begin to send what waits."""

@@ -8,7 +8,7 @@ connection catches up, everything that may go is sent (reading 25).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 from uuid import UUID
 
@@ -18,12 +18,9 @@ from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
+from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.manager.arriving import Arrivals
 from msmq.manager.performing import Performer
-from msmq.net.connector import Connector, Probe
-from msmq.net.hosts import host_key
-from msmq.net.resolver import NextHopAddress
-from msmq.net.session import SessionFactory, SessionProtocol
 from msmq.queues.outgoing import (
     ConnectionHistoryEntry,
     ConnectionStatus,
@@ -32,7 +29,7 @@ from msmq.queues.outgoing import (
 )
 from msmq.queues.position import MessagePosition
 from msmq.session.effects import CloseReason, ConnectionProgress
-from msmq.session.state import OutgoingMessage, SessionState
+from msmq.session.state import OutgoingMessage
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import PrivateFormatName
 from msmq.structures.status import MQError
@@ -42,9 +39,6 @@ BATCH_BYTES = 1 << 20
 """Roughly how much is handed to a connection before asking whether the peer keeps up."""
 
 _STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
-
-Lookup = Callable[[str], Awaitable[Sequence[NextHopAddress]]]
-"""Finds where a computer name or address is."""
 
 
 class NextHop:
@@ -56,16 +50,15 @@ class NextHop:
 
     def __init__(self) -> None:
         self.queues: list[OutgoingQueue] = []
-        self.connector: Connector | None = None
+        self.connector: IConnector | None = None
 
-    @property
-    def has_backlog(self) -> bool:
+    def is_waited_for(self) -> bool:
         """Whether any message waits, one that is on its way included."""
         return any(queue.positions and queue.state not in _STILL for queue in self.queues)
 
-    def is_served_by(self, session: SessionProtocol) -> bool:
+    def is_served_by(self, session: ISession) -> bool:
         """Whether this is the session that its connector dialled last."""
-        return self.connector is not None and self.connector.protocol is session
+        return self.connector is not None and self.connector.session is session
 
 
 @implementer(IBroker)
@@ -74,21 +67,13 @@ class Transfer:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(
-        self,
-        performer: Performer,
-        sessions: SessionFactory,
-        lookup: Lookup,
-        probe: Probe | None = None,
-    ) -> None:
+    def __init__(self, performer: Performer, sessions: ISessions) -> None:
         self.arrivals = Arrivals(performer)
         self._performer = performer
         self._sessions = sessions
-        self._lookup = lookup
-        self._probe = probe
         self._hops: dict[str | UUID, NextHop] = {}
         self._hop_by_queue: dict[OutgoingQueue, NextHop] = {}
-        self._open: dict[UUID, list[SessionProtocol]] = {}
+        self._open: dict[UUID, list[ISession]] = {}
         self._is_stopped = False
         performer.on_outgoing = self.ready
         sessions.broker = self
@@ -133,7 +118,7 @@ class Transfer:
         name = queue.destination
         match name:
             case DirectFormatName():
-                key: str | UUID = host_key(name.address)
+                key: str | UUID = name.address.lower().rstrip(".")
             case PrivateFormatName():
                 key = name.queue_manager
             case _:
@@ -142,33 +127,22 @@ class Transfer:
         if hop is None:
             hop = self._hops[key] = NextHop()
             if isinstance(name, DirectFormatName):
-                hop.connector = self._connector(hop, name.address)
+                hop.connector = self._sessions.connector(name.address, hop.is_waited_for, hop)
         hop.queues.append(queue)
         self._hop_by_queue[queue] = hop
         return hop
 
-    def _connector(self, hop: NextHop, address: str) -> Connector:
-        return Connector(
-            self._sessions,
-            lambda: self._lookup(address),
-            lambda: hop.has_backlog,
-            dialled_for=hop,
-            probe=self._probe,
-        )
-
-    def _session_for(self, hop: NextHop, queue: OutgoingQueue) -> SessionProtocol | None:
+    def _session_for(self, hop: NextHop, queue: OutgoingQueue) -> ISession | None:
         """An open session that leads to this next hop."""
         if hop.connector is not None:
-            protocol = hop.connector.protocol
-            if protocol is not None and protocol.session.state is SessionState.OPEN:
-                return protocol
-            return None
+            session = hop.connector.session
+            return session if session is not None and session.is_open else None
         if isinstance(queue.destination, PrivateFormatName):
             sessions = self._open.get(queue.destination.queue_manager)
             return sessions[0] if sessions else None
         return None
 
-    def _hops_of(self, session: SessionProtocol) -> list[NextHop]:
+    def _hops_of(self, session: ISession) -> list[NextHop]:
         """The next hops to which a session leads: the one that dialled it, and its peer by identifier."""
         hops = []
         dialled_for = session.dialled_for
@@ -180,10 +154,10 @@ class Transfer:
             hops.append(by_identifier)
         return hops
 
-    def _queues_of(self, session: SessionProtocol) -> list[OutgoingQueue]:
+    def _queues_of(self, session: ISession) -> list[OutgoingQueue]:
         return [queue for hop in self._hops_of(session) for queue in hop.queues]
 
-    def _dispatch(self, session: SessionProtocol, queues: Iterable[OutgoingQueue]) -> None:
+    def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
         """[MS-MQQB] 3.1.7.1: send what may go, the highest priority first, then the oldest."""
         waiting = [queue for queue in queues if queue.has_available and queue.state not in _STILL]
         while waiting and session.capacity > 0:
@@ -194,7 +168,7 @@ class Transfer:
             self._send(session, self._performer.model.take(queue, count, session))
             waiting = [queue for queue in waiting if queue.has_available]
 
-    def _send(self, session: SessionProtocol, positions: list[MessagePosition]) -> None:
+    def _send(self, session: ISession, positions: list[MessagePosition]) -> None:
         """Send locked messages in portions; what the peer is too slow for goes back."""
         if any(position.view is None for position in positions):
             Deferred.fromCoroutine(self._load(positions)).addErrback(
@@ -225,7 +199,7 @@ class Transfer:
 
     # What sessions tell
 
-    def session_opened(self, session: SessionProtocol) -> None:
+    def session_opened(self, session: ISession) -> None:
         """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and what waits is sent."""
         identifier = session.remote_identifier
         if identifier is not None:
@@ -236,11 +210,11 @@ class Transfer:
                 queue.state = OutgoingState.CONNECTED
         self._dispatch(session, queues)
 
-    def session_progress(self, session: SessionProtocol, progress: ConnectionProgress) -> None:
+    def session_progress(self, session: ISession, progress: ConnectionProgress) -> None:
         """[MS-MQQB] 3.1.5.2: an entry for the connection history, and the state that goes with it."""
         now = self._performer.clock.now()
         for hop in self._hops_of(session):
-            addresses = hop.connector.addresses if hop.connector is not None else ()
+            addresses = tuple(hop.connector.addresses) if hop.connector is not None else ()
             entry = ConnectionHistoryEntry(
                 ConnectionStatus.named(progress.value), now.unix_seconds, 0, addresses
             )
@@ -255,12 +229,12 @@ class Transfer:
                     queue.state = OutgoingState.WAITING
 
     def messages_arrived(
-        self, session: SessionProtocol, messages: Sequence[UserMessageView], first_recoverable: int
+        self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
         """Messages of the peer."""
         return self.arrivals.take(session, messages, first_recoverable)
 
-    def messages_acknowledged(self, session: SessionProtocol, messages: Sequence[OutgoingMessage]) -> None:
+    def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
         """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten."""
         performer = self._performer
         removal = performer.model.remove(
@@ -274,13 +248,13 @@ class Transfer:
             lambda failure: self.log.failure("acknowledged messages could not be removed", failure),
         )
 
-    def room_for_messages(self, session: SessionProtocol) -> None:
+    def room_for_messages(self, session: ISession) -> None:
         """The window is wider than it was, or the peer has caught up."""
         self._dispatch(session, self._queues_of(session))
 
     def session_closed(
         self,
-        session: SessionProtocol,
+        session: ISession,
         reason: CloseReason,
         unacknowledged: Sequence[OutgoingMessage],
         error: RemoteProtocolError | None,
@@ -301,7 +275,7 @@ class Transfer:
         if not self._is_stopped:
             self._performer.perform(effects)
 
-    def connection_lost(self, session: SessionProtocol) -> None:
+    def connection_lost(self, session: ISession) -> None:
         """The connection is gone as well; other sessions may lead there still."""
         for queue in self._queues_of(session):
             if queue.state is OutgoingState.DISCONNECTING:
@@ -313,7 +287,7 @@ class Transfer:
                 if queue.state in (OutgoingState.CONNECTED, OutgoingState.DISCONNECTING):
                     queue.state = OutgoingState.DISCONNECTED
 
-    def reconnect(self, session: SessionProtocol) -> None:
+    def reconnect(self, session: ISession) -> None:
         """[MS-MQQB] 3.1.6.1 Session Retry Connect Timer Event."""
         for hop in self._hops_of(session):
             if hop.connector is not None:

@@ -10,7 +10,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import ClientFactory
 from twisted.logger import Logger
+from zope.interface import implementer
 
+from msmq.interfaces.session import IConnector
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session import SessionFactory, SessionProtocol
 from msmq.session.effects import CloseReason, ConnectionProgress
@@ -24,6 +26,7 @@ Probe = Callable[[str], Awaitable[bool]]
 """Sends a Ping Request to an address ([MS-MQQB] 3.1.5.2.2) and tells whether a session is welcome."""
 
 
+@implementer(IConnector)
 class Connector:
     """Keeps at most one dialled session to a next hop, and dials again while messages wait for it.
 
@@ -56,13 +59,13 @@ class Connector:
         self._probe = probe
         self._attempt: Deferred[None] | None = None
         self._is_stopped = False
-        self.protocol: SessionProtocol | None = None
+        self.session: SessionProtocol | None = None
         self.addresses: tuple[str, ...] = ()
 
     @property
     def state(self) -> SessionState:
         """Where the session stands; C{CLOSED} too while an attempt has no connection yet."""
-        return SessionState.CLOSED if self.protocol is None else self.protocol.session.state
+        return SessionState.CLOSED if self.session is None else self.session.state
 
     @property
     def is_trying(self) -> bool:
@@ -76,13 +79,13 @@ class Connector:
         """
         if self._is_stopped or self._attempt is not None or self.state is not SessionState.CLOSED:
             return
-        self.protocol = self._factory.build(
+        self.session = self._factory.build(
             is_initiator=True,
             expected_identifier=self._expected_identifier,
             has_backlog=self._has_backlog,
         )
-        self.protocol.dialled_for = self._dialled_for
-        self._attempt = attempt = Deferred.fromCoroutine(self._dial(self.protocol, is_retry))
+        self.session.dialled_for = self._dialled_for
+        self._attempt = attempt = Deferred.fromCoroutine(self._dial(self.session, is_retry))
         attempt.addErrback(lambda failure: failure.trap(CancelledError) and None)
         attempt.addErrback(lambda failure: self.log.failure("an attempt to reach a next hop failed", failure))
 
@@ -91,8 +94,8 @@ class Connector:
         self._is_stopped = True
         if self._attempt is not None:
             self._attempt.cancel()
-        if self.protocol is not None:
-            self.protocol.close(CloseReason.STOPPED)
+        if self.session is not None:
+            self.session.close(CloseReason.STOPPED)
 
     async def _dial(self, protocol: SessionProtocol, is_retry: bool) -> None:
         progress = ConnectionProgress.UNKNOWN_FAILURE

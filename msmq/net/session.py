@@ -23,6 +23,7 @@ from zope.interface import implementer
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
 from msmq.moment import Moment
 from msmq.session.counting import PacketCounts
 from msmq.session.effects import (
@@ -43,13 +44,14 @@ from msmq.session.effects import (
 from msmq.session.session import Session
 from msmq.session.settings import SessionSettings
 from msmq.session.state import OutgoingMessage, SessionState
+from msmq.session.statistics import SessionStatistics
 from msmq.structures.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 
 
-@implementer(IPushProducer)
+@implementer(ISession, IPushProducer)
 class SessionProtocol(Protocol):
     """One session over one connection.
 
@@ -153,6 +155,21 @@ class SessionProtocol(Protocol):
         return self.session.is_initiator
 
     @property
+    def is_open(self) -> bool:
+        """Whether the handshake is over and the session has not ended."""
+        return self.session.state is SessionState.OPEN
+
+    @property
+    def state(self) -> SessionState:
+        """[MS-MQQB] 3.1.1.3.1 SessionState."""
+        return self.session.state
+
+    @property
+    def statistics(self) -> SessionStatistics:
+        """What passed on it so far."""
+        return self.session.statistics
+
+    @property
     def remote_identifier(self) -> UUID | None:
         """The peer's queue manager identifier, once it has said it."""
         return self.session.remote_identifier
@@ -253,7 +270,7 @@ class SessionProtocol(Protocol):
         return self.transport
 
     def _tell_room(self) -> None:
-        if self._factory.broker is not None and self.session.state is SessionState.OPEN:
+        if self._factory.broker is not None and self.is_open:
             self._factory.broker.room_for_messages(self)
 
     def _perform(self, effects: Iterable[Effect]) -> None:

@@ -17,6 +17,7 @@ from msmq.session.packets.establish_connection import EstablishConnection
 from msmq.session.packets.session_ack import SessionAck
 from msmq.session.settings import SessionSettings
 from msmq.session.state import OutgoingMessage, SessionCore, SessionState
+from msmq.session.statistics import SessionStatistics
 from msmq.session.timers import Timer
 from msmq.wire.framer import Frame
 
@@ -83,34 +84,17 @@ class Session:
         return self._core.remote_identifier
 
     @property
-    def sent(self) -> int:
-        """User messages sent on this session."""
-        return self._core.message_sent_count
-
-    @property
-    def received(self) -> int:
-        """User messages received on this session."""
-        return self._core.message_received_count
-
-    @property
-    def recoverable_sent(self) -> int:
-        """Recoverable user messages sent on this session."""
-        return self._core.recoverable_message_sent_count
-
-    @property
-    def recoverable_received(self) -> int:
-        """Recoverable user messages received on this session."""
-        return self._core.recoverable_message_received_count
-
-    @property
-    def unacknowledged(self) -> int:
-        """Messages sent on this session that the peer has not counted."""
-        return self._core.unacked_message_count
-
-    @property
-    def window(self) -> int:
-        """How many messages may be unacknowledged: the smaller of both windows."""
-        return self._core.effective_window
+    def statistics(self) -> SessionStatistics:
+        """What passed so far."""
+        core = self._core
+        return SessionStatistics(
+            sent=core.message_sent_count,
+            received=core.message_received_count,
+            recoverable_sent=core.recoverable_message_sent_count,
+            recoverable_received=core.recoverable_message_received_count,
+            unacknowledged=core.unacked_message_count,
+            window=core.effective_window,
+        )
 
     @property
     def capacity(self) -> int:

@@ -11,8 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
+from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
-from msmq.net.session import SessionFactory
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.session.settings import SessionSettings
@@ -49,14 +49,15 @@ class Node:
         self.model = QueueManagerModel(
             identifier, computer_names=[name], addresses=[self.address], now=clock.now(), **extra
         )
-        self.factory = SessionFactory(identifier, reactor=clock.reactor, clock=clock, settings=settings)
+        self.factory = DiallingSessionFactory(
+            identifier, reactor=clock.reactor, clock=clock, lookup=self._lookup, settings=settings
+        )
         self.service = QueueManagerService(
             model=self.model,
             store=self.store,
             sessions=self.factory,
             reactor=clock.reactor,
             clock=clock,
-            lookup=self._lookup,
             computer_name=name,
             dns_name=f"{name.lower()}.example.com",
         )

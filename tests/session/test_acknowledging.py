@@ -176,10 +176,10 @@ class SendingTests(SynchronousTestCase):
         driven.send(user_packet(b"1"), user_packet(b"2"), user_packet(b"3"))
         driven.receive(session_ack(session_header(received=2)))
         self.assertEqual(acknowledged(driven), [user_packet(b"1"), user_packet(b"2")])
-        self.assertEqual(driven.session.unacknowledged, 1)
+        self.assertEqual(driven.session.statistics.unacknowledged, 1)
         driven.receive(session_ack(session_header(received=2)))
         self.assertEqual(acknowledged(driven), [])
-        self.assertEqual(driven.session.unacknowledged, 1)
+        self.assertEqual(driven.session.statistics.unacknowledged, 1)
 
     def test_an_acknowledgement_may_ride_on_a_message(self) -> None:
         """A SessionHeader does the same in a user message as in a SessionAck (MQQB-3.1.5.5-02)."""
@@ -297,7 +297,7 @@ class SendingTests(SynchronousTestCase):
             driven.receive(session_ack(session_header(received=total & 0xFFFF, window_size=65535)))
             self.assertEqual(len(acknowledged(driven)), 16000)
         self.assertIsNone(driven.close_reason)
-        self.assertEqual(driven.session.unacknowledged, 0)
+        self.assertEqual(driven.session.statistics.unacknowledged, 0)
 
     def test_a_message_is_not_sent_twice_to_one_object(self) -> None:
         """The very objects that were sent come back, so that a broker knows them."""

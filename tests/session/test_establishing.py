@@ -103,7 +103,7 @@ class AcceptorTests(SynchronousTestCase):
         driven.take_written()
         driven.receive(parameters(1496, 30000, 8))
         self.assertEqual(driven.take_written(), parameters(1496, 30000, 64))
-        self.assertEqual(driven.session.window, 8)
+        self.assertEqual(driven.session.statistics.window, 8)
 
     def test_echoes_parameters_out_of_range_without_using_them(self) -> None:
         """AckTimeout 0 arms no timer of zero length (MQQB-2.2.2.1-06); window 0 counts as 1.
@@ -364,13 +364,14 @@ class InitiatorTests(SynchronousTestCase):
         for _ in range(2):
             driven = open_initiator()
             driven.send(user_packet(b"one"))
-            self.assertEqual((driven.session.sent, driven.session.unacknowledged), (1, 1))
+            statistics = driven.session.statistics
+            self.assertEqual((statistics.sent, statistics.unacknowledged), (1, 1))
 
     def test_two_sessions_count_separately(self) -> None:
         """What one session sends is nothing to another (MQQB-3.1.1.3.1-01)."""
         one, other = open_initiator(), open_initiator()
         one.send(user_packet())
-        self.assertEqual((one.session.sent, other.session.sent), (1, 0))
+        self.assertEqual((one.session.statistics.sent, other.session.statistics.sent), (1, 0))
 
     def test_internal_reserved_bits_are_ignored(self) -> None:
         """Unused bits and reserved fields of the handshake change nothing.

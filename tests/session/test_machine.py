@@ -119,7 +119,7 @@ class MachineTests(SynchronousTestCase):
         for step, argument in steps:
             run(driven, step, argument)
             self.assertIn(driven.session.state, SessionState)
-            self.assertLessEqual(driven.session.unacknowledged, 64)
+            self.assertLessEqual(driven.session.statistics.unacknowledged, 64)
 
     @settings(max_examples=200)
     @given(st.lists(STEPS, max_size=30))

@@ -1,0 +1,89 @@
+"""What a broker sees of sessions, and of the connectors that dial them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from uuid import UUID
+
+from zope.interface import Attribute, Interface
+
+from msmq.session.counting import PacketCounts
+from msmq.session.effects import CloseReason
+from msmq.session.state import OutgoingMessage, SessionState
+from msmq.session.statistics import SessionStatistics
+from msmq.structures.user_message_view import UserMessageView
+
+
+class ISession(Interface):
+    """One session of [MS-MQQB] over one connection, on either side.
+
+    The same object is given with everything that is told of the session, so it can be a key.
+    """
+
+    is_initiator: bool = Attribute("Whether we dialled.")
+
+    is_open: bool = Attribute("Whether the handshake is over and the session has not ended.")
+
+    state: SessionState = Attribute("[MS-MQQB] 3.1.1.3.1 SessionState.")
+
+    statistics: SessionStatistics = Attribute("What passed on it so far.")
+
+    remote_identifier: UUID | None = Attribute("The peer's queue manager identifier, once it has said it.")
+
+    remote_address: str = Attribute("The textual address of the peer, empty before there is a connection.")
+
+    dialled_for: object = Attribute("What its connector was made for; C{None} for an accepted session.")
+
+    capacity: int = Attribute("How many messages L{send} takes now; 0 while the peer reads slowly.")
+
+    def send(messages: Sequence[OutgoingMessage]) -> None:
+        """Send these messages, in this order.
+
+        @raise msmq.errors.LocalProtocolError: they are more than C{capacity}.
+        """
+
+    def persisted(through: int) -> None:
+        """Recoverable messages that arrived on this session are stored, up to this number."""
+
+    def message_rejected(message: UserMessageView, reason: str) -> None:
+        """The broker does not take a message that arrived on this session."""
+
+    def close(reason: CloseReason = CloseReason.STOPPED) -> None:
+        """End the session, or stop waiting to dial again."""
+
+
+class IConnector(Interface):
+    """Keeps at most one dialled session to a next hop, and dials again while messages wait for it."""
+
+    session: ISession | None = Attribute("The session of the latest attempt, open or not.")
+
+    addresses: Sequence[str] = Attribute("The addresses that the latest attempt found.")
+
+    def connect(*, is_retry: bool = False) -> None:
+        """See that a session is open, is being opened, or will be tried again.
+
+        @param is_retry: the retry timer asks ([MS-MQQB] 3.1.6.1).
+        """
+
+    def stop() -> None:
+        """Dial no more, and end what there is."""
+
+
+class ISessions(Interface):
+    """All sessions of a queue manager, and the way to new ones."""
+
+    connections: Collection[ISession] = Attribute("Every session that has a connection, in whatever state.")
+
+    counts: PacketCounts = Attribute("The packets of all sessions so far, by kind.")
+
+    broker: object = Attribute("The L{msmq.interfaces.broker.IBroker} that is told of everything.")
+
+    def connector(host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> IConnector:
+        """What dials a computer name or address; it does nothing before it is asked to.
+
+        @param has_backlog: whether messages wait for that host.
+        @param dialled_for: becomes C{dialled_for} of its sessions.
+        """
+
+    def close_all(reason: CloseReason = CloseReason.STOPPED) -> None:
+        """End every session."""

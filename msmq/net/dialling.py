@@ -1,0 +1,54 @@
+"""The sessions of a queue manager, those that it accepts and those that it dials."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from msmq.interfaces.broker import IBroker
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISessions
+from msmq.net.connector import Connector, Probe
+from msmq.net.resolver import NextHopAddress
+from msmq.net.session import SessionFactory
+from msmq.session.settings import SessionSettings
+
+Lookup = Callable[[str], Awaitable[Sequence[NextHopAddress]]]
+"""Finds where a computer name or address is; raises L{msmq.structures.status.MQError} if nowhere."""
+
+
+@implementer(ISessions)
+class DiallingSessionFactory(SessionFactory):
+    """A session factory that also dials.
+
+    @param lookup: finds the addresses of a host.
+    @param probe: pings an address before a session, where the settings ask for that.
+    """
+
+    def __init__(
+        self,
+        identifier: UUID,
+        *,
+        reactor: IReactorTime,
+        clock: IClock,
+        lookup: Lookup,
+        probe: Probe | None = None,
+        settings: SessionSettings | None = None,
+        broker: IBroker | None = None,
+    ) -> None:
+        super().__init__(identifier, reactor=reactor, clock=clock, settings=settings, broker=broker)
+        self._lookup = lookup
+        self._probe = probe
+
+    def connector(self, host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> Connector:
+        """What dials a computer name or address; it does nothing before it is asked to."""
+        return Connector(
+            self,
+            lambda: self._lookup(host),
+            has_backlog,
+            dialled_for=dialled_for,
+            probe=self._probe if self.settings.ping_before_session else None,
+        )
