@@ -8,12 +8,17 @@ Every function raises L{ValueError} with what is wrong, in words that finish "th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import attrs
-from twisted.internet.interfaces import IStreamServerEndpointStringParser
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.interfaces import (
+    IReactorTime,
+    IStreamServerEndpoint,
+    IStreamServerEndpointStringParser,
+)
 from twisted.plugin import getPlugins
 
 OFF = "off"
@@ -24,6 +29,9 @@ WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 
 UNIX_PATH_LIMIT = 107
 """Bytes that a unix socket's path may have on Linux, the closing zero byte not counted."""
+
+server_endpoint: Callable[[IReactorTime, str], IStreamServerEndpoint] = serverFromString
+"""Makes the endpoint that a stream description describes; raises what its kind raises."""
 
 _BUILT_IN_SERVERS = frozenset({"tcp", "ssl", "unix"})
 _ARGUMENTS = {

@@ -1,0 +1,146 @@
+"""The composition root: from a configuration to the objects of one server, none of them listening yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+from uuid import UUID
+
+import attrs
+from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
+from twisted.web.server import Site
+
+from msmq.control.limits import ControlLimits
+from msmq.control.server import make_site
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.storage import IMessageStore
+from msmq.manager.service import QueueManagerService
+from msmq.net.clock import SystemClock
+from msmq.net.connector import Probe
+from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.hosts import HostTable, OwnNames, parse_address
+from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
+from msmq.net.resolver import HostResolver
+from msmq.net.session import SessionFactory
+from msmq.queues.model import QueueManagerModel
+from msmq.service.settings import Configuration
+
+
+class _PingResponder(PingResponderProtocol):
+    """Refuses in a ping what the handshake would refuse ([MS-MQQB] 3.1.7.7)."""
+
+    def __init__(self, identifier: UUID, sessions: SessionFactory, clock: IClock) -> None:
+        super().__init__(identifier, clock=clock, settings=sessions.settings)
+        self._sessions = sessions
+
+    def would_refuse(self, address: tuple[str, int]) -> bool:
+        """Whether MaxInSessions is reached."""
+        return self._sessions.is_full
+
+
+@attrs.frozen
+class Parts:
+    """What a server is made of.
+
+    @ivar manager: the queue manager; it keeps the store.
+    @ivar sessions: listens on the session port.
+    @ivar pings: listens on the ping port.
+    @ivar control: listens on the control socket.
+    @ivar pinger: asks other queue managers.
+    """
+
+    manager: QueueManagerService
+    sessions: SessionFactory
+    pings: PingResponderProtocol
+    control: Site
+    pinger: Pinger
+
+    async def stop(self) -> None:
+        """End the sessions and everything that waits, then close the store."""
+        await self.pinger.stop()
+        await self.manager.stopService()
+
+
+def compose(
+    configuration: Configuration,
+    identifier: UUID,
+    store: IMessageStore,
+    reactor: IReactorTime,
+    *,
+    addresses: Callable[[], Sequence[str]] = tuple,
+    clock: IClock | None = None,
+) -> Parts:
+    """Make the objects of a server and tell each what the configuration says.
+
+    @param identifier: QueueManager.Identifier.
+    @param store: not open yet.
+    @param addresses: tells where the server listens, once it does.
+    @param clock: the time; by default the machine's.
+    """
+    clock = SystemClock() if clock is None else clock
+    queue_manager, limits, settings = configuration.queue_manager, configuration.limits, configuration.session
+    bound = configuration.listen.session
+    bind_address = None if bound is None else bound.bind_address
+    resolver = HostResolver(
+        reactor,
+        IReactorPluggableNameResolver(reactor).nameResolver,
+        HostTable.of(configuration.hosts),
+        bind_address=bind_address,
+        port=settings.session_port,
+        resolution_time=configuration.timers.name_resolution,
+        connect_time=configuration.timers.connect,
+        address_limit=limits.host_addresses,
+    )
+    pinger = Pinger(
+        identifier,
+        reactor=cast(PingReactor, reactor),
+        clock=clock,
+        settings=settings,
+        interface=bind_address or "",
+    )
+    sessions = DiallingSessionFactory(
+        identifier,
+        reactor=reactor,
+        clock=clock,
+        lookup=resolver.resolve,
+        probe=_probe(pinger),
+        settings=settings,
+    )
+    own = OwnNames(
+        {queue_manager.name, queue_manager.dns_name}, () if bound is None else (bound.interface or "",)
+    )
+    model = QueueManagerModel(
+        identifier,
+        computer_names=own.names,
+        addresses=() if bind_address is None else (bind_address,),
+        quota=_quota(configuration, store),
+        now=clock.now(),
+    )
+    manager = QueueManagerService(
+        model=model,
+        store=store,
+        sessions=sessions,
+        reactor=reactor,
+        clock=clock,
+        computer_name=queue_manager.name,
+        dns_name=queue_manager.dns_name,
+        addresses=addresses,
+    )
+    control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
+    return Parts(manager, sessions, _PingResponder(identifier, sessions, clock), control, pinger)
+
+
+def _probe(pinger: Pinger) -> Probe:
+    async def probe(address: str) -> bool:
+        """Endpoints of other kinds than TCP have nowhere to send a ping to."""
+        return parse_address(address) is None or await pinger.would_accept(address)
+
+    return probe
+
+
+def _quota(configuration: Configuration, store: IMessageStore) -> int:
+    """QueueManagerQuota in kilobytes; in a store that keeps nothing, every message is an express one."""
+    limits = configuration.limits
+    if store.durable:
+        return limits.quota
+    return min(limits.quota, limits.express_memory // 1024)

@@ -1,0 +1,181 @@
+"""Starts one server in order, and stops it in the reverse order.
+
+The lock on the data directory comes first, so that two servers never touch the same files.
+Then come the identity and the store; then the control socket; and only when an operator can see what
+goes on, the session port and the ping port, which others can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar, cast
+
+from twisted.application.service import Service
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import (
+    IListeningPort,
+    IReactorTime,
+)
+from twisted.logger import Logger
+
+from msmq.errors import MsmqError
+from msmq.interfaces.storage import IMessageStore
+from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
+from msmq.net.ping import PingReactor
+from msmq.service.composition import Parts, compose
+from msmq.service.control_socket import listen_on_control_socket, reason
+from msmq.service.data_lock import DataLock
+from msmq.service.identity import load_identity
+from msmq.service.settings import Configuration
+from msmq.storage.factory import make_store
+from msmq.wire.guid import braced
+
+
+class StartError(MsmqError):
+    """The server cannot start; says what is in the way."""
+
+
+class Server(Service):
+    """One queue manager with everything around it: what C{twistd msmq} runs.
+
+    An application that embeds a whole server adds it to a service of its own.
+
+    @ivar configuration: what it was told.
+    @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
+        makes a new one.
+    @ivar parts: what it is made of, while it runs.
+    """
+
+    name = "msmq"
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, configuration: Configuration, reactor: IReactorTime) -> None:
+        self.configuration = configuration
+        self.parts: Parts | None = None
+        self.started: Deferred[None] = Deferred()
+        self._reactor = reactor
+        self._control_socket: Path | None = None
+        self._addresses: list[str] = []
+        self._undo: list[Callable[[], object]] = []
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """Where it listens: C{TCP 127.0.0.1:1801}, C{UDP 127.0.0.1:3527}."""
+        return tuple(self._addresses)
+
+    def startService(self) -> None:
+        """Begin to start; C{started} tells how it went."""
+        Service.startService(self)
+        self.started = Deferred.fromCoroutine(self._start())
+
+    def stopService(self) -> Deferred[None]:
+        """Stop in the reverse order; fires when nothing is left."""
+        Service.stopService(self)
+        self.started.addErrback(lambda _: None)
+        self.started.cancel()
+        return Deferred.fromCoroutine(self._stop())
+
+    def remove_control_socket(self) -> None:
+        """Remove the socket that a failed start has left, when the process ends without running the reactor.
+
+        Twisted closes a port in the next turn of the reactor, and removes the socket's file then.
+        """
+        if self._control_socket is not None:
+            self._control_socket.unlink(missing_ok=True)
+            self._control_socket = None
+
+    async def _start(self) -> None:
+        try:
+            await self._start_in_order()
+        except BaseException:
+            self._abandon()
+            raise
+
+    async def _start_in_order(self) -> None:
+        configuration = self.configuration
+        data = configuration.queue_manager.data
+        listen = configuration.listen
+        lock = DataLock(data)
+        lock.acquire()
+        self._undo.append(lock.release)
+        identifier = load_identity(data)
+        store = make_store(configuration.storage, data)
+        parts = compose(configuration, identifier, store, self._reactor, addresses=lambda: self.addresses)
+        self._undo.append(parts.stop)
+        await parts.manager.open()
+        if listen.control is not None:
+            await self._listen_for_control(listen.control, parts)
+        if listen.session is not None:
+            self._listens(await self._listen(listen.session, parts))
+        if listen.ping is not None:
+            self._listens(self._listen_for_pings(listen.ping, parts))
+        parts.manager.startService()
+        self.parts = parts
+        name = configuration.queue_manager.name
+        self._tell(f"queue manager {name}, identifier {braced(identifier)}")
+        self._tell(f"listens on {', '.join(self._addresses) or 'no address'}")
+        self._tell(f"control socket {listen.control or 'off'}, data directory {data}")
+        self._tell(_store_line(store))
+
+    async def _listen_for_control(self, path: Path, parts: Parts) -> None:
+        port = await listen_on_control_socket(self._reactor, path, parts.control)
+        self._control_socket = path
+        self._undo.append(port.stopListening)
+
+    async def _listen(self, endpoint: StreamEndpoint, parts: Parts) -> IListeningPort:
+        try:
+            described = server_endpoint(self._reactor, endpoint.description)
+        except Exception as error:
+            # Each kind of endpoint has errors of its own: a file that is missing, a key that is none.
+            raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
+        try:
+            return await described.listen(parts.sessions)
+        except CannotListenError as error:
+            raise StartError(f"cannot listen on {endpoint}: {reason(error)}") from error
+
+    def _listen_for_pings(self, endpoint: DatagramEndpoint, parts: Parts) -> IListeningPort:
+        try:
+            return cast(PingReactor, self._reactor).listenUDP(
+                endpoint.port, parts.pings, interface=endpoint.interface
+            )
+        except CannotListenError as error:
+            raise StartError(f"cannot listen on {endpoint}: {reason(error)}") from error
+
+    def _listens(self, port: IListeningPort) -> None:
+        self._undo.append(port.stopListening)
+        host = port.getHost()
+        if isinstance(host, IPv4Address | IPv6Address):
+            self._addresses.append(f"{host.type} {socket_text(host.host, host.port)}")
+        else:
+            self._addresses.append(str(host))
+
+    async def _stop(self) -> None:
+        """Undo what was done, the last first, each when the one before is done."""
+        self.parts = None
+        self._addresses.clear()
+        while self._undo:
+            await maybeDeferred(self._undo.pop())
+        self._control_socket = None
+
+    def _abandon(self) -> None:
+        """Undo what was done so far, waiting for nothing: no peer was told of anything yet."""
+        self._addresses.clear()
+        while self._undo:
+            maybeDeferred(self._undo.pop()).addErrback(
+                lambda failure: self.log.failure("undoing a start that failed", failure)
+            )
+
+    def _tell(self, line: str) -> None:
+        self.log.info("{line}", line=line)
+
+
+def _store_line(store: IMessageStore) -> str:
+    if store.durable:
+        return f"store {store.name}"
+    return (
+        f"store {store.name} is not durable: queues and messages are lost when the server stops; "
+        "recoverable and transactional sends are refused"
+    )

@@ -1,0 +1,136 @@
+"""C{twistd msmq}: its options, and the service that they make."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import ClassVar, TextIO
+
+import attrs
+from twisted.application.service import IService, Service
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorCore, IReactorTime
+from twisted.logger import Logger
+from twisted.python import usage
+from twisted.python.failure import Failure
+
+from msmq.errors import MsmqError
+from msmq.service.configuration import ConfigurationError, Overrides, load
+from msmq.service.server import Server
+
+
+class Options(usage.Options):
+    """The options of C{twistd msmq}."""
+
+    synopsis = "[options]"
+    longdesc = (
+        "An open MSMQ queue manager. Without options it is bound to 127.0.0.1 and keeps its identity in "
+        "./msmq-data. In a container: twistd -n --pidfile= msmq."
+    )
+    optParameters: ClassVar[list[list[str | None]]] = [
+        ["config", "c", None, "Configuration file (TOML); options win over it."],
+        ["data", "d", None, "Data directory: identity, keys, store."],
+        ["name", None, None, "ComputerName of the queue manager."],
+        ["address", "a", None, "IP address for session, ping and discovery; their ports stay."],
+        ["storage", None, None, "Description of the message store."],
+        ["directory", None, None, "Description of the directory."],
+    ]
+
+
+@attrs.define
+class ExitStatus:
+    """The exit status of a process that C{twistd} runs, which C{twistd} itself ends with 0.
+
+    Register L{at_exit} with C{atexit} before anything else that has to run at the end.
+    """
+
+    failed: bool = False
+
+    def at_exit(self) -> None:
+        """End the process with status 1, if it failed."""
+        if self.failed:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
+
+
+class TwistdService(Service):
+    """Runs a L{Server} as the one thing that a process does: if that cannot start, the process ends.
+
+    What is in the way is told in one line on standard error and in the log, and the exit status is 1.
+    As a rule it is known before the reactor runs; if a store needs time to open, it is known later.
+
+    @param status: is told of the failure.
+    @param stderr: where an operator looks.
+    """
+
+    name = "msmq"
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, server: Server, reactor: IReactorCore, status: ExitStatus, stderr: TextIO) -> None:
+        self.server = server
+        self._reactor = reactor
+        self._status = status
+        self._stderr = stderr
+        self._is_called_by_twistd = False
+        self._has_failed = False
+
+    def startService(self) -> None:
+        """Start the server.
+
+        @raise SystemExit: it cannot start, and that is known at once.
+        """
+        Service.startService(self)
+        self._is_called_by_twistd = True
+        self.server.startService()
+        self.server.started.addErrback(self._failed)
+        self._is_called_by_twistd = False
+        if self._has_failed:
+            self.server.remove_control_socket()
+            raise SystemExit(1)
+
+    def stopService(self) -> Deferred[None]:
+        """Stop the server."""
+        Service.stopService(self)
+        return self.server.stopService()
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError):
+            return
+        self._has_failed = True
+        self._status.failed = True
+        if failure.check(MsmqError) is None:
+            self.log.failure("the server cannot start", failure)
+        line = f"msmq cannot start: {failure.getErrorMessage()}"
+        self.log.critical("{line}", line=line)
+        self._stderr.write(f"{line}\n")
+        self._stderr.flush()
+        if not self._is_called_by_twistd:
+            self._reactor.stop()
+
+
+def makeService(options: Options) -> IService:
+    """Make the service that C{twistd msmq} runs.
+
+    @raise SystemExit: the configuration cannot be used; its text has a line for each problem.
+    """
+    from twisted.internet import reactor
+
+    try:
+        configuration = load(
+            options["config"],
+            Overrides(
+                data=options["data"],
+                name=options["name"],
+                address=options["address"],
+                storage=options["storage"],
+                directory=options["directory"],
+            ),
+        )
+    except ConfigurationError as error:
+        raise SystemExit(str(error)) from None
+    status = ExitStatus()
+    atexit.register(status.at_exit)
+    server = Server(configuration, IReactorTime(reactor))
+    return TwistdService(server, IReactorCore(reactor), status, sys.__stderr__ or sys.stderr)

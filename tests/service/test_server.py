@@ -1,0 +1,229 @@
+"""Tests of starting and stopping a server, on real sockets of loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from twisted.trial.unittest import TestCase
+from zope.interface import implementer
+
+from msmq.errors import MsmqError
+from msmq.service.configuration import Overrides, load
+from msmq.service.control_socket import ControlSocketError
+from msmq.service.data_lock import DataDirectoryInUse
+from msmq.service.identity import IdentityError
+from msmq.service.server import Server, StartError
+
+CLOSED = """
+[listen]
+session = "tcp:0:interface=127.0.0.1"
+ping = "udp:0:interface=127.0.0.1"
+"""
+
+
+class ServerTests(TestCase):
+    def setUp(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.data = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.data)
+        self.lines: list[str] = []
+
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            self.lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+
+    def server(self, text: str = CLOSED, data: Path | None = None) -> Server:
+        path = Path(str(self.mktemp()))
+        path.write_text(text)
+        configuration = load(path, Overrides(name="ALPHA", data=os.fspath(data or self.data)))
+        return Server(configuration, IReactorTime(reactor))
+
+    async def started(self, text: str = CLOSED) -> Server:
+        server = self.server(text)
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        return server
+
+    async def refused(self, server: Server, error: type[MsmqError]) -> str:
+        """Why a server does not start."""
+        server.startService()
+        try:
+            await server.started
+        except error as refusal:
+            return str(refusal)
+        finally:
+            await server.stopService()
+            await self.next_turn()
+        raise self.failureException("it started")
+
+    def connect(self, address: str) -> None:
+        host, _, port = address.partition(" ")[2].rpartition(":")
+        socket.create_connection((host, int(port))).close()
+
+    async def test_listens_when_it_has_started(self) -> None:
+        """Sessions, pings and the control API are there once C{started} has fired."""
+        server = await self.started()
+        session, ping = server.addresses
+        self.assertTrue(session.startswith("TCP 127.0.0.1:"), session)
+        self.assertTrue(ping.startswith("UDP 127.0.0.1:"), ping)
+        self.connect(session)
+        mode = (self.data / "control.sock").stat().st_mode
+        self.assertTrue(stat.S_ISSOCK(mode))
+        self.assertEqual(stat.S_IMODE(mode), 0o600)
+
+    async def test_tells_who_and_where_it_is(self) -> None:
+        """The log says name, identifier, addresses, directory, and that the store is not durable."""
+        server = await self.started()
+        assert server.parts is not None
+        told = "\n".join(self.lines)
+        identifier = f"{{{server.parts.manager.status()['identifier']}}}"
+        for what in ("queue manager ALPHA", identifier, *server.addresses, str(self.data), "store memory"):
+            self.assertIn(what, told)
+        self.assertIn("recoverable and transactional sends are refused", told)
+
+    async def test_its_status_says_where_it_listens(self) -> None:
+        """C{msmq status} shows the addresses that are really bound."""
+        server = await self.started()
+        assert server.parts is not None
+        status = server.parts.manager.status()
+        self.assertEqual(status["addresses"], list(server.addresses))
+        self.assertEqual((status["name"], status["dns_name"]), ("ALPHA", "ALPHA"))
+
+    async def test_leaves_nothing_when_it_has_stopped(self) -> None:
+        """After a stop the ports are free, the socket is gone, and it can be started again."""
+        server = await self.started()
+        session = server.addresses[0]
+        await server.stopService()
+        self.assertRaises(ConnectionRefusedError, self.connect, session)
+        self.assertEqual(sorted(path.name for path in self.data.iterdir()), ["identity.json", "lock"])
+        self.assertEqual(server.addresses, ())
+        server.startService()
+        await server.started
+        self.connect(server.addresses[0])
+
+    async def test_keeps_its_identity(self) -> None:
+        """The identifier is the same after a restart."""
+        server = await self.started()
+        assert server.parts is not None
+        first = server.parts.manager.status()["identifier"]
+        await server.stopService()
+        server.startService()
+        await server.started
+        self.assertEqual(server.parts.manager.status()["identifier"], first)
+
+    async def test_what_is_off_is_not_there(self) -> None:
+        """A server may have no port and no socket at all."""
+        server = await self.started('[listen]\nsession = "off"\nping = "off"\ncontrol = "off"\n')
+        self.assertEqual(server.addresses, ())
+        self.assertFalse((self.data / "control.sock").exists())
+
+    async def test_refuses_a_second_server_on_its_data(self) -> None:
+        """Two servers never share a data directory, and the first does not notice the attempt."""
+        server = await self.started()
+        refusal = await self.refused(self.server(), DataDirectoryInUse)
+        self.assertIn(str(self.data), refusal)
+        self.assertIn(f"process {os.getpid()}", refusal)
+        self.connect(server.addresses[0])
+        self.assertTrue((self.data / "control.sock").exists())
+
+    async def test_names_a_port_that_is_taken(self) -> None:
+        """A session or ping port in use is named, and everything that was begun is undone."""
+        with socket.socket() as stream, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            stream.bind(("127.0.0.1", 0))
+            stream.listen()
+            datagrams.bind(("127.0.0.1", 0))
+            tcp = stream.getsockname()[1]
+            udp = datagrams.getsockname()[1]
+            self.assertEqual(
+                await self.refused(
+                    self.server(f'[listen]\nsession = "tcp:{tcp}:interface=127.0.0.1"\n'), StartError
+                ),
+                f"cannot listen on TCP 127.0.0.1:{tcp}: Address already in use",
+            )
+            self.assertEqual(
+                await self.refused(
+                    self.server(f'[listen]\nsession = "off"\nping = "udp:{udp}:interface=127.0.0.1"\n'),
+                    StartError,
+                ),
+                f"cannot listen on UDP 127.0.0.1:{udp}: Address already in use",
+            )
+        self.assertFalse((self.data / "control.sock").exists())
+        await self.started()
+
+    async def test_names_an_address_that_is_not_this_machines(self) -> None:
+        """An address of another machine is named."""
+        refusal = await self.refused(
+            self.server('[listen]\nsession = "tcp:0:interface=192.0.2.1"\n'), StartError
+        )
+        self.assertEqual(refusal, "cannot listen on TCP 192.0.2.1:0: Cannot assign requested address")
+
+    async def test_names_a_certificate_that_is_missing(self) -> None:
+        """A TLS endpoint without its files is refused by its description."""
+        refusal = await self.refused(
+            self.server('[listen]\nsession = "ssl:0:privateKey=/nonexistent.pem"\n'), StartError
+        )
+        self.assertIn("ssl:0:privateKey=/nonexistent.pem", refusal)
+        self.assertIn("No such file", refusal)
+
+    async def test_replaces_the_socket_of_a_killed_server(self) -> None:
+        """A socket that nobody answers on is no reason not to start."""
+        with socket.socket(socket.AF_UNIX) as abandoned:
+            abandoned.bind(os.fspath(self.data / "control.sock"))
+        await self.started()
+
+    async def test_leaves_the_socket_of_another_server(self) -> None:
+        """A socket that somebody answers on is left alone."""
+        path = self.data / "control.sock"
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(os.fspath(path))
+            other.listen()
+            refusal = await self.refused(self.server(), ControlSocketError)
+            self.assertEqual(refusal, f"control socket {path} is in use by another server")
+            self.assertTrue(path.exists())
+
+    async def test_leaves_what_is_no_socket(self) -> None:
+        """A file of the socket's name is never removed."""
+        path = self.data / "control.sock"
+        path.write_text("precious")
+        refusal = await self.refused(self.server(), ControlSocketError)
+        self.assertEqual(refusal, f"control socket {path}: there is something else of that name")
+        self.assertEqual(path.read_text(), "precious")
+
+    async def test_names_a_control_directory_that_is_missing(self) -> None:
+        """A socket in a directory that does not exist is refused by its path."""
+        refusal = await self.refused(
+            self.server(CLOSED + 'control = "unix:/nonexistent/control.sock"\n'), ControlSocketError
+        )
+        self.assertIn("/nonexistent/control.sock", refusal)
+
+    async def test_refuses_a_damaged_identity(self) -> None:
+        """It never goes on under a new identity, and gives the directory free."""
+        (self.data / "identity.json").write_text("{}")
+        refusal = await self.refused(self.server(), IdentityError)
+        self.assertIn(str(self.data / "identity.json"), refusal)
+        (self.data / "identity.json").unlink()
+        await self.started()
+
+    async def test_can_be_stopped_before_it_was_started(self) -> None:
+        """Stopping what never ran does nothing."""
+        await self.server().stopService()
+
+    async def next_turn(self) -> None:
+        turn: Deferred[None] = Deferred()
+        call: Callable[..., object] = IReactorTime(reactor).callLater
+        call(0, turn.callback, None)
+        await turn

@@ -1,0 +1,125 @@
+"""Tests of what C{twistd msmq} makes of its options."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from twisted.application.service import IService, IServiceMaker
+from twisted.internet.testing import MemoryReactorClock
+from twisted.plugin import IPlugin, getPlugins
+from twisted.python.usage import UsageError
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from msmq.service.configuration import Overrides, load
+from msmq.service.server import Server
+from msmq.service.tap import ExitStatus, Options, TwistdService, makeService
+
+
+def parsed(*arguments: str) -> Options:
+    options = Options()
+    options.parseOptions(list(arguments))
+    return options
+
+
+class PluginTests(SynchronousTestCase):
+    def test_twistd_finds_it(self) -> None:
+        """C{twistd --help} lists C{msmq}, and finds options and service behind it."""
+        [maker] = [maker for maker in getPlugins(IServiceMaker) if maker.tapname == "msmq"]
+        verifyObject(IServiceMaker, maker)
+        verifyObject(IPlugin, maker)
+        self.assertIs(maker.options, Options)
+        self.assertIs(maker.makeService, makeService)
+
+
+class OptionsTests(SynchronousTestCase):
+    def test_knows_the_options(self) -> None:
+        """Each option of the contract is read."""
+        options = parsed(
+            *("--config", "f", "--data", "d", "--name", "n", "--address", "a"),
+            *("--storage", "s", "--directory", "x"),
+        )
+        self.assertEqual(
+            dict(options),
+            {"config": "f", "data": "d", "name": "n", "address": "a", "storage": "s", "directory": "x"},
+        )
+
+    def test_refuses_what_it_does_not_know(self) -> None:
+        """An unknown option or a stray argument is a usage error, which C{twistd} tells."""
+        self.assertRaises(UsageError, parsed, "--port", "1801")
+        self.assertRaises(UsageError, parsed, "alpha")
+
+
+class MakeServiceTests(SynchronousTestCase):
+    def test_makes_a_service(self) -> None:
+        """The options reach the server."""
+        service = makeService(parsed("--name", "ALPHA", "--address", "127.0.0.9", "--data", "here"))
+        verifyObject(IService, service)
+        assert isinstance(service, TwistdService)
+        configuration = service.server.configuration
+        self.assertEqual(configuration.queue_manager.name, "ALPHA")
+        self.assertEqual(configuration.queue_manager.data, Path.cwd() / "here")
+        self.assertEqual(str(configuration.listen.session), "TCP 127.0.0.9:1801")
+
+    def test_tells_every_problem_and_ends(self) -> None:
+        """A configuration with mistakes ends the process with one line for each, and no traceback."""
+        path = Path(str(self.mktemp()))
+        path.write_text("[limits]\nquota = 0\n[listen]\nport = 1801\n")
+        ended = self.assertRaises(
+            SystemExit, makeService, parsed("--config", os.fspath(path), "--address", "x")
+        )
+        self.assertEqual(
+            str(ended.code).splitlines(),
+            [
+                "--address: must be an IP address, not 'x'",
+                f"{path}:2: limits.quota: must be from 1 to 4294967295, not 0",
+                f"{path}:4: listen.port: is not a key of [listen]",
+            ],
+        )
+
+
+class TwistdServiceTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.data = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.data)
+        self.reactor = MemoryReactorClock()
+        self.status = ExitStatus()
+        self.stderr = io.StringIO()
+
+    def service(self) -> TwistdService:
+        path = Path(str(self.mktemp()))
+        path.write_text('[listen]\nping = "off"\n')
+        configuration = load(path, Overrides(data=os.fspath(self.data), address="127.0.0.9"))
+        return TwistdService(Server(configuration, self.reactor), self.reactor, self.status, self.stderr)
+
+    def test_starts_and_stops_the_server(self) -> None:
+        """As long as nothing is in the way, it only passes on."""
+        service = self.service()
+        service.startService()
+        self.successResultOf(service.server.started)
+        self.assertEqual([port[3] for port in self.reactor.tcpServers], ["127.0.0.9"])
+        self.successResultOf(service.stopService())
+        self.assertEqual((self.stderr.getvalue(), self.status.failed), ("", False))
+
+    def test_ends_the_process_when_the_server_cannot_start(self) -> None:
+        """One line on standard error names what is in the way; the exit status is 1."""
+        (self.data / "identity.json").write_text("{}")
+        ended = self.assertRaises(SystemExit, self.service().startService)
+        self.assertEqual(ended.code, 1)
+        [line] = self.stderr.getvalue().splitlines()
+        self.assertTrue(line.startswith(f"msmq cannot start: {self.data}/identity.json is damaged"), line)
+
+    def test_a_data_directory_that_is_a_file(self) -> None:
+        """A data directory that cannot be one is named."""
+        self.data = self.data / "file"
+        self.data.write_text("")
+        self.assertRaises(SystemExit, self.service().startService)
+        self.assertEqual(
+            self.stderr.getvalue(),
+            f"msmq cannot start: data directory {self.data}: there is a file of that name\n",
+        )
+        self.data = self.data.parent
