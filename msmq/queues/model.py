@@ -304,6 +304,11 @@ class QueueManagerModel:
         """The changes were not stored: the messages were never here."""
         for position in admission.positions:
             self.storage.used -= position.queue.unlink(position)
+        for change in admission.changes:
+            if isinstance(change, PutQueue):
+                for queue in admission.groups:
+                    if isinstance(queue, OutgoingQueue) and queue.definition is change.definition:
+                        queue.is_stored = False
 
     def _stored(self, change: PutState) -> None:
         for counter in (self._sequential, self._message_ids):

@@ -1,0 +1,121 @@
+"""Outgoing queues."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.queues.effects import OutgoingReady
+from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry, ConnectionStatus, OutgoingState
+from msmq.structures.format_name import parse_format_name
+from tests.queues.builders import NOW, arriving, bodies, model, put
+
+BETA_ORDERS = parse_format_name("DIRECT=OS:beta\\private$\\orders")
+
+
+class OutgoingQueueTests(SynchronousTestCase):
+    """[MS-MQDMPR] 3.1.1.3."""
+
+    def setUp(self) -> None:
+        self.model = model()
+        self.queue = self.model.outgoing(BETA_ORDERS, NOW)
+
+    def test_new_queue(self) -> None:
+        """It begins inactive, without next hops, named and labelled by its destination.
+
+        MQDMPR-3.1.7.1.5-19
+        """
+        self.assertEqual(self.queue.state, OutgoingState.INACTIVE)
+        self.assertEqual((self.queue.destination, self.queue.next_hops), (BETA_ORDERS, ()))
+        self.assertEqual(self.queue.definition.label, "DIRECT=OS:beta\\private$\\orders")
+        self.assertEqual(self.model.format_name(self.queue), BETA_ORDERS)
+        self.assertEqual(len(self.queue.history), 0)
+
+    def test_one_queue_for_each_name(self) -> None:
+        """The same name, in any case, has the same queue; another name of the same queue has its own."""
+        same = parse_format_name("DIRECT=OS:BETA\\PRIVATE$\\Orders")
+        other = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders")
+        self.assertIs(self.model.outgoing(same, NOW), self.queue)
+        self.assertIsNot(self.model.outgoing(other, NOW), self.queue)
+        self.assertEqual(len(list(self.model.outgoing_queues())), 2)
+        self.assertEqual(list(self.model.queues()), [])
+
+    def test_messages_make_it_ready(self) -> None:
+        """Whoever transfers messages is told once for a batch."""
+        self.assertFalse(self.queue.is_active)
+        self.assertEqual(put(self.model, self.queue, b"1", b"2"), [OutgoingReady(self.queue)])
+        self.assertTrue(self.queue.is_active)
+
+    def test_transfer(self) -> None:
+        """Messages are taken in order, stay until the other side has them, and come back if it has not."""
+        put(self.model, self.queue, b"1", arriving(b"2", priority=5), b"3")
+        sent = self.model.take(self.queue, 2, "session")
+        self.assertEqual(bodies(sent), [b"2", b"1"])
+        self.model.removed(self.model.remove(sent[:1]))
+        self.assertEqual(self.model.release(sent), [OutgoingReady(self.queue)])
+        self.assertEqual(bodies(self.model.take(self.queue, 9, "session")), [b"1", b"3"])
+
+    def test_position_is_what_a_session_sends(self) -> None:
+        """A position gives its packet, and says whether the other side has to store it."""
+        express, recoverable = arriving(b"1"), arriving(b"2", recoverable=True)
+        put(self.model, self.queue, express, recoverable)
+        sent = self.model.take(self.queue, 2, "session")
+        self.assertEqual([position.packet for position in sent], [express.packet, recoverable.packet])
+        self.assertEqual([position.is_recoverable for position in sent], [False, True])
+
+    def test_history_has_an_end(self) -> None:
+        """Of very many attempts to connect the newest are remembered."""
+        for number in range(HISTORY_LENGTH + 10):
+            entry = ConnectionHistoryEntry(
+                ConnectionStatus.PING_FAILURE, time=number, addresses=("IP=127.0.0.3",)
+            )
+            self.queue.history.append(entry)
+        self.assertEqual(len(self.queue.history), HISTORY_LENGTH)
+        self.assertEqual((self.queue.history[0].time, self.queue.history[-1].time), (10, HISTORY_LENGTH + 9))
+
+
+class ConnectionStatusTests(SynchronousTestCase):
+    """[MS-MQMQ] 2.3.12.25 and [MS-MQDMPR] 3.1.1.3 ConnectionHistory."""
+
+    def test_codes(self) -> None:
+        """MQMQ-2.3.12.25-01 MQMQ-2.3.12.25-02: each result of an attempt to connect has its number."""
+        expected = {
+            "InProcess": 0,
+            "EstablishPacketReceived": 1,
+            "Established": 2,
+            "UnknownFailure": 0x80000000,
+            "PingFailure": 0x80000001,
+            "SocketCreateFailure": 0x80000002,
+            "SocketBindFailure": 0x80000003,
+            "SocketConnectFailure": 0x80000004,
+            "TcpNotEnabled": 0x80000005,
+            "SocketSendFailure": 0x80000006,
+            "ConnectionNotReady": 0x80000007,
+            "DnsFailure": 0x80000008,
+            "CertificateValidationFailure": 0x80000009,
+            "ConnectionLimitReached": 0x8000000A,
+            "ConnectionRefused": 0x8000000B,
+            "RoutingDataNotAvailable": 0x8000000C,
+            "LowResource": 0x8000000D,
+        }
+        self.assertEqual({status.document_name: int(status) for status in ConnectionStatus}, expected)
+        self.assertEqual({name: int(ConnectionStatus.named(name)) for name in expected}, expected)
+
+
+class OutgoingStateTests(SynchronousTestCase):
+    """[MS-MQDMPR] 3.1.1.3 State."""
+
+    def test_states(self) -> None:
+        """The eight states of the document, and no other."""
+        self.assertEqual(
+            {state.value for state in OutgoingState},
+            {
+                "INACTIVE",
+                "WAITING",
+                "NEED VALIDATION",
+                "ONHOLD",
+                "CONNECTED",
+                "DISCONNECTING",
+                "DISCONNECTED",
+                "LOCKED",
+            },
+        )

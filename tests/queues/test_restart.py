@@ -1,0 +1,220 @@
+"""What a queue manager has again when it is started again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import LocalProtocolError
+from msmq.queues.changes import Change, PutState
+from msmq.queues.counters import ReservedCounter
+from msmq.queues.model import QueueManagerModel
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.path_name import parse_path_name
+from tests.queues.builders import NOW, admit, arriving, create, model, peek, put, receive
+
+PATH = parse_path_name(".\\private$\\orders")
+
+
+class RestartTests(SynchronousTestCase):
+    """A model, a store that outlives it, and the next model."""
+
+    def setUp(self) -> None:
+        self.store = MemoryMessageStore(durable=True)
+        self.model = self.started()
+
+    def started(self) -> QueueManagerModel:
+        self.successResultOf(self.store.close())
+        alpha = model()
+        alpha.restore(self.successResultOf(self.store.open()))
+        return alpha
+
+    def stored(self, changes: Sequence[Change]) -> None:
+        self.successResultOf(self.store.commit(changes))
+
+    def create(self) -> None:
+        creation = self.model.create_queue(
+            PATH, identifier=self.model.identifier, now=NOW, label="L", quota=9
+        )
+        self.stored(creation.changes)
+        self.model.created(creation)
+
+    def put(self, *bodies: bytes, recoverable: bool = True, name: str | None = None) -> None:
+        queue = self.model.find(PATH)
+        if name is not None:
+            queue = self.model.outgoing(parse_format_name(name), NOW)
+        assert queue is not None
+        views = [arriving(body, recoverable=recoverable, priority=len(body)) for body in bodies]
+        admission = admit(self.model, queue, *views)
+        self.stored(admission.changes)
+        self.model.commit(admission)
+
+    def test_queues_come_back(self) -> None:
+        """A queue is there again with all its properties, under all its names."""
+        self.create()
+        before = self.model.find(PATH)
+        again = self.started().find(PATH)
+        assert before is not None and again is not None
+        self.assertEqual(again.definition, before.definition)
+
+    def test_recoverable_messages_come_back_in_order(self) -> None:
+        """MQDMPR-3.1.1.12-01: recoverable messages are there again, in their order; express ones are gone."""
+        self.create()
+        self.put(b"1", b"22", b"3")
+        self.put(b"e", recoverable=False)
+        before = self.model.find(PATH)
+        assert before is not None
+        lookup_ids = [position.lookup_id for position in receive(self.model, before, count=3)]
+        alpha = self.started()
+        queue = alpha.find(PATH)
+        assert queue is not None
+        self.assertEqual(queue.message_count, 3)
+        found = receive(alpha, queue, count=9)
+        packets = self.successResultOf(
+            self.store.read(queue.definition.identifier, [position.lookup_id for position in found])
+        )
+        self.assertEqual([packet[-4:].rstrip(b"\0") for packet in packets], [b"22", b"1", b"3"])
+        self.assertEqual([position.size for position in found], [len(packet) for packet in packets])
+        self.assertEqual(queue.total_bytes, sum(len(packet) for packet in packets))
+        self.assertEqual(alpha.storage.used, queue.total_bytes)
+        self.assertEqual({position.arrived for position in found}, {NOW.wall})
+        self.assertTrue(set(lookup_ids) & {position.lookup_id for position in found})
+
+    def test_packet_is_read_first(self) -> None:
+        """A message that came back has no packet before somebody reads it from the store."""
+        self.create()
+        self.put(b"1")
+        alpha = self.started()
+        queue = alpha.find(PATH)
+        assert queue is not None
+        [position] = receive(alpha, queue)
+        self.assertTrue(position.is_recoverable)
+        with self.assertRaises(LocalProtocolError):
+            position.packet  # noqa: B018
+        position.view = arriving(b"1")
+        self.assertEqual(position.packet, arriving(b"1").packet)
+
+    def test_removed_messages_stay_away(self) -> None:
+        """What was received and removed does not come back; what was only held does."""
+        self.create()
+        self.put(b"1", b"2")
+        queue = self.model.find(PATH)
+        assert queue is not None
+        removal = self.model.remove(receive(self.model, queue))
+        self.stored(removal.changes)
+        self.model.removed(removal)
+        receive(self.model, queue)
+        alpha = self.started()
+        again = alpha.find(PATH)
+        assert again is not None
+        self.assertEqual((again.message_count, len(receive(alpha, again, count=9))), (1, 1))
+
+    def test_deleted_queue_stays_away(self) -> None:
+        """A deleted queue and its messages do not come back."""
+        self.create()
+        self.put(b"1")
+        queue = self.model.find(PATH)
+        assert queue is not None
+        self.stored(self.model.delete_queue(queue).changes)
+        alpha = self.started()
+        self.assertEqual((list(alpha.queues()), alpha.storage.used), ([], 0))
+
+    def test_outgoing_messages_come_back(self) -> None:
+        """Recoverable messages on their way are there again, and their queue begins inactive."""
+        name = "DIRECT=OS:beta\\private$\\orders"
+        self.put(b"1", name=name)
+        self.put(b"2", name=name)
+        alpha = self.started()
+        queue = alpha.outgoing(parse_format_name(name), NOW)
+        self.assertEqual(queue.message_count, 2)
+        self.assertEqual(len(list(alpha.outgoing_queues())), 1)
+        self.assertEqual(list(alpha.queues()), [])
+        self.assertTrue(queue.is_active)
+
+    def test_numbers_never_come_twice(self) -> None:
+        """MQDMPR-3.1.1.1-39 MQMQ-2.2.19.2-09: sequential and message identifiers rise over every restart."""
+        self.create()
+        seen: list[int] = []
+        sent: list[int] = []
+        for _ in range(3):
+            first = self.model.take_message_ids(3)
+            sent += range(first, first + 3)
+            self.put(b"1", b"2")
+            queue = self.model.find(PATH)
+            assert queue is not None
+            seen += sorted(set(queue.positions) - set(seen))
+            self.model = self.started()
+        self.assertEqual(sent, sorted(set(sent)))
+        low = [lookup_id & (1 << 56) - 1 for lookup_id in seen]
+        self.assertEqual(low, sorted(set(low)))
+
+    def test_private_numbers_never_come_twice(self) -> None:
+        """The number of a queue that was deleted is not given again after a restart either."""
+        self.create()
+        queue = self.model.find(PATH)
+        assert queue is not None
+        self.stored(self.model.delete_queue(queue).changes)
+        self.model = self.started()
+        self.assertGreater(create(self.model).definition.number, queue.definition.number)
+
+
+class LostStateTests(SynchronousTestCase):
+    """A store that forgets everything."""
+
+    def test_numbers_of_an_earlier_life(self) -> None:
+        """Ids do not begin again where they began before, although the store remembers nothing."""
+        first = model()
+        ids = first.take_message_ids(1000)
+        put(first, create(first), *[b"x"] * 10)
+        second = model(now=NOW.later(1))
+        self.assertGreater(second.take_message_ids(1), ids + 999)
+        queue = create(second)
+        put(second, queue, b"x")
+        self.assertEqual(len(peek(second, queue)), 1)
+
+
+class ReservedCounterTests(SynchronousTestCase):
+    """Numbers that are reserved in blocks."""
+
+    @given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=30))
+    def test_no_number_leaves_before_it_is_reserved(self, takes: list[tuple[int, bool]]) -> None:
+        """Whenever nothing has to be stored, every number given so far is below a stored bound."""
+        counter = ReservedCounter("n", 16, 64)
+        kept = 0
+        for count, is_stored in takes:
+            counter.take(count)
+            change = counter.reservation()
+            if change is None:
+                self.assertLessEqual(counter.last, kept)
+            elif is_stored:
+                kept = int.from_bytes(change.value, "little")
+                counter.stored(change)
+        after = ReservedCounter("n", 16, 64)
+        after.resume(kept.to_bytes(8, "little"))
+        self.assertGreater(after.take(1), kept)
+
+    def test_stored_once_in_a_block(self) -> None:
+        """A thousand numbers cost few writes."""
+        counter = ReservedCounter("n", 32, 100)
+        changes: list[PutState] = []
+        for _ in range(1000):
+            counter.take(1)
+            if (change := counter.reservation()) is not None:
+                changes.append(change)
+                counter.stored(change)
+        self.assertLess(len(changes), 25)
+
+    def test_begins_again(self) -> None:
+        """After the largest number comes 1, and it is reserved again."""
+        counter = ReservedCounter("n", 8, 16)
+        counter.start(250)
+        self.assertEqual(counter.take(5), 251)
+        self.assertEqual(counter.take(2), 1)
+        change = counter.reservation()
+        assert change is not None
+        counter.stored(change)
+        self.assertEqual(counter.secured, 18)
