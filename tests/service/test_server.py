@@ -18,11 +18,13 @@ from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
 from msmq.errors import MsmqError
+from msmq.queues.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.control_socket import ControlSocketError
 from msmq.service.data_lock import DataDirectoryInUse
 from msmq.service.identity import IdentityError
 from msmq.service.server import Server, StartError
+from msmq.structures.status import MQError, Status
 
 CLOSED = """
 [listen]
@@ -114,6 +116,44 @@ class ServerTests(TestCase):
         server.startService()
         await server.started
         self.connect(server.addresses[0])
+
+    async def test_its_own_names_need_no_network(self) -> None:
+        """What goes to a name or an address of its own lies in its queue at once."""
+        for interface in ("127.0.0.1", "0.0.0.0"):
+            session = f"tcp:0:interface={interface}"
+            server = await self.started(CLOSED.replace("tcp:0:interface=127.0.0.1", session))
+            assert server.parts is not None
+            manager = server.parts.manager
+            await manager.create_queue(".\\private$\\orders")
+            for address in ("TCP:127.0.0.1", "OS:alpha", "OS:localhost"):
+                await manager.send(f"DIRECT={address}\\private$\\orders", [Message(body=b"1")])
+            self.assertEqual(manager.queue(".\\private$\\orders")["messages"], 3)
+            self.assertEqual(manager.outgoing(), [])
+            await server.stopService()
+
+    async def test_another_loopback_address_is_another_queue_manager(self) -> None:
+        """With an endpoint on one address, what goes to any other leaves."""
+        server = await self.started()
+        assert server.parts is not None
+        manager = server.parts.manager
+        await manager.send("DIRECT=TCP:127.0.0.200\\private$\\orders", [Message(body=b"1")])
+        self.assertEqual(len(manager.outgoing()), 1)
+
+    async def test_holds_no_more_in_memory_than_it_may(self) -> None:
+        """C{express_memory} and C{quota} both bound what a store that keeps nothing takes."""
+        for limit in ("quota = 4096", "express_memory = 4_194_304"):
+            server = await self.started(CLOSED + f"[limits]\n{limit}\n")
+            assert server.parts is not None
+            manager = server.parts.manager
+            await manager.create_queue(".\\private$\\orders")
+            await manager.send(".\\private$\\orders", [Message(body=bytes(3_000_000))])
+            try:
+                await manager.send(".\\private$\\orders", [Message(body=bytes(3_000_000))])
+            except MQError as refusal:
+                self.assertIs(refusal.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+            else:
+                self.fail("it was taken")
+            await server.stopService()
 
     async def test_keeps_its_identity(self) -> None:
         """The identifier is the same after a restart."""

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from twisted.application.service import IService, IServiceMaker
+from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 from twisted.plugin import IPlugin, getPlugins
 from twisted.python.usage import UsageError
@@ -16,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from msmq.service.configuration import Overrides, load
-from msmq.service.server import Server
+from msmq.service.server import Server, StartError
 from msmq.service.tap import ExitStatus, Options, TwistdService, makeService
 
 
@@ -82,6 +83,13 @@ class MakeServiceTests(SynchronousTestCase):
         )
 
 
+class LateServer(Server):
+    """A server whose start takes as long as the test wants."""
+
+    def startService(self) -> None:
+        self.started = Deferred()
+
+
 class TwistdServiceTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="msmq-test-"))
@@ -112,6 +120,35 @@ class TwistdServiceTests(SynchronousTestCase):
         self.assertEqual(ended.code, 1)
         [line] = self.stderr.getvalue().splitlines()
         self.assertTrue(line.startswith(f"msmq cannot start: {self.data}/identity.json is damaged"), line)
+
+    def late(self) -> tuple[TwistdService, LateServer]:
+        server = LateServer(load(None, Overrides(data=os.fspath(self.data))), self.reactor)
+        service = TwistdService(server, self.reactor, self.status, self.stderr)
+        service.startService()
+        self.reactor.run()
+        return service, server
+
+    def test_stops_the_reactor_when_the_start_fails_late(self) -> None:
+        """A store that takes its time to refuse ends the process in the same way."""
+        _, server = self.late()
+        self.assertFalse(self.status.failed)
+        server.started.errback(StartError("the store is on fire"))
+        self.assertEqual(self.stderr.getvalue(), "msmq cannot start: the store is on fire\n")
+        self.assertTrue(self.status.failed)
+        self.assertTrue(self.reactor.hasStopped)
+
+    def test_a_surprise_is_logged_in_full(self) -> None:
+        """What is no refusal of ours is a defect, and the log has its traceback."""
+        _, server = self.late()
+        server.started.errback(ZeroDivisionError("surprise"))
+        self.assertEqual(self.stderr.getvalue(), "msmq cannot start: surprise\n")
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_a_stop_during_the_start_is_no_failure(self) -> None:
+        """A signal while the store opens ends the process as a signal does."""
+        service, _ = self.late()
+        self.successResultOf(service.stopService())
+        self.assertEqual((self.stderr.getvalue(), self.status.failed), ("", False))
 
     def test_a_data_directory_that_is_a_file(self) -> None:
         """A data directory that cannot be one is named."""
