@@ -1,0 +1,38 @@
+"""Runs every benchmark and prints one table; C{make bench} does this.
+
+C{python bench/run.py NAME ...} runs only those that are named.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+
+import bare_frames
+import parsing
+from measuring import Result, table
+
+BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
+    "parsing": parsing.measure,
+    "bare_frames": bare_frames.measure,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run these, or all; the exit status says whether the names were right, never how fast it was."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        sys.stderr.write(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}\n")
+        return 2
+    results: list[Result] = []
+    for name in names or BENCHMARKS:
+        sys.stderr.write(f"{name} ...\n")
+        results += BENCHMARKS[name]()
+    sys.stdout.write(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}\n\n")
+    sys.stdout.write(table(results) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
