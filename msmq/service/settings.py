@@ -68,7 +68,7 @@ class Limits:
     """[MS-MQDMPR] 3.1.1.1 QueueManagerQuota, note 3: kilobytes of all queues together."""
 
     express_memory: int = 256 * 1024 * 1024
-    """Bytes of express messages that are held in memory; one more is refused as over quota."""
+    """Bytes that a store which keeps everything in memory may hold; one more message is over quota."""
 
     control_receives: int = 1000
     """Receives of the local API that wait, or hold messages, at one time."""
