@@ -1,7 +1,10 @@
-"""The zope interfaces behind which storage and the clock, among others, can be replaced."""
+"""The zope interfaces behind which storage, the clock and what stands behind the sessions can be replaced."""
 
+from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.queue_manager import IQueueManager, IReservation, ReceivedMessage
+from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.interfaces.storage import (
     IMessageStore,
     MessageNotStored,
@@ -11,10 +14,17 @@ from msmq.interfaces.storage import (
 )
 
 __all__ = [
+    "IBroker",
     "IClock",
+    "IConnector",
     "IMessageStore",
+    "IQueueManager",
+    "IReservation",
+    "ISession",
+    "ISessions",
     "IStorageFactory",
     "MessageNotStored",
+    "ReceivedMessage",
     "StorageError",
     "StoreNotOpen",
     "UnknownQueue",

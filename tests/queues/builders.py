@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from uuid import UUID
+from uuid import uuid5
 
 from msmq.moment import Moment
 from msmq.queues.admission import Admission
@@ -39,8 +39,7 @@ def model(*, quota: int = DEFAULT_QUEUE_MANAGER_QUOTA, now: Moment = NOW) -> Que
 def create(alpha: QueueManagerModel, name: str = "orders", *, quota: int = UNLIMITED) -> Queue:
     """A private queue that is there."""
     path = parse_path_name(f".\\private$\\{name}")
-    identifier = UUID(int=hash(name) & (1 << 100) - 1)
-    creation = alpha.create_queue(path, identifier=identifier, now=NOW, quota=quota)
+    creation = alpha.create_queue(path, identifier=uuid5(ALPHA, name), now=NOW, quota=quota)
     alpha.created(creation)
     return creation.queue
 

@@ -1,0 +1,156 @@
+"""A queue against a naive one, over any sequence of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.queues.admission import Admission
+from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
+from msmq.queues.model import Removal
+from msmq.queues.position import MessagePosition
+from tests.queues.builders import NOW, arriving, create, model
+
+VIEWS = {priority: arriving(b"x" * priority, priority=priority) for priority in range(8)}
+
+
+@attrs.define(eq=False)
+class Held:
+    tag: int
+    positions: list[MessagePosition]
+
+
+class QueueHistory(RuleBasedStateMachine):
+    """Keeps every LookupIdentifier in a plain set for each state, and compares.
+
+    C{available} is what a reader must be able to see, C{waiting} who must not be able to see anything.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = model()
+        self.queue = create(self.model)
+        self.available: set[int] = set()
+        self.waiting: dict[int, bool] = {}
+        self.admissions: list[Admission] = []
+        self.held: list[Held] = []
+        self.removals: list[Removal] = []
+        self.tags: Iterator[int] = iter(range(1 << 30))
+
+    def apply(self, effects: list[Effect]) -> None:
+        """Believe the effects, if they may be believed."""
+        before = set(self.available)
+        for effect in effects:
+            assert isinstance(effect, ReadCompleted | ReadFailed)
+            tag = effect.tag
+            assert isinstance(tag, int)
+            is_peek = self.waiting.pop(tag)
+            if isinstance(effect, ReadFailed):
+                continue
+            found = [position.lookup_id for position in effect.positions]
+            assert found and found == sorted(found), "at least one message, in order"
+            if is_peek:
+                assert set(found) <= before, "it was there to be seen"
+            else:
+                assert set(found) <= self.available, "nobody else has it"
+                self.available -= set(found)
+                self.held.append(Held(tag, list(effect.positions)))
+
+    @rule(priorities=st.lists(st.integers(0, 7), min_size=1, max_size=5))
+    def arrive(self, priorities: list[int]) -> None:
+        arrivals = [(self.queue, VIEWS[priority]) for priority in priorities]
+        self.admissions.append(self.model.admit(arrivals, NOW))
+
+    @precondition(lambda self: self.admissions)
+    @rule(data=st.data())
+    def store(self, data: st.DataObject) -> None:
+        admission = self.admissions.pop(data.draw(st.integers(0, len(self.admissions) - 1)))
+        self.available |= {position.lookup_id for position in admission.positions}
+        self.apply(self.model.commit(admission))
+
+    @precondition(lambda self: self.admissions)
+    @rule()
+    def fail_to_store(self) -> None:
+        self.model.withdraw(self.admissions.pop())
+
+    @rule(count=st.integers(1, 4), is_peek=st.booleans(), waits=st.booleans())
+    def read(self, count: int, is_peek: bool, waits: bool) -> None:
+        tag = next(self.tags)
+        first = sorted(self.available)[:count]
+        self.waiting[tag] = is_peek
+        deadline = NOW.monotonic + (tag if waits else 0)
+        effects = self.model.receive(
+            self.queue, tag=tag, now=NOW, peek=is_peek, count=count, deadline=deadline
+        )
+        if first:
+            [effect] = effects
+            assert isinstance(effect, ReadCompleted)
+            assert [position.lookup_id for position in effect.positions] == first, "the first, in order"
+        self.apply(effects)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        held = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.available |= {position.lookup_id for position in held.positions}
+        self.apply(self.model.release(held.positions))
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def confirm(self, data: st.DataObject) -> None:
+        held = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.removals.append(self.model.remove(held.positions))
+
+    @precondition(lambda self: self.removals)
+    @rule()
+    def store_removal(self) -> None:
+        self.model.removed(self.removals.pop(0))
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        self.apply(self.model.cancel(data.draw(st.sampled_from(sorted(self.waiting)))))
+
+    @rule(seconds=st.integers(0, 40))
+    def wait(self, seconds: int) -> None:
+        self.apply(self.model.expire(NOW.later(seconds)))
+
+    @invariant()
+    def shows_what_is_available(self) -> None:
+        assert [position.lookup_id for position in self.queue.peek(1 << 20)] == sorted(self.available)
+        assert self.queue.has_available == bool(self.available)
+
+    @invariant()
+    def nobody_waits_in_vain(self) -> None:
+        assert not (self.available and self.waiting)
+        assert set(self.queue.readers) == set(self.waiting)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        inside = [
+            *[position for admission in self.admissions for position in admission.positions],
+            *[position for held in self.held for position in held.positions],
+            *[position for removal in self.removals for position in removal.positions],
+        ]
+        assert self.queue.message_count == len(self.available) + len(inside)
+        total = sum(position.size for position in self.queue.positions.values())
+        assert self.queue.total_bytes == self.model.storage.used == total
+
+    @invariant()
+    def deadline_is_of_somebody(self) -> None:
+        assert (self.model.deadline() is not None) == bool(self.waiting)
+
+
+class AnyHistoryTests(SynchronousTestCase):
+    """Nothing is lost, shown twice or out of order, whatever happens in whatever order."""
+
+    def test_queue(self) -> None:
+        """A queue behaves as a sorted set of messages would, over any sequence of calls."""
+        QueueHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+        case = QueueHistory.TestCase("runTest")
+        case.runTest()

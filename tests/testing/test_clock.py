@@ -1,0 +1,51 @@
+"""Time that passes only when a test says so."""
+
+from __future__ import annotations
+
+from twisted.internet.task import LoopingCall
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from msmq.interfaces import IClock
+from msmq.moment import Moment
+from msmq.testing.clock import START, ManualClock
+
+
+class ManualClockTests(SynchronousTestCase):
+    """What a test does with it."""
+
+    def test_provides_the_interface(self) -> None:
+        """It stands in for the clocks of the machine."""
+        verifyObject(IClock, ManualClock())
+
+    def test_stands_still(self) -> None:
+        """Without C{advance} no time passes."""
+        clock = ManualClock()
+        self.assertEqual((clock.now(), clock.now()), (START, START))
+
+    def test_clocks_advance_together(self) -> None:
+        """Both clocks and the scheduler pass the same time."""
+        clock = ManualClock(Moment(5.0, 100.0))
+        clock.advance(2.5)
+        clock.advance(1.0)
+        self.assertEqual((clock.now(), clock.reactor.seconds()), (Moment(8.5, 103.5), 3.5))
+
+    def test_timers_see_their_own_time(self) -> None:
+        """What is due on the way sees the moment at which it was due, and may schedule more."""
+        clock = ManualClock(Moment(0.0, 0.0))
+        seen: list[float] = []
+        looping = LoopingCall(lambda: seen.append(clock.now().monotonic))
+        looping.clock = clock.reactor
+        looping.start(2.0, now=False)
+        clock.advance(7.0)
+        self.assertEqual((seen, clock.now().monotonic), ([2.0, 4.0, 6.0], 7.0))
+        looping.stop()
+
+    def test_wall_clock_is_set(self) -> None:
+        """The wall clock may be set back; the monotonic one and the timers go on."""
+        clock = ManualClock(Moment(10.0, 1000.0))
+        clock.advance(5.0)
+        clock.set_wall(900.0)
+        self.assertEqual(clock.now(), Moment(15.0, 900.0))
+        clock.advance(1.0)
+        self.assertEqual(clock.now(), Moment(16.0, 901.0))
