@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from hypothesis import given
@@ -58,7 +59,8 @@ class TxSequenceIDTests(SynchronousTestCase):
 
     def test_is_not_compared_with_anything_else(self) -> None:
         """A number is no sequence."""
-        self.assertIs(TxSequenceID(1, 1).__lt__(5), NotImplemented)
+        mixed: list[Any] = [TxSequenceID(1, 1), 5]
+        self.assertRaises(TypeError, sorted, mixed)
 
 
 class MessageIdentifierTests(SynchronousTestCase):

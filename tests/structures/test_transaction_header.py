@@ -74,13 +74,13 @@ class TransactionHeaderTests(SynchronousTestCase):
 
     def test_numbers_beyond_their_fields_are_our_mistake(self) -> None:
         """They are refused instead of being cut."""
-        for values in (
-            {"transaction_id": 1 << 20},
-            {"transaction_id": -1},
-            {"tx_sequence_number": 1 << 32},
-            {"previous_tx_sequence_number": 1 << 32},
+        for header in (
+            attrs.evolve(HEADER, transaction_id=1 << 20),
+            attrs.evolve(HEADER, transaction_id=-1),
+            attrs.evolve(HEADER, tx_sequence_number=1 << 32),
+            attrs.evolve(HEADER, previous_tx_sequence_number=1 << 32),
         ):
-            self.assertRaises(LocalProtocolError, attrs.evolve(HEADER, **values).to_bytes)  # type: ignore[arg-type]
+            self.assertRaises(LocalProtocolError, header.to_bytes)
 
     @given(transaction_headers)
     def test_every_header_comes_back(self, header: TransactionHeader) -> None:
