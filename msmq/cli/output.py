@@ -33,9 +33,10 @@ class Output:
         if self.as_json:
             self.object(value)
         else:
-            width = max(map(len, value), default=0)
-            for key, part in value.items():
-                self.write(f"{key:{width}}  {cell(part)}".rstrip())
+            lines = [line for key, part in value.items() for line in _lines(key, part)]
+            width = max((len(key) for key, _ in lines), default=0)
+            for key, text in lines:
+                self.write(f"{key:{width}}  {text}".rstrip())
 
     def many(self, values: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Several things of one kind: objects, or for people a table of some of their keys."""
@@ -86,6 +87,13 @@ def _broken(error: OSError) -> OutputError:
     return OutputError(f"standard output: {error.strerror or error}")
 
 
+def _lines(key: str, value: object) -> list[tuple[str, str]]:
+    """The value with its name; a mapping of mappings takes a line for each of them."""
+    if isinstance(value, Mapping) and value and all(isinstance(part, Mapping) for part in value.values()):
+        return [(f"{key} {name}", cell(part)) for name, part in value.items()]
+    return [(key, cell(value))]
+
+
 def cell(value: object) -> str:
     """A value as people read it, on one line and without characters that a terminal would obey."""
     if value is None:
@@ -95,7 +103,7 @@ def cell(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(cell(part) for part in value) or "-"
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={cell(part)}" for key, part in value.items())
+        return " ".join(f"{key}={cell(part)}" for key, part in value.items()) or "-"
     return printable(str(value))
 
 

@@ -74,10 +74,12 @@ def message_object(message: Delivered) -> dict[str, Any]:
 
     value: dict[str, Any] = {}
     for key, part in message.properties.items():
+        if key == "extension_size":
+            value["extension_base64"] = base64_text(message.extension)
+            continue
         if key == "body_size":
             value |= text_or_base64("body", message.body)
         value[key] = part
-    value["extension_base64"] = base64_text(message.extension)
     return value
 
 

@@ -48,7 +48,8 @@ class UnixConnection(http.client.HTTPConnection):
 class Delivered:
     """One message of a stream; it stays the queue's until its receipt is confirmed.
 
-    @ivar properties: the message in JSON, without its body and its extension.
+    @ivar properties: the message in JSON, with C{extension_size} in place of its extension, and without
+        its body.
     """
 
     properties: Mapping[str, Any]
@@ -125,11 +126,10 @@ class ReceiveStream:
                 return Receipt(int(header["messages"]), lambda: self._confirm(target))
             if "error" in header:
                 raise read_refusal(json.dumps(header).encode("ascii"), "the stream broke")
-            properties = dict(header)
-            size = len(record.body) - int(properties.pop("extension_size"))
+            size = len(record.body) - int(header["extension_size"])
         except (KeyError, TypeError, ValueError) as error:
             raise self._client.lost(f"not a record of this API: {error!r}") from error
-        return Delivered(properties, record.body[:size], record.body[size:])
+        return Delivered(header, record.body[:size], record.body[size:])
 
     def _confirm(self, target: str) -> None:
         self._client.call("POST", target)

@@ -11,6 +11,7 @@ Whatever is not confirmed when the stream closes, on whichever side, goes back i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 from uuid import uuid4
 
 import attrs
@@ -57,10 +58,14 @@ class ReceiveRequest:
 def message_record(message: ReceivedMessage) -> Record:
     """The message with its body raw, and its extension behind it."""
     view = message.view
-    header = message_json(view, lookup_id=message.lookup_id, arrived=message.arrived, body=False)
-    extension = bytes(view.extension)
-    del header["extension_base64"]
-    header["extension_size"] = len(extension)
+    extension = view.extension
+    properties = message_json(view, lookup_id=message.lookup_id, arrived=message.arrived, body=False)
+    header: dict[str, Any] = {}
+    for key, value in properties.items():
+        if key == "extension_base64":
+            header["extension_size"] = len(extension)
+        else:
+            header[key] = value
     return Record(header, b"".join((view.body, extension)))
 
 
@@ -107,7 +112,7 @@ class Receipts:
             # They are back in their queue; nobody may take a second attempt for a success.
             reservation.release()
             if self._is_closed:
-                self._log.failure("The messages of a receipt could not be removed and are back in their queue")
+                self._log.failure("Messages that a reader had confirmed could not be removed and are back")
             raise
         finally:
             self._confirming -= 1
@@ -217,8 +222,8 @@ class Receiving:
     async def _write(self, response: ResponseStream, reservation: IReservation) -> None:
         for part in self._slices(reservation):
             response.write(part)
-            await response.drained()
             await give_way(self._clock)
+            await response.drained()
 
     def _slices(self, reservation: IReservation) -> Iterator[bytes]:
         parts: list[bytes] = []

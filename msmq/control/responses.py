@@ -113,8 +113,8 @@ async def json_list(
         for start in range(0, len(items), _SLICE):
             part = to_json(list(items[start : start + _SLICE]))[1:-1]
             stream.write((b"," if start else b"[") + part)
-            await stream.drained()
             await give_way(clock)
+            await stream.drained()
         stream.write(b"]\n")
     finally:
         stream.close()

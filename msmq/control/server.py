@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from klein import Klein
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -167,7 +168,7 @@ class ControlAPI:
         return self._refuse(request, error)
 
     @app.handle_errors(Exception)
-    def refused(self, request: IRequest, failure: Failure) -> bytes | None:
+    def refused(self, request: IRequest, failure: Failure) -> bytes | Deferred[None]:
         """The queue manager refuses, or something of ours is broken."""
         assert isinstance(request, ControlRequest)
         error = failure.value
@@ -175,9 +176,9 @@ class ControlAPI:
             self._log.failure("A request to the control API failed", failure)
             error = internal_error()
         if request.startedWriting:
-            # A cut answer is the one sign of failure that is left.
+            # A cut answer is the one sign of failure that is left; it must not be ended properly.
             request.connection.abortConnection()
-            return None
+            return Deferred()
         return self._refuse(request, error)
 
     def _refuse(self, request: ControlRequest, error: MQError) -> bytes:
@@ -205,8 +206,8 @@ class ControlAPI:
                 for start in range(0, accepted.count, _IDENTIFIERS_AT_ONCE):
                     lines = [to_json({"id": text}) for text in accepted.texts(start, _IDENTIFIERS_AT_ONCE)]
                     answer.write(b"\n".join(lines) + b"\n")
-                    await answer.drained()
                     await give_way(self._clock)
+                    await answer.drained()
             if stream.error is not None:
                 answer.write(to_json(refusal(stream.error)) + b"\n")
         finally:

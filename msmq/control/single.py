@@ -91,8 +91,8 @@ async def receive_one(
             response.check()
             for part in parts:
                 response.write(part)
-                await response.drained()
                 await give_way(clock)
+                await response.drained()
             # After another turn the rest is in the hands of the system, or the break has shown.
             await give_way(clock)
             await shielded(receipts.confirm(receipt))

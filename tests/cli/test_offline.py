@@ -1,0 +1,128 @@
+"""The verbs that need no server: decode and config check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msmq.cli.ping import _addresses, _split
+from msmq.structures.status import MQError, Status
+from tests.builders import ALPHA, establish, user_packet
+from tests.cli.support import CommandTestCase
+
+PACKETS = establish(ALPHA) + user_packet(b"hello", label="L")
+
+
+class DecodeTests(CommandTestCase):
+    """Packets as JSON lines."""
+
+    def file(self, content: bytes) -> str:
+        path: str = self.mktemp()
+        Path(path).write_bytes(content)
+        return path
+
+    def test_raw_stream(self) -> None:
+        """Each packet of a stream is a line with its offset and its headers."""
+        ended = self.msmq("decode", self.file(PACKETS))
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        first, second = ended.objects
+        self.assertEqual((first["offset"], second["offset"]), (0, 572))
+        self.assertIn("BaseHeader", first)
+        self.assertIn("UserHeader", second)
+
+    def test_standard_input(self) -> None:
+        """Without a file, or with -, the packets come from standard input."""
+        expected = self.msmq("decode", self.file(PACKETS)).output
+        self.assertEqual(self.msmq("decode", input=PACKETS).output, expected)
+        self.assertEqual(self.msmq("decode", "-", "--json", input=PACKETS).output, expected)
+
+    def test_hex_text(self) -> None:
+        """Hex text is recognised, and can be insisted on."""
+        expected = self.msmq("decode", input=PACKETS).output
+        text = PACKETS.hex(" ").encode("ascii")
+        self.assertEqual(self.msmq("decode", input=text).output, expected)
+        self.assertEqual(self.msmq("decode", "--hex", input=text).output, expected)
+
+    def test_malformed_packet(self) -> None:
+        """A malformed packet is a line with the rule that it breaks, and status 1."""
+        ended = self.msmq("decode", "-", input=b"\x11" + PACKETS[1:])
+        self.assertEqual(ended.status, 1)
+        [malformed, *_] = [line for line in ended.objects if "rule" in line]
+        self.assertEqual((malformed["offset"], malformed["field"]), (0, "VersionNumber"))
+        self.assertRegex(ended.errors, r"^msmq decode: \d+ malformed in -\n$")
+
+    def test_what_is_no_hex(self) -> None:
+        """Insisting on hex where there is none is a malformed input, not a fault of the command."""
+        self.assertEqual(self.msmq("decode", "--hex", input=b"hello, world").status, 1)
+
+    def test_nothing(self) -> None:
+        """No bytes are no packets."""
+        ended = self.msmq("decode", input=b"")
+        self.assertEqual((ended.status, ended.output), (0, ""))
+
+
+class ConfigCheckTests(CommandTestCase):
+    """What is wrong with a configuration."""
+
+    def file(self, text: str) -> str:
+        path: str = self.mktemp()
+        Path(path).write_text(text)
+        return path
+
+    def test_good_file(self) -> None:
+        """A file without faults is status 0."""
+        path = self.file('[queue_manager]\nname = "ALPHA"\n')
+        self.assertEqual(self.msmq("config", "check", path), self.msmq("config", "check", path))
+        self.assertEqual(self.msmq("config", "check", path).status, 0)
+        self.assertEqual(self.msmq("config", "check", path, "--json").output, "")
+
+    def test_faults_are_told_with_their_lines(self) -> None:
+        """Every fault is told with its file, line and key, and the status is 1."""
+        path = self.file('[queue_manager]\nnmae = "ALPHA"\n\n[listen]\nping = 7\n')
+        ended = self.msmq("config", "check", path)
+        self.assertEqual(ended.status, 1)
+        first, second = ended.output.splitlines()
+        self.assertTrue(first.startswith(f"{path}:2: queue_manager.nmae: "))
+        self.assertTrue(second.startswith(f"{path}:5: listen.ping: "))
+        self.assertEqual(ended.errors, f"msmq config check: {first}, and 1 more\n")
+
+    def test_faults_as_json(self) -> None:
+        """With --json each fault is an object."""
+        path = self.file('[queue_manager]\nnmae = "ALPHA"\n')
+        ended = self.msmq("--json", "config", "check", path)
+        [fault] = ended.objects
+        self.assertEqual((fault["path"], fault["line"], fault["key"]), (path, 2, "queue_manager.nmae"))
+
+    def test_missing_file(self) -> None:
+        """A file that cannot be read is a fault that names it."""
+        ended = self.msmq("config", "check", "/nonexistent")
+        self.assertEqual(ended.status, 1)
+        self.assertIn("/nonexistent", ended.errors)
+
+
+class PingTests(CommandTestCase):
+    """What ping makes of its argument."""
+
+    def test_host_and_port(self) -> None:
+        """A host may have a port; an IPv6 address needs brackets for one."""
+        for text, host, port in (
+            ("alpha", "alpha", None),
+            ("alpha:3527", "alpha", 3527),
+            ("127.0.0.2", "127.0.0.2", None),
+            ("127.0.0.2:1", "127.0.0.2", 1),
+            ("::1", "::1", None),
+            ("[::1]", "::1", None),
+            ("[::1]:9", "::1", 9),
+        ):
+            with self.subTest(text=text):
+                self.assertEqual(_split(text), (host, port))
+
+    def test_unknown_host(self) -> None:
+        """A name that nobody knows is refused and named."""
+        with self.assertRaises(MQError) as raised:
+            _addresses("nowhere.invalid")
+        self.assertEqual(raised.exception.status, Status.MQ_ERROR_MACHINE_NOT_FOUND)
+        self.assertIn("nowhere.invalid", raised.exception.detail)
+
+    def test_address_is_itself(self) -> None:
+        """An address is asked as it is."""
+        self.assertEqual(_addresses("127.0.0.2"), ["127.0.0.2"])

@@ -1,0 +1,88 @@
+"""How the command is called, and what it says to a call that is wrong."""
+
+from __future__ import annotations
+
+import click
+
+from msmq.cli import command as command_module
+from msmq.cli.command import command
+from tests.cli.support import CommandTestCase
+
+
+class UsageTests(CommandTestCase):
+    """Wrong usage is status 2 and one line."""
+
+    def test_wrong_options_are_named(self) -> None:
+        """Whatever is wrong with the arguments, the line names the verb and the thing."""
+        for arguments, words in (
+            (["--frobnicate"], ["--frobnicate"]),
+            (["frobnicate"], ["frobnicate"]),
+            (["send", "x", "--frobnicate"], ["msmq send", "--frobnicate"]),
+            (["send"], ["msmq send", "DESTINATION"]),
+            (["send", "x", "--priority", "8"], ["--priority", "8"]),
+            (["send", "x", "--priority", "high"], ["--priority", "high"]),
+            (["send", "x", "--count", "0"], ["--count"]),
+            (["send", "x", "--ack", "reach,never"], ["--ack", "never"]),
+            (["send", "x", "--body", "a", "--body-file", "b"], ["--body", "--body-file"]),
+            (["send", "x", "--body-file", "/nonexistent"], ["/nonexistent"]),
+            (["send", "x", "--body-file", "a\0b"], ["a\\x00b"]),
+            (["receive"], ["QUEUE"]),
+            (["receive", "x", "--timeout", "-1"], ["--timeout"]),
+            (["receive", "x", "--count", "-1"], ["--count"]),
+            (["queue", "create", "x", "--privacy", "full"], ["msmq queue create", "--privacy", "full"]),
+            (["queue", "create", "x", "--quota", "-1"], ["--quota"]),
+            (["queue", "show"], ["PATH"]),
+            (["ping"], ["HOST"]),
+            (["ping", "127.0.0.1:port"], ["port"]),
+            (["decode", "/nonexistent"], ["/nonexistent"]),
+            (["config", "check"], ["FILE"]),
+            ([], ["verb", "status"]),
+            (["queue"], ["msmq queue", "verb", "create"]),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, 2, *words)
+
+    def test_every_verb_explains_itself(self) -> None:
+        """Each verb has a help of its own, which names the options that all have."""
+        context = click.Context(command)
+
+        def visit(group: click.Group, path: list[str]) -> None:
+            for name in group.list_commands(context):
+                verb = group.get_command(context, name)
+                ended = self.msmq(*path, name, "--help")
+                self.assertEqual(ended.status, 0)
+                for option in ("--data", "--control", "--json"):
+                    self.assertIn(option, ended.output)
+                if isinstance(verb, click.Group):
+                    visit(verb, [*path, name])
+
+        visit(command, [])
+        self.assertIn("receive", self.msmq("--help").output)
+
+    def test_version(self) -> None:
+        """The version is told."""
+        self.assertRegex(self.msmq("--version").output, r"^msmq, version \d+\.\d+")
+
+    def test_last_locator_holds(self) -> None:
+        """Of several options that name a server the last one holds, those after the verb last of all."""
+        for arguments in (
+            ("--control", "/first", "status", "--control", "/last"),
+            ("--control", "/first", "--control", "/last", "status"),
+            ("--data", "/first", "status", "--control", "/last"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, 1, "MQ_ERROR_SERVICE_NOT_AVAILABLE", "at /last:")
+        self.assert_refused(["--control", "/first", "status", "--data", "/l"], 1, "at /l/control.sock:")
+
+    def test_fault_of_the_command_is_one_line_too(self) -> None:
+        """Even what nobody thought of ends without a traceback."""
+
+        def broken(*arguments: object) -> None:
+            raise ZeroDivisionError("unexpected")
+
+        self.patch(command_module.command, "invoke", broken)
+        self.assert_refused(["status"], 1, "ZeroDivisionError", "unexpected")
+
+    def test_error_lines_are_printable(self) -> None:
+        """What a caller or a server puts into an error cannot break the line or drive the terminal."""
+        self.assert_refused(["status", "--control", "/a\nb\x1b[31m"], 1, "/a b\\x1b[31m")

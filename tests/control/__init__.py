@@ -1,0 +1,1 @@
+"""The control API, from both sides."""

@@ -1,0 +1,244 @@
+"""A queue manager with its control API, on a transport in memory, driven by one clock."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar, cast
+from urllib.parse import urlencode
+
+from twisted.internet.address import UNIXAddress
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.control.limits import ControlLimits
+from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder
+from msmq.control.server import ControlSite, make_site
+from msmq.interfaces.storage import StorageError
+from msmq.queues.changes import Change
+from msmq.queues.message import Message
+from msmq.session.settings import SessionSettings
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.status import MQError
+from msmq.testing.clock import ManualClock
+from msmq.testing.network import Network
+from tests.builders import ALPHA
+from tests.nodes.support import Node
+
+T = TypeVar("T")
+
+ORDERS = ".\\private$\\orders"
+
+
+class Answer:
+    """One HTTP response, read by the standard library's client.
+
+    @ivar is_whole: whether it has come to its end.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        response = http.client.HTTPResponse(cast(Any, _Socket(data)))
+        response.begin()
+        self.status = response.status
+        self.headers = response.headers
+        try:
+            self.body = response.read()
+            self.is_whole = True
+        except http.client.IncompleteRead:
+            self.body = _readable(data)
+            self.is_whole = False
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def lines(self) -> list[Any]:
+        """The body as lines of JSON."""
+        return [json.loads(line) for line in self.body.splitlines()]
+
+    @property
+    def records(self) -> list[Record]:
+        """The body as records, as far as they are there."""
+        return RecordDecoder().feed(self.body)
+
+
+class _Socket:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)
+
+
+def _readable(data: bytes) -> bytes:
+    """The body of an answer in chunks whose last is still to come."""
+    body, rest = b"", data.partition(b"\r\n\r\n")[2]
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        body += rest[: int(size, 16)]
+        rest = rest[int(size, 16) + 2 :]
+    return body
+
+
+class Caller:
+    """One connection to the control API."""
+
+    def __init__(self, site: ControlSite, clock: ManualClock) -> None:
+        self._clock = clock
+        self.transport = StringTransport()
+        self.protocol: Any = site.buildProtocol(UNIXAddress(None))
+        self.protocol.makeConnection(self.transport)
+
+    def feed(self, data: bytes) -> None:
+        """Some bytes arrive, and whatever needs no time happens."""
+        self.protocol.dataReceived(data)
+        self._clock.advance(0)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        **parameters: Any,
+    ) -> None:
+        """Send a whole request."""
+        target = path + ("?" + urlencode(parameters) if parameters else "")
+        lines = [f"{method} {target} HTTP/1.1", "Host: localhost"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        self.feed("\r\n".join([*lines, "", ""]).encode("ascii") + (body or b""))
+
+    def pause(self) -> None:
+        """The caller stops reading."""
+        self._channel.pauseProducing()
+
+    def resume(self) -> None:
+        """The caller reads on, and whatever needs no time happens."""
+        self._channel.resumeProducing()
+        self._clock.advance(0)
+
+    @property
+    def _channel(self) -> Any:
+        return self.transport.producer
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether any of an answer has come."""
+        return bool(self.transport.value())
+
+    @property
+    def answer(self) -> Answer:
+        """The answer, as far as it has come."""
+        return Answer(self.transport.value())
+
+    def hang_up(self) -> None:
+        """The caller goes away."""
+        self.protocol.connectionLost(Failure(ConnectionDone()))
+        self._clock.advance(0)
+
+
+class Disk(MemoryMessageStore):
+    """A store that is as slow, or as broken, as a test wants it.
+
+    @ivar is_slow: commits wait for L{catch_up}.
+    @ivar is_broken: commits fail.
+    """
+
+    is_slow = False
+    is_broken = False
+
+    def __init__(self) -> None:
+        super().__init__(durable=True)
+        self._waiting: list[tuple[Sequence[Change], Deferred[None]]] = []
+
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """As the store of memory, when it is neither slow nor broken."""
+        if self.is_broken:
+            return fail(StorageError("the disk is on fire"))
+        if self.is_slow:
+            waiting: Deferred[None] = Deferred()
+            self._waiting.append((changes, waiting))
+            return waiting
+        return super().commit(changes)
+
+    def catch_up(self) -> None:
+        """Do what was waited for."""
+        waiting, self._waiting = self._waiting, []
+        for changes, done in waiting:
+            super().commit(changes).chainDeferred(done)
+
+
+class ControlTestCase(SynchronousTestCase):
+    """A queue manager with one empty queue, C{ORDERS}."""
+
+    limits = ControlLimits()
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        network = Network(self.clock.reactor)
+        self.disk = Disk()
+        self.node = Node(network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk)
+        self.node.start()
+        self.service = self.node.service
+        self.site = make_site(self.service, limits=self.limits, clock=self.clock.reactor)
+        self.run_to_end(self.service.create_queue(ORDERS))
+
+    def run_to_end(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:
+        """The result of something that needs no time."""
+        return self.successResultOf(Deferred.fromCoroutine(coroutine))
+
+    def caller(self) -> Caller:
+        """One more connection."""
+        return Caller(self.site, self.clock)
+
+    def call(self, method: str, path: str, body: bytes | None = None, **parameters: Any) -> Answer:
+        """One request, answered at once."""
+        caller = self.caller()
+        caller.ask(method, path, body, **parameters)
+        return caller.answer
+
+    def send_records(self, *records: Record) -> Answer:
+        """Send messages as one stream."""
+        caller = self.caller()
+        stream = b"".join(record.to_bytes() for record in records)
+        caller.ask("POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE})
+        return caller.answer
+
+    def receive(self, **parameters: Any) -> Caller:
+        """Begin to receive as a stream."""
+        caller = self.caller()
+        caller.ask("POST", "/v1/receive", b"", **{"queue": ORDERS, **parameters})
+        return caller
+
+    def confirm(self, record: Record) -> Answer:
+        """Confirm a receipt."""
+        return self.call("POST", f"/v1/receipts/{record.header['stream']}/{record.header['receipt']}")
+
+    def put(self, *bodies: bytes, queue: str = ORDERS, **properties: Any) -> None:
+        """Have messages in a queue."""
+        messages = [Message(body=body, **properties) for body in bodies]
+        self.run_to_end(self.service.send(queue, messages))
+
+    def bodies(self, queue: str = ORDERS) -> list[bytes]:
+        """The bodies of all messages that anybody could receive now."""
+        waiting = Deferred.fromCoroutine(
+            self.service.reserve(queue, count=10000, timeout=0, peek=True)
+        ).addErrback(lambda failure: failure.trap(MQError) and None)
+        self.clock.advance(0)
+        peek = self.successResultOf(waiting)
+        return [] if peek is None else [bytes(message.view.body) for message in peek.messages]
+
+    def assert_refused(self, answer: Answer, status: int, error: str, *words: str) -> None:
+        """The answer is a refusal that names itself and these things."""
+        self.assertEqual((answer.status, answer.json["error"]), (status, error))
+        for word in words:
+            self.assertIn(word, answer.json["detail"])

@@ -1,0 +1,194 @@
+"""The control API's resources that carry no messages, and what it refuses everywhere."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+
+from msmq.control.limits import ControlLimits
+from tests.control.support import ORDERS, ControlTestCase
+
+
+class ResourceTests(ControlTestCase):
+    """Asking for what there is."""
+
+    def test_status(self) -> None:
+        """The status is an object with what the queue manager tells of itself."""
+        answer = self.call("GET", "/v1/status")
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["content-type"], "application/json")
+        self.assertEqual(answer.json, json.loads(json.dumps(self.service.status())))
+
+    def test_queues(self) -> None:
+        """The queues are an array."""
+        [queue] = self.call("GET", "/v1/queues").json
+        self.assertEqual(queue["path"], ORDERS)
+
+    def test_many_queues(self) -> None:
+        """A long list is one array too, though it is written in slices."""
+        for number in range(250):
+            self.run_to_end(self.service.create_queue(f".\\private$\\q{number:03}"))
+        answer = self.call("GET", "/v1/queues")
+        self.assertTrue(answer.is_whole)
+        self.assertEqual([queue["path"][-4:] for queue in answer.json[1:]], [f"q{n:03}" for n in range(250)])
+
+    def test_one_queue_by_path(self) -> None:
+        """A queue is found by its path, encoded as one segment."""
+        answer = self.call("GET", "/v1/queues/.%5Cprivate$%5Corders")
+        self.assertEqual(answer.json["path"], ORDERS)
+
+    def test_one_queue_by_format_name(self) -> None:
+        """A queue is found by its format name too."""
+        name = self.service.queue(ORDERS)["format_name"].replace("\\", "%5C")
+        self.assertEqual(self.call("GET", f"/v1/queues/{name}").json["path"], ORDERS)
+
+    def test_outgoing_and_sessions_are_arrays(self) -> None:
+        """Where nothing was sent, nothing is on its way."""
+        self.assertEqual(self.call("GET", "/v1/outgoing").json, [])
+        self.assertEqual(self.call("GET", "/v1/sessions").json, [])
+
+    def test_outgoing_queue_is_listed(self) -> None:
+        """What was sent elsewhere shows as an outgoing queue."""
+        name = "DIRECT=OS:nowhere\\private$\\q"
+        self.call("POST", "/v1/messages", b"x", destination=name)
+        [queue] = self.call("GET", "/v1/outgoing").json
+        self.assertEqual(queue["format_name"].lower(), name.lower())
+
+    def test_connection_serves_one_request_after_another(self) -> None:
+        """A connection is kept, and its requests are answered in their order."""
+        caller = self.caller()
+        caller.feed(b"GET /v1/outgoing HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1 200 OK"), 2)
+
+
+class QueueTests(ControlTestCase):
+    """Making and removing queues."""
+
+    def test_create(self) -> None:
+        """A new queue has the properties that were asked for, and is answered with all of them."""
+        wanted = {
+            "path": ".\\private$\\new",
+            "transactional": True,
+            "journal": True,
+            "quota": 100,
+            "journal_quota": 50,
+            "label": "News",
+            "privacy": "body",
+        }
+        answer = self.call("POST", "/v1/queues", json.dumps(wanted).encode())
+        self.assertEqual(answer.status, 201)
+        self.assertEqual({**answer.json, **wanted}, answer.json)
+        self.assertEqual(self.service.queue(".\\private$\\new"), answer.json)
+
+    def test_existing_queue(self) -> None:
+        """A queue that exists is a conflict."""
+        answer = self.call("POST", "/v1/queues", json.dumps({"path": ORDERS}).encode())
+        self.assert_refused(answer, 409, "MQ_ERROR_QUEUE_EXISTS", "orders")
+
+    def test_malformed_path(self) -> None:
+        """A path that is none is refused as the documents name it."""
+        answer = self.call("POST", "/v1/queues", b'{"path": "\\\\\\\\"}')
+        self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME")
+
+    def test_public_queue_needs_a_directory(self) -> None:
+        """Without a directory there are no public queues."""
+        answer = self.call("POST", "/v1/queues", b'{"path": ".\\\\public"}')
+        self.assert_refused(answer, 503, "MQ_ERROR_NO_DS")
+
+    def test_body_that_is_no_object(self) -> None:
+        """Anything but a JSON object is refused, and says why."""
+        for body in (b"[]", b"{", b"\xff", b"7"):
+            with self.subTest(body=body):
+                answer = self.call("POST", "/v1/queues", body)
+                self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "the request body")
+
+    def test_missing_path_and_unknown_key(self) -> None:
+        """The path must be there, and a key that nobody knows is named."""
+        self.assert_refused(self.call("POST", "/v1/queues"), 400, "MQ_ERROR_INVALID_PARAMETER", "path")
+        answer = self.call("POST", "/v1/queues", b'{"path": "x", "colour": "red"}')
+        self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "'colour'")
+
+    def test_delete(self) -> None:
+        """A deleted queue is gone."""
+        answer = self.call("DELETE", "/v1/queues/.%5Cprivate$%5Corders")
+        self.assertEqual((answer.status, answer.json), (200, {"deleted": ORDERS}))
+        self.assertEqual(self.service.queues(), [])
+
+    def test_missing_queue(self) -> None:
+        """A queue that is not there is not found, whatever was wanted of it."""
+        for method in ("GET", "DELETE"):
+            with self.subTest(method=method):
+                answer = self.call(method, "/v1/queues/.%5Cprivate$%5Cmissing")
+                self.assert_refused(answer, 404, "MQ_ERROR_QUEUE_NOT_FOUND", "missing")
+
+
+class RefusalTests(ControlTestCase):
+    """What is no request that the API knows."""
+
+    limits = attrs.evolve(ControlLimits(), request_body=1000, document=100)
+
+    def test_unknown_resource(self) -> None:
+        """A path that leads nowhere is named."""
+        for path in ("/", "/v1", "/v1/nothing", "/v2/status", "/v1/status/"):
+            with self.subTest(path=path):
+                self.assert_refused(self.call("GET", path), 404, "MQ_ERROR_INVALID_PARAMETER", path)
+
+    def test_unknown_method(self) -> None:
+        """A method that a resource does not know is told from those that it knows."""
+        answer = self.call("PUT", "/v1/queues")
+        self.assert_refused(answer, 405, "MQ_ERROR_ILLEGAL_OPERATION", "PUT")
+        self.assertEqual(answer.headers["allow"], "GET, HEAD, POST")
+
+    def test_unknown_parameter(self) -> None:
+        """A parameter that nobody knows is refused, so that a misspelt one is noticed."""
+        answer = self.call("GET", "/v1/status", verbose=1)
+        self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "'verbose'")
+
+    def test_parameter_given_twice(self) -> None:
+        """A parameter is there once; which of two would hold is nobody's guess."""
+        answer = self.call("GET", "/v1/messages?queue=a&queue=b")
+        self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "queue", "2 times")
+
+    def test_parameter_that_is_not_utf_8(self) -> None:
+        """Names travel as UTF-8 and as nothing else."""
+        answer = self.call("GET", "/v1/messages?queue=%FF")
+        self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "queue", "UTF-8")
+
+    def test_long_body(self) -> None:
+        """A body over the limit is refused by its size, whatever it holds, and in whatever pieces."""
+        answer = self.call("POST", "/v1/messages", bytes(1001), destination=ORDERS)
+        self.assert_refused(answer, 413, "MQ_ERROR_INSUFFICIENT_RESOURCES", "1000 bytes")
+        caller = self.caller()
+        caller.feed(
+            b"POST /v1/messages?destination=x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        for _ in range(11):
+            caller.feed(b"64\r\n" + bytes(100) + b"\r\n")
+        caller.feed(b"0\r\n\r\n")
+        self.assert_refused(caller.answer, 413, "MQ_ERROR_INSUFFICIENT_RESOURCES", "1000 bytes")
+        self.assertEqual(self.bodies(), [])
+
+    def test_long_document(self) -> None:
+        """JSON has a limit of its own."""
+        answer = self.call("POST", "/v1/queues", b" " * 101)
+        self.assert_refused(answer, 413, "MQ_ERROR_INSUFFICIENT_RESOURCES", "100 bytes")
+
+    def test_fault_of_ours_is_logged_and_not_shown(self) -> None:
+        """What breaks inside is told without its insides, and the log has them."""
+
+        def broken() -> dict[str, object]:
+            raise ZeroDivisionError("secret")
+
+        self.patch(self.service, "status", broken)
+        answer = self.call("GET", "/v1/status")
+        self.assert_refused(answer, 500, "MQ_ERROR", "log")
+        self.assertNotIn("secret", answer.body.decode())
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_rubbish_is_no_request(self) -> None:
+        """Bytes that are no HTTP close their connection, and nothing else notices."""
+        caller = self.caller()
+        caller.feed(b"\x10\x00\x03\x00LIOR\r\n\r\n")
+        self.assertTrue(caller.transport.disconnecting)
+        self.assertEqual(self.call("GET", "/v1/status").status, 200)
