@@ -8,13 +8,9 @@ from msmq.errors import RemoteProtocolError
 
 _SEPARATORS = re.compile(r"0[xX]|\\[xX]|[\s:,;-]")
 _DIGITS = re.compile(r"[0-9A-Fa-f]*")
-_DUMP_LINE = re.compile(
-    r"""\s*(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16})(?P<colon>:)?\s+
-        (?P<digits>[0-9A-Fa-f]{2}(?:[ ]{0,2}[0-9A-Fa-f]{2})*)
-        (?P<text>\s{2,}.*|\s*\|.*)?\s*""",
-    re.VERBOSE,
-)
-_LAST_LINE = re.compile(r"\s*(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?\s*")
+_DUMP_LINE = re.compile(r"\s*(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?(?:\s+(?P<rest>\S.*?))?\s*")
+_COLUMNS = re.compile(r"\s{2,}")
+_BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}\s?)+")
 
 
 def looks_like_hex(data: bytes) -> bool:
@@ -62,18 +58,49 @@ def parse_hex(text: str) -> bytes:
 
 def _parse_dump(lines: list[str]) -> bytes | None:
     """The bytes of a dump, or C{None} if the lines are none: the offsets have to be right."""
+    matches = [_DUMP_LINE.fullmatch(line.rstrip("\r\n")) for line in lines]
+    found = [match for match in matches if match is not None]
+    if len(found) != len(matches) or (len(found) < 2 and ":" not in "".join(lines)):
+        return None
+    offsets = [int(match["offset"], 16) for match in found]
     data = bytearray()
-    for index, line in enumerate(lines):
-        match = _DUMP_LINE.fullmatch(line.rstrip("\r\n"))
-        if match is None:
-            last = _LAST_LINE.fullmatch(line)
-            if index and index == len(lines) - 1 and last and int(last["offset"], 16) == len(data):
-                return bytes(data)
+    for index, match in enumerate(found):
+        if offsets[index] != len(data):
             return None
-        if int(match["offset"], 16) != len(data):
+        following = offsets[index + 1] - offsets[index] if index + 1 < len(found) else None
+        if match["rest"] is None:
+            # hexdump ends with the offset behind the last byte.
+            if following is not None:
+                return None
+        else:
+            part = _dump_line_bytes(match["rest"], following)
+            if part is None:
+                return None
+            data += part
+    return bytes(data)
+
+
+def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
+    """The bytes in one line of a dump, behind its offset.
+
+    Bytes and characters stand in columns, and so may the bytes among themselves; characters may look
+    like hex digits.
+
+    @param size: how many bytes the line has, as the offset of the next one tells.
+    """
+    if "|" in text:
+        before = _COLUMNS.sub(" ", text.partition("|")[0])
+        return bytes.fromhex(before) if _BYTES.fullmatch(before) else None
+    columns = _COLUMNS.split(text)
+    for count in range(1, len(columns) + 1):
+        digits = " ".join(columns[:count])
+        if not _BYTES.fullmatch(digits):
             return None
-        data += bytes.fromhex(match["digits"])
-    return bytes(data) if len(lines) > 1 or (lines and ":" in lines[0]) else None
+        part = bytes.fromhex(digits)
+        characters = len("  ".join(columns[count:]))
+        if len(part) == size or (size is None and characters <= len(part)):
+            return part
+    return None
 
 
 def _malformed(offset: int, rule: str) -> RemoteProtocolError:

@@ -13,12 +13,11 @@ from msmq.decoding.packets_json import packet_record
 from msmq.decoding.records import Record, malformed_record, note_record
 from msmq.errors import RemoteProtocolError
 from msmq.structures.base_header import BaseHeader
-from msmq.structures.user_message_view import measure_user_message
+from msmq.structures.user_message import UserMessage
 from msmq.wire.framer import (
     BASE_HEADER_SIZE,
     INTERNAL_PACKET_SIZES,
     MAXIMUM_PACKET_SIZE,
-    SECTION,
     SESSION_HEADER_SIZE,
     SIGNATURE,
     SMALLEST_USER_PACKET,
@@ -59,7 +58,7 @@ class PacketStream:
     def skip(self, missing: int) -> list[Record]:
         """The next C{missing} bytes are not there: give up the packet that they are part of."""
         records = self._decode(final=False)
-        if not self._searching:
+        if not self._search_note or not self._searching:
             self._search(self._offset, f"{missing} bytes are missing from the capture")
         self._offset += self._buffered + missing
         self._chunks.clear()
@@ -126,13 +125,15 @@ class PacketStream:
                     records.append(packet_record(bytes(view[:size]), offset))
                     return size
         except RemoteProtocolError as error:
-            if not final and len(view) < length + BASE_HEADER_SIZE:
-                self._needed = length + BASE_HEADER_SIZE
+            behind = length + SESSION_HEADER_SIZE
+            if not final and len(view) < behind + BASE_HEADER_SIZE:
+                self._needed = behind + BASE_HEADER_SIZE
                 return 0
             advance = self._malformed(error, offset, records)
-            if len(view) == length or _begins_packet(data, position + length):
-                self._searching = False
-                return length
+            for end in (length, behind):
+                if len(view) == end or _begins_packet(data, position + end):
+                    self._searching = False
+                    return end
             return advance
         if final:
             return self._cut_short(view, offset, size, records)
@@ -149,16 +150,25 @@ class PacketStream:
             records.append(note_record(offset, "the capture ends inside a packet", len(view)))
             return len(view)
         rule = f"{size} bytes where the input ends after {len(view)}"
-        error = RemoteProtocolError(SECTION, "BaseHeader", "PacketSize", 8, rule)
+        error = RemoteProtocolError(BaseHeader.SECTION, BaseHeader.NAME, "PacketSize", 8, rule)
         return self._malformed(error, offset, records)
 
 
 def _measure(packet: memoryview) -> int:
-    """Bytes of the whole packet: PacketSize, and an attached SessionHeader that it does not count."""
-    header = BaseHeader.read(Reader(packet))
-    if header.is_internal or not header.has_session_header:
+    """Bytes of the whole packet: PacketSize, and an attached SessionHeader that it does not count.
+
+    The headers are read in place: of the many beginnings that a damaged stream may seem to have, none
+    costs a copy of what follows it.
+    """
+    reader = Reader(packet)
+    header = BaseHeader.read(reader)
+    if header.is_internal:
         return len(packet)
-    return measure_user_message(packet) + SESSION_HEADER_SIZE
+    if not header.has_session_header:
+        UserMessage.from_bytes(packet)
+        return len(packet)
+    UserMessage.read_headers(reader, header)
+    return reader.position + SESSION_HEADER_SIZE
 
 
 def _find_beginning(data: bytes, position: int) -> int | None:

@@ -40,6 +40,20 @@ class ParseHexTests(SynchronousTestCase):
         self.assertEqual(parse_hex(XXD), DUMPED)
         self.assertEqual(parse_hex(HEXDUMP), DUMPED)
 
+    def test_characters_that_look_like_digits_are_no_bytes(self) -> None:
+        """Beside 61 62 63 64 stands abcd, in whole lines and in the last one."""
+        text = "00000000: 6162 6364 3132 3334  abcd1234\n00000008: 6566                 ef\n"
+        self.assertEqual(parse_hex(text), b"abcd1234ef")
+
+    def test_bytes_may_stand_in_two_columns(self) -> None:
+        """Capture tools leave a wider space after eight bytes, and three before the characters."""
+        text = (
+            "0000   10 00 0b 00 4c 49 4f 52  20 00 00 00 ff ff ff ff   ....LIOR .......\n"
+            "0010   00 00 03 00 d8 05 00 00  c0 d4   ..........\n"
+        )
+        expected = "10000b004c494f5220000000ffffffff00000300d8050000c0d4"
+        self.assertEqual(parse_hex(text).hex(), expected)
+
     def test_lines_that_count_nothing_are_no_dump(self) -> None:
         """A first group of digits that is not the offset of its line belongs to the bytes."""
         self.assertEqual(parse_hex("1000 0b00\n1000 0b00\n"), bytes.fromhex("10000b0010000b00"))

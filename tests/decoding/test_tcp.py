@@ -69,8 +69,7 @@ class TcpDirectionTests(SynchronousTestCase):
         first = data.draw(st.integers(0, 0xFFFFFFFF))
         cuts = sorted(data.draw(st.sets(st.integers(1, len(stream)))) | {0, len(stream)})
         segments = [
-            (start, stream[start : end + data.draw(st.integers(0, 3))])
-            for start, end in pairwise(cuts)
+            (start, stream[start : end + data.draw(st.integers(0, 3))]) for start, end in pairwise(cuts)
         ]
         repeated = segments + data.draw(st.lists(st.sampled_from(segments), max_size=3))
         direction = TcpDirection(first)
