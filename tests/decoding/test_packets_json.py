@@ -358,7 +358,7 @@ class WorkedExampleTests(SynchronousTestCase):
 
 class PacketRecordTests(SynchronousTestCase):
     def test_every_header_is_an_object(self) -> None:
-        """A message with all nine headers shows them in the order of the packet."""
+        """MQQB-2.2-13: a message with all nine headers has them in the order of the document."""
         record = packet_record(whole_message().to_bytes(), 5)
         self.assertEqual(
             list(record),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,6 +14,7 @@ from msmq.session.packets.connection_parameters import ConnectionParameters
 from msmq.session.packets.establish_connection import EstablishConnection
 from msmq.session.packets.session_ack import SessionAck
 from msmq.structures.session_header import SessionHeader
+from msmq.structures.user_message import UserMessage
 from msmq.wire.guid import NULL_GUID
 from tests.vectors import vector
 
@@ -257,6 +259,17 @@ class SessionAckTests(SynchronousTestCase):
         """MQQB-2.2.6-03: 0xFFFF in SessionHeader.Reserved changes nothing."""
         data = vector("mqqb-4.1.8-session-ack")
         self.assertEqual(SessionAck.from_bytes(patched(data, 34, b"\xff\xff")), SessionAck.from_bytes(data))
+
+    def test_its_size_counts_the_session_header(self) -> None:
+        """MQQB-2.2-09: that of a UserMessage does not; frame 7 with one is 2240 bytes and says 0x8B0."""
+        ack = vector("mqqb-4.1.8-session-ack")
+        self.assertEqual((len(ack), SessionAck.from_bytes(ack).to_bytes()[8:12].hex()), (36, "24000000"))
+        message = UserMessage.from_bytes(vector("mqqb-4.1.7-user-message"))
+        without_acks = attrs.evolve(message.properties, flags=0)
+        carrier = attrs.evolve(
+            message, properties=without_acks, session=SessionHeader(1, 0, 0, 1, 0, 64)
+        ).to_bytes()
+        self.assertEqual((len(carrier), carrier[8:12].hex()), (2240, "b0080000"))
 
     def test_it_refuses_nothing(self) -> None:
         """MQQB-2.2.1-06: the flags of InternalHeader are 0x0001, and a received CS is not looked at."""
