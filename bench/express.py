@@ -1,9 +1,8 @@
-"""Two queue managers exchange express messages: what an application gets, end to end.
+"""Express messages of 1 KiB between two queue managers, each a process of its own, end to end.
 
-Two processes, each a whole server on an address of its own.
-The sender's application hands over messages of 1 KiB in calls of so many; the receiver's application
-receives and confirms them in batches, until it has all.
-Beside it, in the same run, two bare Twisted processes move the same frames (L{bare_frames}).
+From the call that sends the first message to the confirmed receive of the last one, through the
+public calls of a queue manager: everything but the control API.
+Beside it, in the same round, the same frames between two bare Twisted processes.
 """
 
 from __future__ import annotations
@@ -12,114 +11,131 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import bare_frames
+from bare_frames import TIMEOUT, messages_per_second
 from measuring import Result, compare
-from twisted.internet import task
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 
+from msmq.manager.service import QueueManagerService
 from msmq.queues.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 
-MESSAGES = 60_000
+MESSAGES = 64_000
 ROUNDS = 5
-BATCH = 64
+GOAL = 0.2
+BATCH = 100
+"""Messages in one call that sends, and at most in one that receives."""
+BACKLOG = 1000
+"""Messages that may wait to leave before the sender pauses."""
+QUEUE = r".\private$\orders"
 BODY = bytes(1024)
-SENDER = "127.0.0.71"
-RECEIVER = "127.0.0.72"
+
+_LISTEN = '[listen]\nsession = "tcp:{port}:interface=127.0.0.1"\nping = "off"\ncontrol = "off"\n'
 
 
-async def _server(reactor: Any, address: str, data: Path) -> Server:
-    server = Server(load(None, Overrides(address=address, data=str(data))), reactor)
-    server.startService()
-    await server.started
-    return server
+def _run(name: str, listen: str, work: Callable[[Server, QueueManagerService, Any], Awaitable[None]]) -> None:
+    """Run one server in this process and do the work, until the process is ended or its time is over."""
+    from twisted.internet import reactor
+
+    async def main() -> None:
+        with tempfile.TemporaryDirectory(prefix="msmq-bench-") as data:
+            path = Path(data) / "msmq.toml"
+            path.write_text(listen, encoding="utf-8")
+            server = Server(load(path, Overrides(name=name, data=data)), reactor)
+            server.startService()
+            await server.started
+            assert server.parts is not None
+            try:
+                await work(server, server.parts.manager, reactor)
+            finally:
+                await server.stopService()
+
+    def failed(failure: Failure) -> None:
+        sys.stderr.write(failure.getTraceback())
+        reactor.stop()
+
+    reactor.callLater(TIMEOUT, reactor.stop)
+    reactor.callWhenRunning(lambda: Deferred.fromCoroutine(main()).addErrback(failed))
+    reactor.run()
 
 
-async def receive(reactor: Any, address: str, data: Path, count: int) -> None:
-    """The receiving process: say that it is ready, take all messages, print the time of the last."""
-    server = await _server(reactor, address, data)
-    assert server.parts is not None
-    manager = server.parts.manager
-    await manager.create_queue(".\\private$\\orders")
-    _say("ready")
-    left = count
-    while left:
-        reservation = await manager.reserve(".\\private$\\orders", count=1000)
-        left -= len(reservation.messages)
-        await reservation.confirm()
-    _say(repr(time.time()))
-    await server.stopService()
-
-
-async def send(reactor: Any, address: str, data: Path, count: int, target: str) -> None:
-    """The sending process: send all messages as fast as they go, print the time of the first."""
-    server = await _server(reactor, address, data)
-    assert server.parts is not None
-    manager = server.parts.manager
-    destination = f"DIRECT=TCP:{target}\\private$\\orders"
-    await manager.send(destination, [Message(body=BODY, label="order 4711")])
-    await task.deferLater(reactor, 0.5)
-    _say(repr(time.time()))
-    messages = [Message(body=BODY, label="order 4711") for _ in range(BATCH)]
-    for _ in range((count - 1) // BATCH):
-        await manager.send(destination, messages)
-        while _waiting(manager) > 4 * BATCH:
-            await task.deferLater(reactor, 0)
-    await manager.send(destination, messages[: (count - 1) % BATCH or BATCH])
-    while _waiting(manager):
-        await task.deferLater(reactor, 0.001)
-    await server.stopService()
-
-
-def _waiting(manager: Any) -> int:
-    return sum(queue.message_count for queue in manager.model.outgoing_queues())
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
+async def _receive(server: Server, manager: QueueManagerService, reactor: Any, count: int) -> None:
+    await manager.create_queue(QUEUE)
+    sys.stdout.write(f"{server.addresses[0].rpartition(':')[2]}\n")
     sys.stdout.flush()
+    while count:
+        reservation = await manager.reserve(QUEUE, count=BATCH)
+        count -= len(reservation.messages)
+        await reservation.confirm()
+    sys.stdout.write(f"{time.monotonic()}\n")
+    sys.stdout.flush()
+    await Deferred()
 
 
-def messages_per_second(count: int = MESSAGES) -> float:
-    """One round with fresh processes."""
+async def _send(manager: QueueManagerService, reactor: Any, count: int) -> None:
+    destination = r"DIRECT=OS:BETA\private$\orders"
+    sys.stdout.write(f"{time.monotonic()}\n")
+    sys.stdout.flush()
+    while count:
+        await manager.send(destination, [Message(body=BODY, label="order 4711") for _ in range(BATCH)])
+        count -= BATCH
+        await deferLater(reactor, 0)
+        while manager.outgoing()[0]["messages"] > BACKLOG:
+            await deferLater(reactor, 0.0005)
+    await Deferred()
+
+
+def express_per_second(count: int = MESSAGES) -> float:
+    """One round with fresh processes; the monotonic clock is the machine's, the same in both."""
     command = [sys.executable, str(Path(__file__).resolve())]
-    with tempfile.TemporaryDirectory() as directory:
-        receiving = [*command, "receive", RECEIVER, f"{directory}/b", str(count)]
-        sending = [*command, "send", SENDER, f"{directory}/a", str(count), RECEIVER]
-        with subprocess.Popen(receiving, stdout=subprocess.PIPE, text=True) as receiver:
-            assert receiver.stdout is not None
-            assert receiver.stdout.readline().strip() == "ready"
-            with subprocess.Popen(sending, stdout=subprocess.PIPE, text=True) as sender:
-                assert sender.stdout is not None
-                started = float(sender.stdout.readline())
-                ended = float(receiver.stdout.readline())
-    return (count - 1) / (ended - started)
+    with ExitStack() as processes:
+
+        def begin(*arguments: str) -> IO[str]:
+            process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True)
+            processes.enter_context(process)
+            processes.callback(process.terminate)
+            assert process.stdout is not None
+            return process.stdout
+
+        receiver = begin("receive", str(count))
+        sender = begin("send", receiver.readline().strip(), str(count))
+        started = float(sender.readline())
+        return count / (float(receiver.readline()) - started)
 
 
 def measure(rounds: int = ROUNDS, count: int = MESSAGES) -> list[Result]:
-    """Rounds of both, in turn."""
-    pairs = [(messages_per_second(count), bare_frames.messages_per_second()) for _ in range(rounds)]
-    return [
-        compare("express messages of 1 KiB between two queue managers", pairs, "messages/s", at_least=0.2)
-    ]
+    """Round by round beside the bare processes."""
+    pairs = [(express_per_second(count), messages_per_second()) for _ in range(rounds)]
+    return [compare("express messages of 1 KiB, send to receive", pairs, "messages/s", at_least=GOAL)]
+
+
+def main(arguments: list[str]) -> int:
+    """Be one of the two processes."""
+    match arguments:
+        case ["receive", count]:
+            _run(
+                "BETA",
+                _LISTEN.format(port=0),
+                lambda server, manager, reactor: _receive(server, manager, reactor, int(count)),
+            )
+        case ["send", port, count]:
+            _run(
+                "ALPHA",
+                _LISTEN.format(port=0) + f'[hosts]\nBETA = "127.0.0.1:{port}"\n',
+                lambda _, manager, reactor: _send(manager, reactor, int(count)),
+            )
+        case _:
+            sys.stderr.write("usage: express.py receive COUNT | send PORT COUNT\n")
+            return 2
+    return 0
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["receive", address, data, count]:
-            task.react(
-                lambda reactor: Deferred.fromCoroutine(receive(reactor, address, Path(data), int(count)))
-            )
-        case ["send", address, data, count, target]:
-            task.react(
-                lambda reactor: Deferred.fromCoroutine(send(reactor, address, Path(data), int(count), target))
-            )
-        case _:
-            sys.stderr.write(
-                "usage: express.py receive ADDRESS DATA COUNT | send ADDRESS DATA COUNT TARGET\n"
-            )
-            raise SystemExit(2)
+    raise SystemExit(main(sys.argv[1:]))
