@@ -12,7 +12,7 @@ from msmq.decoding.hex_text import looks_like_hex, parse_hex
 from msmq.decoding.packet_stream import PacketStream
 from msmq.decoding.pcap import Frame, is_capture, read_frames
 from msmq.decoding.records import Record, malformed_record, note_record
-from msmq.decoding.tcp import TcpDirection
+from msmq.decoding.tcp import Piece, TcpDirection
 from msmq.decoding.values import unix_time
 from msmq.errors import RemoteProtocolError
 
@@ -74,22 +74,21 @@ class _Flow:
     direction: TcpDirection
     stream: PacketStream
 
-    def add(self, segment: Segment) -> list[Record]:
+    def add(self, sequence: int, data: bytes) -> list[Record]:
+        """A segment was captured."""
+        return self._feed(self.direction.add(sequence, data))
+
+    def end(self) -> list[Record]:
+        """Nothing more of it was captured."""
+        return self._feed(self.direction.give_up()) + self.stream.end()
+
+    def _feed(self, pieces: list[Piece]) -> list[Record]:
         records: list[Record] = []
-        assert segment.sequence is not None
-        for piece in self.direction.add(segment.sequence, segment.data):
+        for piece in pieces:
             if piece.missing:
                 records += self.stream.skip(piece.missing)
             records += self.stream.feed(piece.data)
         return records
-
-    def end(self) -> list[Record]:
-        records: list[Record] = []
-        for piece in self.direction.give_up():
-            if piece.missing:
-                records += self.stream.skip(piece.missing)
-            records += self.stream.feed(piece.data)
-        return records + self.stream.end()
 
 
 def _decode_capture(data: bytes, session_port: int, ping_port: int) -> Iterator[Record]:
@@ -111,7 +110,7 @@ def _decode_capture(data: bytes, session_port: int, ping_port: int) -> Iterator[
             if segment.sequence is None:
                 yield from _decode_datagram(last, segment, session_port, ping_port)
             elif session_port in ports:
-                yield from _decode_segment(last, segment, flows)
+                yield from _decode_segment(last, segment, segment.sequence, flows)
     except RemoteProtocolError as error:
         yield malformed_record(error.offset, error)
     for flow in flows.values():
@@ -126,21 +125,20 @@ def _decode_datagram(frame: Frame, segment: Segment, session_port: int, ping_por
 
 
 def _decode_segment(
-    frame: Frame, segment: Segment, flows: dict[tuple[Address, Address], _Flow]
+    frame: Frame, segment: Segment, sequence: int, flows: dict[tuple[Address, Address], _Flow]
 ) -> Iterator[Record]:
-    assert segment.sequence is not None
     key = segment.source, segment.destination
     flow = flows.get(key)
-    if flow is not None and segment.starts and flow.direction.first != segment.sequence:
+    if flow is not None and segment.starts and flow.direction.first != sequence:
         yield from _placed(flow.end(), frame, *key)
         flow = None
     if flow is None:
         if not segment.data and not segment.starts:
             return
-        direction = TcpDirection(segment.sequence)
+        direction = TcpDirection(sequence)
         flow = _Flow(*key, direction, PacketStream(synchronised=segment.starts, is_captured=True))
         flows[key] = flow
-    yield from _placed(flow.add(segment), frame, *key)
+    yield from _placed(flow.add(sequence, segment.data), frame, *key)
 
 
 def _placed(records: list[Record], frame: Frame, source: Address, destination: Address) -> Iterator[Record]:

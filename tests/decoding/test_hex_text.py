@@ -59,6 +59,17 @@ class ParseHexTests(SynchronousTestCase):
         self.assertEqual(parse_hex("1000 0b00\n1000 0b00\n"), bytes.fromhex("10000b0010000b00"))
         self.assertEqual(parse_hex("0000 0b00"), bytes.fromhex("00000b00"))
 
+    def test_what_only_begins_like_a_dump_is_none(self) -> None:
+        """An offset without bytes is taken for digits; one beside no digits is an error."""
+        self.assertEqual(parse_hex("00000000\n00000000: 1000\n"), bytes(8) + b"\x10\0")
+        for text in (
+            "00000000: zz\n",
+            "00000000: 10 |zz|\n00000003: 10\n",
+            "00000000: 1x |zz|\n00000001: 10",
+        ):
+            error = self.assertRaises(RemoteProtocolError, parse_hex, text)
+            self.assertEqual(error.header, "HexText")
+
     def test_comments_are_left_out(self) -> None:
         """A line that begins with # says nothing."""
         self.assertEqual(parse_hex("# frame 3\n10 00\n# more: xyz\n0b\n"), b"\x10\x00\x0b")

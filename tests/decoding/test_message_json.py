@@ -199,3 +199,18 @@ class MessageJsonTests(SynchronousTestCase):
             response_queue=PrivateQueueFormatNameId(12),
         )
         self.assertIsNone(as_read(view(user))["response_queue"])
+
+    def test_a_response_queue_like_an_unreadable_admin_queue_is_none(self) -> None:
+        """What the admin queue does not tell, nothing tells."""
+        user = attrs.evolve(
+            DIRECT,
+            admin_kind=QueueNameKind.DIRECT,
+            admin_queue=DirectQueueFormatName("nonsense"),
+            response_kind=QueueNameKind.SAME_AS_ADMIN_QUEUE,
+        )
+        message = as_read(view(user, MessagePropertiesHeader(flags=1)))
+        self.assertEqual((message["admin_queue"], message["response_queue"]), ("DIRECT=nonsense", None))
+
+    def test_times_that_no_year_has_are_none(self) -> None:
+        """A clock that runs wild does not hide the message."""
+        self.assertIsNone(as_read(view(), arrived=1e30)["arrived_time"])

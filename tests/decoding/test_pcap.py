@@ -41,6 +41,14 @@ class ReadFramesTests(SynchronousTestCase):
         data = pcapng([], [1]) + block("<", 3, pack("<I", 3) + b"one")
         self.assertEqual(list(read_frames(data)), [Frame(1, None, 1, b"one")])
 
+    def test_a_pcapng_interface_may_shift_its_clock(self) -> None:
+        """Its times may count parts of two's powers, from another second than 0."""
+        options = pack("<HHBxxx", 9, 1, 0x80 | 10) + pack("<HHq", 14, 8, 500)
+        interface = block("<", 1, pack("<HHI", 1, 0, 65535) + options)
+        packet = block("<", 6, pack("<IIIII", 0, 0, 1536, 3, 3) + b"one")
+        [frame] = read_frames(pcapng([], []) + interface + packet)
+        self.assertEqual(frame.time, 501.5)
+
     def test_a_section_of_pcapng_begins_anew(self) -> None:
         """Files put together keep their interfaces apart, even in other byte orders."""
         data = pcapng([(0, b"one")], [1]) + pcapng([(0, b"two")], [101], order=">")
@@ -74,6 +82,7 @@ class ReadFramesTests(SynchronousTestCase):
             pcapng([], [1]) + pack("<II", 6, 5) + bytes(8),
             pcapng([], [1]) + pack("<II", 6, 0xFFFFFFFC) + bytes(8),
             pcapng([(7, b"one")], [1]),
+            pcapng([], [1]) + block("<", 0x0A0D0D0A, bytes(16)),
         ):
             self.assertRaises(RemoteProtocolError, list, read_frames(data))
 

@@ -168,6 +168,18 @@ class BothTests(SynchronousTestCase):
             ):
                 self.assertRaises(RemoteProtocolError, read, changed)
 
+    def test_a_packet_size_that_ends_elsewhere_is_malformed(self) -> None:
+        """PacketSize has to be the end of the headers, or of the SessionHeader if there is one."""
+        for make, read in ((order_ack, OrderAck.from_bytes), (final_ack, FinalAck.from_bytes)):
+            data = make().to_bytes()
+            size = len(data) + 4
+            changed = patched(data, 8, size.to_bytes(4, "little")) + bytes(4)
+            error = self.assertRaises(RemoteProtocolError, read, changed)
+            self.assertEqual((error.field, error.offset), ("PacketSize", 8))
+            counted = patched(data, 8, (len(data) + 16).to_bytes(4, "little"))
+            header = SessionHeader(1, 0, 0, 1, 1, 64).to_bytes()
+            self.assertEqual(read(patched(counted, 2, b"\x10") + header), make())
+
     def test_every_strict_prefix_is_malformed(self) -> None:
         """A packet that is cut anywhere is refused."""
         for make, read in ((order_ack, OrderAck.from_bytes), (final_ack, FinalAck.from_bytes)):
