@@ -13,6 +13,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     @param arguments: what follows the command's name; by default those that the process was given.
     """
-    from msmq.cli.command import run
+    try:
+        from msmq.cli.command import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:
+        # Ctrl-C came before there was anything that could say so.
+        return 130

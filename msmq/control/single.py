@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,14 +13,16 @@ from twisted.web.server import Request
 
 from msmq.control.receiving import Receipts, ReceiveRequest, Receiving
 from msmq.control.refusals import not_acceptable
-from msmq.control.responses import JSON, ResponseStream
+from msmq.control.responses import JSON, ResponseStream, to_json
 from msmq.control.waiting import give_way, shielded
 from msmq.decoding.message_json import message_json
+from msmq.decoding.values import plain_text
 from msmq.interfaces.queue_manager import ReceivedMessage
 
 RAW: Final = "application/octet-stream"
 
 _PIECE: Final = 0x10000
+_TRIPLETS: Final = 0x3000 * 3
 _LONGEST_HEADER: Final = 0x2000
 _PLAIN: Final = "!#$&'()*+,/:;=?@[]{}|\\\"<>^`~-._"
 
@@ -58,11 +61,35 @@ def _raw(message: ReceivedMessage) -> tuple[dict[str, str], Iterator[bytes]]:
 
 
 def _whole(message: ReceivedMessage) -> Iterator[bytes]:
-    properties = message_json(message.view, lookup_id=message.lookup_id, arrived=message.arrived)
-    for part in json.JSONEncoder(separators=(",", ":")).iterencode(properties):
-        for start in range(0, len(part), _PIECE):
-            yield part[start : start + _PIECE].encode("ascii")
-    yield b"\n"
+    """The message in JSON, its body last and in parts: at 4 MiB it takes long to look at and to write."""
+    properties = message_json(message.view, lookup_id=message.lookup_id, arrived=message.arrived, body=False)
+    yield to_json(properties)[:-1] + b","
+    body = message.view.body
+    is_text = True
+    for part in _characters(body):
+        is_text = is_text and plain_text(part) is not None
+        yield b""
+    if is_text:
+        yield b'"body":"'
+        for part in _characters(body):
+            yield to_json(str(part, "utf-8"))[1:-1]
+    else:
+        yield b'"body_base64":"'
+        for start in range(0, len(body), _TRIPLETS):
+            yield b64encode(body[start : start + _TRIPLETS])
+    yield b'"}\n'
+
+
+def _characters(body: memoryview) -> Iterator[memoryview]:
+    """The body in parts that end where a character of UTF-8 does, as far as there are any."""
+    start = 0
+    while start < len(body):
+        end = start + _PIECE
+        while start < end < len(body) and body[end] & 0xC0 == 0x80:
+            end -= 1
+        end = end if end > start else start + _PIECE
+        yield body[start:end]
+        start = end
 
 
 async def receive_one(

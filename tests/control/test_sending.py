@@ -10,7 +10,6 @@ import attrs
 from msmq.control.limits import ControlLimits
 from msmq.control.records import CONTENT_TYPE, Record
 from msmq.control.sending import Accepted
-from msmq.queues.message import Delivery
 from msmq.structures.identifiers import MessageIdentifier
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
@@ -234,7 +233,6 @@ class DurableSendTests(ControlTestCase):
         self.send_records(record(b"1", delivery="recoverable"))
         peek = self.run_to_end(self.service.reserve(ORDERS, timeout=0, peek=True))
         self.assertTrue(peek.messages[0].view.is_recoverable)
-        self.assertEqual(Delivery("recoverable"), Delivery.RECOVERABLE)
 
 
 class AcceptedTests(ControlTestCase):

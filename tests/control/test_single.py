@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from urllib.parse import unquote
 
 from msmq.control.single import property_headers
@@ -90,6 +91,21 @@ class ReceiveOneTests(ControlTestCase):
         self.put(body, body)
         self.assertEqual(self.get().answer.body, body)
         self.assertEqual(self.get("application/json").answer.json["body_size"], len(body))
+
+    def test_large_bodies_in_json(self) -> None:
+        """However long a body is, JSON has it as text if it is text, and else in base64."""
+        text = "aé€😀" * 40000
+        almost = b"\n" * 65535 + b"\x80" * 65537
+        for body in (text.encode(), b"x" + text.encode(), almost, b"x" * 200000 + b"\0", b"\xbf" * 70000):
+            self.put(body)
+            answer = self.get("application/json").answer
+            self.assertTrue(answer.is_whole)
+            shown = answer.json
+            if "body" in shown:
+                self.assertEqual(shown["body"].encode(), body)
+            else:
+                self.assertNotIn(body, (text.encode(), b"x" + text.encode()))
+                self.assertEqual(b64decode(shown["body_base64"]), body)
 
     def test_peek(self) -> None:
         """A peek leaves the message where it is."""
