@@ -1,0 +1,69 @@
+"""L{Writer}: nothing is written that does not fit."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import LocalProtocolError
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+
+class WriterTests(SynchronousTestCase):
+    """L{Writer}."""
+
+    def test_numbers_are_little_endian(self) -> None:
+        """Of every size, signed and unsigned."""
+        writer = Writer()
+        writer.u8(0x81, "n")
+        writer.u16(0x8201, "n")
+        writer.u32(0x84030201, "n")
+        writer.u64(0x8807060504030201, "n")
+        writer.i64(-2, "n")
+        self.assertEqual(writer.getvalue().hex(), "810182010203840102030405060788feffffffffffffff")
+        self.assertEqual(writer.position, 23)
+
+    def test_a_number_beyond_its_field_is_our_mistake(self) -> None:
+        """The error names the field, and nothing is written."""
+        writer = Writer()
+        for write, bits in ((writer.u8, 8), (writer.u16, 16), (writer.u32, 32), (writer.u64, 64)):
+            for number in (-1, 1 << bits):
+                error = self.assertRaises(LocalProtocolError, write, number, "MessageID")
+                self.assertIn("MessageID", str(error))
+            write((1 << bits) - 1, "n")
+        for number in (-(1 << 63) - 1, 1 << 63):
+            self.assertRaises(LocalProtocolError, writer.i64, number, "SeqID")
+        self.assertEqual(writer.getvalue(), b"\xff" * 15)
+
+    def test_a_guid_is_written_as_the_documents_have_it(self) -> None:
+        """Three fields little-endian, eight bytes as they are."""
+        writer = Writer()
+        writer.guid(UUID("557358D1-9150-9595-4997-B6E611EA26C6"))
+        self.assertEqual(writer.getvalue().hex(), "d1587355509195954997b6e611ea26c6")
+
+    def test_text_gets_its_nul(self) -> None:
+        """And holds no other."""
+        writer = Writer()
+        writer.utf16("a🙂", "t")
+        self.assertEqual(writer.getvalue(), b"a\0\x3d\xd8\x42\xde\0\0")
+        self.assertRaises(LocalProtocolError, writer.utf16, "a\0b", "t")
+
+    def test_padding_is_zeros(self) -> None:
+        """Up to the next multiple, and none where it is one."""
+        writer = Writer()
+        writer.align(4)
+        writer.bytes(b"abc")
+        writer.align(4)
+        writer.align(4)
+        self.assertEqual(writer.getvalue(), b"abc\0")
+
+    @given(st.text(st.characters(exclude_characters="\0")))
+    def test_text_comes_back(self, text: str) -> None:
+        """Whatever it holds but NUL."""
+        writer = Writer()
+        writer.utf16(text, "t")
+        self.assertEqual(Reader(writer.getvalue()).utf16(writer.position, "t"), text)
