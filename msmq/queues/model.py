@@ -6,7 +6,7 @@ What has to be stored is asked for first and takes effect for others when its ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -41,6 +41,10 @@ FIRST_PRIVATE_NUMBER = 16
 """Smaller PrivateQueueNumbers are for the system's own queues, such as 4, C{order_queue$}."""
 
 _PRIVATE_NUMBER = "private_queue_number"
+
+
+def _nowhere(address: str) -> bool:
+    return False
 
 
 @attrs.frozen
@@ -87,7 +91,7 @@ class QueueManagerModel:
         identifier: UUID,
         *,
         computer_names: Collection[str],
-        addresses: Collection[str] = (),
+        is_own_address: Callable[[str], bool] = _nowhere,
         quota: int = DEFAULT_QUEUE_MANAGER_QUOTA,
         now: Moment,
     ) -> None:
@@ -95,11 +99,12 @@ class QueueManagerModel:
 
         @param computer_names: the names by which C{DIRECT=OS:} and paths mean this computer, C{.} and
             C{localhost} aside.
-        @param addresses: the IP addresses by which C{DIRECT=TCP:} means it.
+        @param is_own_address: whether C{DIRECT=TCP:} and an IP address mean it; asked each time, since
+            interfaces come and go.
         @param quota: QueueManagerQuota in kilobytes, 0xFFFFFFFF for none.
         """
         self.identifier = identifier
-        self.names = QueueNames(identifier, computer_names, addresses)
+        self.names = QueueNames(identifier, computer_names, is_own_address)
         self.storage = Storage(quota_in_bytes(quota))
         self._outgoing: dict[FormatName, OutgoingQueue] = {}
         self._waiting = WaitingReaders()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -32,13 +32,21 @@ REMEMBERED_DESTINATIONS: Final = 4096
 """How many spellings of destinations are remembered; peers choose them, so there has to be an end."""
 
 
+def one_of(addresses: Collection[str]) -> Callable[[str], bool]:
+    """Whether an IP address is one of these, however both are written."""
+    values = {ipaddress.ip_address(address) for address in addresses}
+    return lambda address: ipaddress.ip_address(address) in values
+
+
 class QueueNames:
     """The QueueCollection ([MS-MQDMPR] 3.1.1.1) by every name that a queue has."""
 
-    def __init__(self, identifier: UUID, computer_names: Collection[str], addresses: Collection[str]) -> None:
+    def __init__(
+        self, identifier: UUID, computer_names: Collection[str], is_own_address: Callable[[str], bool]
+    ) -> None:
         self._identifier = identifier
         self._computers = ALWAYS_LOCAL | {name.lower() for name in computer_names}
-        self._addresses = {ipaddress.ip_address(address) for address in addresses}
+        self._is_own_address = is_own_address
         self._by_path: dict[str, Queue] = {}
         self._by_number: dict[int, Queue] = {}
         self._by_identifier: dict[UUID, Queue] = {}
@@ -100,7 +108,7 @@ class QueueNames:
             case DirectFormatName(protocol=DirectProtocol.OS):
                 return name.address.lower() in self._computers
             case DirectFormatName(protocol=DirectProtocol.TCP):
-                return ipaddress.ip_address(name.address.strip("[]")) in self._addresses
+                return self._is_own_address(name.address.strip("[]"))
             case PrivateFormatName():
                 return name.queue_manager == self._identifier
             case PublicFormatName():

@@ -18,17 +18,12 @@ from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
 from msmq.net.dialling import DiallingSessionFactory
-from msmq.net.endpoints import WILDCARDS
 from msmq.net.hosts import HostTable, OwnNames, parse_address
 from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
 from msmq.net.resolver import HostResolver
 from msmq.net.session import SessionFactory
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.naming import QueueNames
 from msmq.service.settings import Configuration
-from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
-from msmq.structures.format_name import FormatName
-from msmq.structures.path_name import PathName
 
 
 class _PingResponder(PingResponderProtocol):
@@ -41,23 +36,6 @@ class _PingResponder(PingResponderProtocol):
     def would_refuse(self, address: tuple[str, int]) -> bool:
         """Whether MaxInSessions is reached."""
         return self._sessions.is_full
-
-
-class _NamesOfMachine(QueueNames):
-    """Of an endpoint on every interface: each address that the machine has at the moment is our own.
-
-    Interfaces come and go while the server runs, so that no list would do.
-    """
-
-    def __init__(self, identifier: UUID, own: OwnNames) -> None:
-        super().__init__(identifier, own.names, ())
-        self._own = own
-
-    def is_local(self, name: FormatName | PathName) -> bool:
-        """Whether the name means this queue manager."""
-        if isinstance(name, DirectFormatName) and name.protocol is DirectProtocol.TCP:
-            return self._own.is_own_address(name.address)
-        return super().is_local(name)
 
 
 @attrs.frozen
@@ -128,16 +106,17 @@ def compose(
         probe=_probe(pinger),
         settings=settings,
     )
-    computer_names = (queue_manager.name, queue_manager.dns_name)
+    own = OwnNames(
+        (queue_manager.name, queue_manager.dns_name),
+        () if bound is None or bound.interface is None else (bound.interface,),
+    )
     model = QueueManagerModel(
         identifier,
-        computer_names=computer_names,
-        addresses=() if bind_address is None else (bind_address,),
+        computer_names=own.names,
+        is_own_address=own.is_own_address,
         quota=_quota(configuration, store),
         now=clock.now(),
     )
-    if bound is not None and bound.interface in WILDCARDS:
-        model.names = _NamesOfMachine(identifier, OwnNames(computer_names, (bound.interface,)))
     manager = QueueManagerService(
         model=model,
         store=store,

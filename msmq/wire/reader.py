@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import Struct
+from typing import Any
 from uuid import UUID
 
 from msmq.errors import RemoteProtocolError
@@ -96,7 +97,7 @@ class Reader:
         self._position = start + size
         return self._data[start : start + size]
 
-    def unpack(self, layout: Struct, field: str) -> tuple[int | bytes, ...]:
+    def unpack(self, layout: Struct, field: str) -> tuple[Any, ...]:
         """The next bytes as C{layout} says; C{field} is the first field that it holds."""
         return layout.unpack(self.view(layout.size, field))
 

@@ -15,6 +15,7 @@ from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.naming import one_of
 from msmq.session.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.user_message_view import UserMessageView
@@ -47,7 +48,7 @@ class Node:
         self.store = store if store is not None else MemoryMessageStore()
         extra = {} if quota is None else {"quota": quota}
         self.model = QueueManagerModel(
-            identifier, computer_names=[name], addresses=[self.address], now=clock.now(), **extra
+            identifier, computer_names=[name], is_own_address=one_of([self.address]), now=clock.now(), **extra
         )
         self.factory = DiallingSessionFactory(
             identifier, reactor=clock.reactor, clock=clock, lookup=self._lookup, settings=settings

@@ -11,6 +11,7 @@ from msmq.queues.definition import UNLIMITED
 from msmq.queues.effects import Effect, ReadCompleted
 from msmq.queues.message import Delivery, Message
 from msmq.queues.model import DEFAULT_QUEUE_MANAGER_QUOTA, QueueManagerModel
+from msmq.queues.naming import one_of
 from msmq.queues.packing import build_packet
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
@@ -30,7 +31,7 @@ def model(*, quota: int = DEFAULT_QUEUE_MANAGER_QUOTA, now: Moment = NOW) -> Que
     return QueueManagerModel(
         ALPHA,
         computer_names=["ALPHA", "alpha.example.com"],
-        addresses=["127.0.0.2", "::1"],
+        is_own_address=one_of(["127.0.0.2", "::1"]),
         quota=quota,
         now=now,
     )
