@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Final
 
 from msmq.decoding.records import Record
-from msmq.decoding.values import base64_text, correlation_text, guid_text, text_or_base64, unix_time
+from msmq.decoding.values import base64_text, correlation_text, text_or_base64, unix_time
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import class_name
 from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.queue_names import DirectQueueFormatName, QueueName, direct_text
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.guid import format_guid
 
 _PA: Final = MessagePropertiesHeader.PA
 _PR: Final = MessagePropertiesHeader.PR
@@ -66,7 +67,7 @@ def message_json(
         "transactional": view.is_transactional,
         "sent_time": unix_time(user.sent_time),
         "arrived_time": unix_time(arrived),
-        "source_queue_manager": guid_text(user.source_queue_manager),
+        "source_queue_manager": format_guid(user.source_queue_manager),
         "destination_queue": queue_text(user.destination_queue, user.resolve_destination),
         "admin_queue": queue_text(user.admin_queue, user.resolve_admin_queue),
         "response_queue": queue_text(user.response_queue, user.resolve_response_queue),

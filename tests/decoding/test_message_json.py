@@ -82,7 +82,7 @@ class MessageJsonTests(SynchronousTestCase):
                 "transactional": False,
                 "sent_time": "2001-09-09T01:46:40+00:00",
                 "arrived_time": "2001-09-09T01:46:41.500000+00:00",
-                "source_queue_manager": "{557358D1-9150-9595-4997-B6E611EA26C6}",
+                "source_queue_manager": "557358D1-9150-9595-4997-B6E611EA26C6",
                 "destination_queue": "DIRECT=TCP:127.0.0.2\\private$\\orders",
                 "admin_queue": None,
                 "response_queue": None,
