@@ -1,1 +1,93 @@
-"""An open Microsoft Message Queuing queue manager, and a framework for building others."""
+"""An open Microsoft Message Queuing queue manager, and a framework for building others.
+
+These are the names that an application needs; each is imported when it is first used, so that a program
+that needs only the structures pays for nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from msmq.errors import LocalProtocolError, MsmqError, RemoteProtocolError
+    from msmq.interfaces import IBroker, IClock, IMessageStore, IQueueManager, ISession
+    from msmq.manager.service import QueueManagerService
+    from msmq.net.dialling import DiallingSessionFactory
+    from msmq.net.session import SessionFactory, SessionProtocol
+    from msmq.queues.message import Acknowledge, Delivery, Message
+    from msmq.service.configuration import Overrides, load
+    from msmq.service.server import Server
+    from msmq.session.effects import CloseReason
+    from msmq.session.outgoing import OutgoingPacket
+    from msmq.session.settings import SessionSettings
+    from msmq.structures.identifiers import MessageIdentifier
+    from msmq.structures.status import MQError, Status
+    from msmq.structures.user_message_view import UserMessageView
+
+_HOMES = {
+    "Acknowledge": "msmq.queues.message",
+    "CloseReason": "msmq.session.effects",
+    "Delivery": "msmq.queues.message",
+    "DiallingSessionFactory": "msmq.net.dialling",
+    "IBroker": "msmq.interfaces",
+    "IClock": "msmq.interfaces",
+    "IMessageStore": "msmq.interfaces",
+    "IQueueManager": "msmq.interfaces",
+    "ISession": "msmq.interfaces",
+    "LocalProtocolError": "msmq.errors",
+    "MQError": "msmq.structures.status",
+    "Message": "msmq.queues.message",
+    "MessageIdentifier": "msmq.structures.identifiers",
+    "MsmqError": "msmq.errors",
+    "OutgoingPacket": "msmq.session.outgoing",
+    "Overrides": "msmq.service.configuration",
+    "QueueManagerService": "msmq.manager.service",
+    "RemoteProtocolError": "msmq.errors",
+    "Server": "msmq.service.server",
+    "SessionFactory": "msmq.net.session",
+    "SessionProtocol": "msmq.net.session",
+    "SessionSettings": "msmq.session.settings",
+    "Status": "msmq.structures.status",
+    "UserMessageView": "msmq.structures.user_message_view",
+    "load": "msmq.service.configuration",
+}
+
+__all__ = [
+    "Acknowledge",
+    "CloseReason",
+    "Delivery",
+    "DiallingSessionFactory",
+    "IBroker",
+    "IClock",
+    "IMessageStore",
+    "IQueueManager",
+    "ISession",
+    "LocalProtocolError",
+    "MQError",
+    "Message",
+    "MessageIdentifier",
+    "MsmqError",
+    "OutgoingPacket",
+    "Overrides",
+    "QueueManagerService",
+    "RemoteProtocolError",
+    "Server",
+    "SessionFactory",
+    "SessionProtocol",
+    "SessionSettings",
+    "Status",
+    "UserMessageView",
+    "load",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
