@@ -67,7 +67,7 @@ ROOMS = {
     "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "storage", "control", "version")),
     "cli": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "control", "service", "pipeline", "version")),
     # The doors: what users import, and what their tests import.
-    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "manager", "version")),
+    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "manager", "service", "version")),
     "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
 }
 """Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""

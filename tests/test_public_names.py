@@ -1,0 +1,109 @@
+"""The doors of the package: what an application imports, name by name.
+
+A name that is added here is promised; a name that is missing here broke somebody's program.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+from twisted.trial.unittest import SynchronousTestCase
+
+import msmq
+import msmq.interfaces
+
+MSMQ = [
+    "Acknowledge",
+    "CloseReason",
+    "Delivery",
+    "DiallingSessionFactory",
+    "IBroker",
+    "IClock",
+    "IMessageStore",
+    "IQueueManager",
+    "ISession",
+    "LocalProtocolError",
+    "MQError",
+    "Message",
+    "MessageIdentifier",
+    "MsmqError",
+    "OutgoingPacket",
+    "Overrides",
+    "QueueManagerService",
+    "RemoteProtocolError",
+    "Server",
+    "SessionFactory",
+    "SessionProtocol",
+    "SessionSettings",
+    "Status",
+    "UserMessageView",
+    "load",
+]
+
+INTERFACES = [
+    "IBroker",
+    "IClock",
+    "IConnector",
+    "IMessageStore",
+    "IQueueManager",
+    "IReservation",
+    "ISession",
+    "ISessions",
+    "IStorageFactory",
+    "MessageNotStored",
+    "ReceivedMessage",
+    "StorageError",
+    "StoreNotOpen",
+    "UnknownQueue",
+]
+
+
+class PublicNamesTests(SynchronousTestCase):
+    """Each door opens onto exactly its names."""
+
+    def check(self, module: ModuleType, names: list[str]) -> None:
+        """Fail unless the module promises exactly these names, and has them."""
+        self.assertEqual(sorted(module.__all__), sorted(names))
+        self.assertEqual([name for name in names if getattr(module, name, None) is None], [])
+
+    def test_front_door(self) -> None:
+        """What an application or a custom broker needs."""
+        self.check(msmq, MSMQ)
+
+    def test_interfaces(self) -> None:
+        """What can be replaced, what is exchanged there, and the errors that a replacement raises."""
+        self.check(msmq.interfaces, INTERFACES)
+
+    def test_unknown_name(self) -> None:
+        """A name that is not there is an ordinary error that says so."""
+        error = self.assertRaises(AttributeError, getattr, msmq, "Massage")
+        self.assertIn("'Massage'", str(error))
+
+
+class CostTests(SynchronousTestCase):
+    """Coming in costs no more than what is used."""
+
+    def loaded_by(self, statement: str) -> set[str]:
+        """The modules that a new interpreter has loaded after one statement."""
+        program = f"import sys\n{statement}\nprint(*sys.modules)"
+        return set(subprocess.check_output([sys.executable, "-c", program], text=True).split())
+
+    def test_package_alone_loads_no_framework(self) -> None:
+        """C{import msmq} loads neither Twisted nor the server."""
+        loaded = self.loaded_by("import msmq")
+        self.assertIn("msmq", loaded)
+        self.assertEqual({name for name in loaded if name.startswith(("twisted", "msmq."))}, set())
+
+    def test_names_choose_no_reactor(self) -> None:
+        """A program that imports the names still chooses its reactor; only Server brings one, with Klein."""
+        names = ", ".join(name for name in MSMQ if name != "Server")
+        loaded = self.loaded_by(f"from msmq import {names}")
+        self.assertIn("msmq.net.session", loaded)
+        self.assertFalse("twisted.internet.reactor" in loaded)
+
+    def test_plugin_loads_no_server(self) -> None:
+        """The file that every C{twistd} imports names the server and does not load it."""
+        loaded = self.loaded_by("import twisted.plugins.msmq_plugin")
+        self.assertEqual({name for name in loaded if name.split(".")[0] == "msmq"}, set())
