@@ -126,6 +126,10 @@ class OtherIdentifierTests(SynchronousTestCase):
         self.assertEqual(XactUow(GUID).to_bytes().hex(), GUID_BYTES)
         self.assertEqual(XactUow.read(Reader(bytes.fromhex(GUID_BYTES))), XactUow(GUID))
 
+    def test_multicast_identifiers_are_eight_bytes(self) -> None:
+        """An address and a port."""
+        self.assertEqual(MulticastIdentifier(0xE0000001, 1801).to_bytes().hex(), "010000e009070000")
+
     def test_distribution_lists_have_a_domain(self) -> None:
         """MQMQ-2.2.9-01: DL=guid@dom gives both members, and they give it back."""
         name = parse_format_name(f"DL={GUID}@dom")

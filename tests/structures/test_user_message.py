@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.session.packets.classify import PacketKind, classify
 from msmq.session.packets.session_ack import SessionAck
 from msmq.structures.base_header import INFINITE, BaseHeader
 from msmq.structures.debug_header import DebugHeader
@@ -27,6 +31,7 @@ from msmq.structures.soap_header import SoapHeader
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message import UserMessage
+from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA, GAMMA, session_header, user_packet
 from tests.strategies import packet_of, spoilt_packets, user_messages
@@ -85,7 +90,10 @@ class UserMessageTests(SynchronousTestCase):
         self.assertEqual((error.header, error.field), ("BaseHeader", "PacketSize"))
 
     def test_headers_follow_each_other_in_their_order(self) -> None:
-        """MQQB-2.2-13: Base, User, Transaction, Security, Properties, Debug, Soap, MultiQueue, Session."""
+        """Base, User, Transaction, Security, MessageProperties, Debug, Soap, MultiQueueFormat, Session.
+
+        MQQB-2.2-13, MQMQ-2.2.20-01.
+        """
         data = FULL.to_bytes()
         message = UserMessage.from_bytes(data)
         assert message.transaction is not None and message.security is not None
@@ -103,6 +111,46 @@ class UserMessageTests(SynchronousTestCase):
             + message.multi_queue_format.to_bytes()
             + message.session.to_bytes(),
         )
+
+    def test_three_headers_are_always_there(self) -> None:
+        """MQMQ-2.2.20-02: a packet without its BaseHeader, UserHeader or properties is malformed."""
+        message = PLAIN.completed()
+        base, user, properties = (
+            message.base.to_bytes(),
+            message.user.to_bytes(),
+            message.properties.to_bytes() + bytes(64),
+        )
+        self.assertRaises(RemoteProtocolError, UserMessage.from_bytes, user + properties)
+        for rest in (properties, user, user + bytes(16)):
+            size = BaseHeader.SIZE + len(rest)
+            data = base[:8] + size.to_bytes(4, "little") + base[12:] + rest
+            self.assertRaises(RemoteProtocolError, UserMessage.from_bytes, data)
+            self.assertRaises(RemoteProtocolError, UserMessageView, data)
+
+    def test_optional_headers_are_there_as_announced(self) -> None:
+        """MQMQ-2.2.20-04: all 64 combinations of TH, SH, HH and MQ, DH and SH come back."""
+        names = ("transaction", "security", "debug", "soap", "multi_queue_format", "session")
+        seen = set()
+        for present in itertools.product((False, True), repeat=len(names)):
+            absent: dict[str, Any] = {
+                name: None for name, there in zip(names, present, strict=True) if not there
+            }
+            message = attrs.evolve(FULL, **absent).completed()
+            data = packet_of(message)
+            self.assertEqual(UserMessage.from_bytes(data), message)
+            user_flags = int.from_bytes(data[60:64], "little")
+            base_flags = int.from_bytes(data[2:4], "little")
+            announced = (
+                bool(user_flags & 0x00100000),
+                bool(user_flags & 0x00080000),
+                bool(base_flags & 0x0020),
+                bool(user_flags & 0x10000000),
+                bool(user_flags & 0x00800000),
+                bool(base_flags & 0x0010),
+            )
+            self.assertEqual(announced, present)
+            seen.add(data)
+        self.assertEqual(len(seen), 64)
 
     def test_a_debug_header_is_announced_by_the_base_header(self) -> None:
         """MQMQ-2.2.19.1-10: DH is set if and only if there is one."""
@@ -184,7 +232,10 @@ class UserMessageTests(SynchronousTestCase):
         self.assertEqual(packet_of(counted), user_packet(b"body", header=header, header_is_counted=True))
 
     def test_an_internal_packet_is_no_message(self) -> None:
-        """IN is set in it."""
+        """MQMQ-2.2.20-03: with IN set it is one of the packets of the session itself."""
+        self.assertIs(classify(vector("mqqb-4.1.8-session-ack")), PacketKind.SESSION_ACK)
+        self.assertIs(classify(vector("mqqb-4.1.7-user-message")), PacketKind.USER_MESSAGE)
+        self.assertFalse(PLAIN.completed().base.is_internal)
         error = self.assertRaises(
             RemoteProtocolError, UserMessage.from_bytes, vector("mqqb-4.1.8-session-ack")
         )

@@ -138,6 +138,48 @@ class UserMessageViewTests(SynchronousTestCase):
         if judgement(UserMessageView, data) is None:
             self.assert_agrees(UserMessageView(data), UserMessage.from_bytes(data))
 
+    def test_every_rule_of_a_packet_is_held(self) -> None:
+        """What breaks one is malformed for the view as for the values, with the same error."""
+        plain = user_packet(b"body", label="label", destination="OS:beta\\q")
+        name, properties = 64, 64 + 24
+        self.assertEqual(plain[properties : properties + 2], b"\0\x06")
+        for offset, replacement, field in (
+            (0, b"\x11", "VersionNumber"),
+            (4, b"ROIL", "Signature"),
+            (8, b"\xff\xff\xff\xff", "PacketSize"),
+            (8, (len(plain) - 4).to_bytes(4, "little"), "MessageBody"),
+            (2, b"\x0b", "PacketSize"),
+            (2, b"\x03\x01", "Flags"),
+            (2, b"\x23", "Flags"),
+            (60, b"\x1e", "Flags"),
+            (60, b"\x40", "Flags"),
+            (61, b"\x04", "Flags"),
+            (61, b"\x3c", "Flags"),
+            (61, b"\x9c", "Flags"),
+            (62, b"\0", "Flags"),
+            (62, b"\x30", "Flags"),
+            (name, b"\0", "Count"),
+            (name, b"\x15", "Count"),
+            (name, b"\x12", "DirectFormatName"),
+            (name, b"\xff\xff", "Count"),
+            (name, b"\xfe\xff", "DirectFormatName"),
+            (name + 2, b"\0\0", "DirectFormatName"),
+            (properties + 1, b"\xfb", "LabelLength"),
+            (properties + 1, b"\x05", "Label"),
+            (properties + 56, b"\0\0", "Label"),
+            (properties + 32, b"\x09", "MessageBody"),
+            (properties + 32, b"\0", "PacketSize"),
+            (properties + 52, b"\xff\xff\xff\xff", "ExtensionData"),
+        ):
+            data = plain[:offset] + replacement + plain[offset + len(replacement) :]
+            if (offset, replacement) == (2, b"\x23"):
+                # DH announces a DebugHeader; the four bytes behind the packet have a QT of 2.
+                data += b"\x02\0\0\0"
+                data = data[:8] + len(data).to_bytes(4, "little") + data[12:]
+            error = self.assertRaises(RemoteProtocolError, UserMessageView, data)
+            self.assertEqual(error.field, field, (offset, replacement))
+            self.assertEqual(str(error), judgement(UserMessage.from_bytes, data))
+
     @given(
         st.binary(max_size=250),
         st.integers(0, 0xFFFF),
