@@ -1,7 +1,7 @@
 """Two bare Twisted processes exchange the frames of a session: what the wire and Twisted alone allow.
 
-One sends UserMessages of 1 KiB, never more than a window ahead; the other finds where each ends, does
-nothing else with it, and answers each 32nd with a SessionAck.
+One sends UserMessages of 1 KiB, each written by itself, and never more than a window ahead; the other
+cuts the stream into packets, does nothing with them, and answers each 32nd with a SessionAck.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PACKET_SIZE = Struct("<I").unpack_from
 
 
 class _Framing(Protocol):
-    """Counts whole packets; a subclass hears how many more there are."""
+    """Cuts out whole packets; a subclass gets those of one chunk together."""
 
     def __init__(self) -> None:
         self.partial = b""
@@ -36,19 +36,20 @@ class _Framing(Protocol):
     def dataReceived(self, data: bytes) -> None:
         if self.partial:
             data = self.partial + data
-        position, size, count = 0, len(data), 0
+        position, size = 0, len(data)
+        packets: list[bytes] = []
         while size - position >= 16:
             (packet_size,) = _PACKET_SIZE(data, position + 8)
             if size - position < packet_size:
                 break
+            packets.append(data[position : position + packet_size])
             position += packet_size
-            count += 1
         self.partial = data[position:]
-        if count:
-            self.packets_received(count)
+        if packets:
+            self.packets_received(packets)
 
-    def packets_received(self, count: int) -> None:
-        """So many more have come."""
+    def packets_received(self, packets: list[bytes]) -> None:
+        """These have come, in this order."""
 
 
 class Receiver(_Framing):
@@ -58,9 +59,10 @@ class Receiver(_Framing):
         super().__init__()
         self.received = 0
 
-    def packets_received(self, count: int) -> None:
-        owed = (self.received + count) // SESSION_ACK_EVERY - self.received // SESSION_ACK_EVERY
-        self.received += count
+    def packets_received(self, packets: list[bytes]) -> None:
+        before = self.received
+        self.received += len(packets)
+        owed = self.received // SESSION_ACK_EVERY - before // SESSION_ACK_EVERY
         if owed:
             assert self.transport is not None
             self.transport.write(session_ack(self.received) * owed)
@@ -76,7 +78,7 @@ class Sender(_Framing):
         super().__init__()
         self.unsent = frames
         self.unacknowledged = frames
-        self.batch = user_message() * SESSION_ACK_EVERY
+        self.message = user_message()
         self.started = self.ended = 0.0
 
     def connectionMade(self) -> None:
@@ -88,11 +90,12 @@ class Sender(_Framing):
         if self.unsent:
             self.unsent -= SESSION_ACK_EVERY
             assert self.transport is not None
-            self.transport.write(self.batch)
+            for _ in range(SESSION_ACK_EVERY):
+                self.transport.write(self.message)
 
-    def packets_received(self, count: int) -> None:
-        self.unacknowledged -= count * SESSION_ACK_EVERY
-        for _ in range(count):
+    def packets_received(self, packets: list[bytes]) -> None:
+        self.unacknowledged -= len(packets) * SESSION_ACK_EVERY
+        for _ in packets:
             self.send()
         if not self.unacknowledged:
             self.ended = time.perf_counter()

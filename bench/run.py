@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable
 
 import bare_frames
+import express
 import parsing
 from measuring import Result, table
 
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "parsing": parsing.measure,
     "bare_frames": bare_frames.measure,
+    "express": express.measure,
 }
 
 
