@@ -354,6 +354,16 @@ class FileTests(SynchronousTestCase):
             self.assertEqual(len(list(path_offences(Path(path)))), 1, path)
         self.assertEqual(list(path_offences(Path("twisted/plugins/msmq_plugin.py"))), [])
 
+    def test_every_test_is_found(self) -> None:
+        """A directory of tests is a package, or trial passes over it in silence."""
+        directories = {path.parent for path in python_files("tests")}
+        offences = [
+            str(directory.relative_to(PROJECT))
+            for directory in directories
+            if not (directory / "__init__.py").exists()
+        ]
+        self.assertEqual(sorted(offences), [])
+
     def test_ignored_type_errors_are_named(self) -> None:
         """A comment that silences the type checker says which error it silences."""
         offences = [
