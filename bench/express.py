@@ -87,7 +87,7 @@ async def _send(manager: QueueManagerService, reactor: Any, count: int) -> None:
         await manager.send(destination, [Message(body=BODY, label="order 4711") for _ in range(BATCH)])
         count -= BATCH
         await deferLater(reactor, 0)
-        while manager.outgoing()[0]["messages"] > BACKLOG:
+        while manager.model.message_count > BACKLOG:
             await deferLater(reactor, 0.0005)
     await Deferred()
 

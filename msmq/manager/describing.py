@@ -10,7 +10,6 @@ from msmq.interfaces.session import ISession
 from msmq.queues.definition import UNLIMITED
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue
-from msmq.queues.position import PositionState
 from msmq.queues.queue import Queue
 from msmq.session.counting import PacketCounts
 from msmq.wire.guid import format_guid
@@ -45,14 +44,13 @@ def _quota(kilobytes: int) -> int | None:
 
 def describe_outgoing(queue: OutgoingQueue) -> dict[str, Any]:
     """One outgoing queue; C{unacknowledged} were sent and may not be forgotten yet."""
-    locked = PositionState.LOCKED_READER
     return {
         "format_name": str(queue.destination),
         "state": queue.state.value,
         "next_hops": list(queue.next_hops),
         "messages": queue.message_count,
         "bytes": queue.total_bytes,
-        "unacknowledged": sum(1 for position in queue.positions.values() if position.state is locked),
+        "unacknowledged": queue.message_count - queue.available_count,
         "history": [_entry(entry) for entry in queue.history],
     }
 

@@ -66,12 +66,15 @@ def destinations(model: QueueManagerModel, text: str, now: Moment) -> list[Targe
         MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
         MQ_ERROR_NO_DS for a public name; or that a name is malformed.
     """
-    names: tuple[FormatName | PathName, ...] = (
-        parse_format_names(text) if "=" in text else (parse_path_name(text),)
-    )
-    found = [_destination(model, name, now) for name in names]
+    found = [_destination(model, name, now) for name in _parse_destinations(text)]
     distinct = {target.queue: target for target in found}
     return list(distinct.values())
+
+
+@lru_cache(maxsize=1024)
+def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
+    """Applications send to the same few names again and again."""
+    return parse_format_names(text) if "=" in text else (parse_path_name(text),)
 
 
 def _parse(text: str) -> FormatName | PathName:

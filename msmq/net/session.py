@@ -14,6 +14,7 @@ from twisted.internet.interfaces import (
     IPushProducer,
     IReactorTime,
     ITransport,
+    IWriteDescriptor,
 )
 from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.logger import Logger
@@ -288,9 +289,11 @@ class SessionProtocol(Protocol):
 
     def _perform_one(self, effect: Effect) -> None:
         match effect:
-            case Transmit(chunks):
+            case Transmit(chunks, is_awaited):
                 if self.transport is not None:
                     self.transport.writeSequence(chunks)
+                    if is_awaited:
+                        self._flush()
             case Deliver(messages, first_recoverable):
                 self._guarded(self._deliver, messages, first_recoverable)
             case Acknowledged(messages):
@@ -328,6 +331,17 @@ class SessionProtocol(Protocol):
             case Reconnect():
                 if self._factory.broker is not None:
                     self._guarded(self._factory.broker.reconnect, self)
+
+    def _flush(self) -> None:
+        """Have the kernel take what was written, now instead of in the next turn of the reactor.
+
+        The reactor reads before it writes: without this a peer whose window is full would wait until
+        everything that it has sent already is dealt with, and both sides would take turns instead of
+        working at once.  A transport that is no descriptor of its own writes when it will; an error
+        is the reactor's to find.
+        """
+        if IWriteDescriptor.providedBy(self.transport) and not self.transport.disconnecting:
+            self.transport.doWrite()
 
     def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
         if self._tells_each_arrival:

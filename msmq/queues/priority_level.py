@@ -26,6 +26,10 @@ class PriorityLevel:
     arrivals: deque[MessagePosition] = attrs.field(factory=deque)
     returned: list[tuple[int, MessagePosition]] = attrs.field(factory=list)
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.arrivals) + len(self.returned)
+
     def add(self, position: MessagePosition) -> None:
         """Put a position in its place."""
         arrivals = self.arrivals

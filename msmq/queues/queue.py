@@ -45,6 +45,11 @@ class Queue:
         return len(self.positions)
 
     @property
+    def available_count(self) -> int:
+        """How many messages a receive of all would find."""
+        return sum(len(level) for level in self._levels if level is not None)
+
+    @property
     def has_available(self) -> bool:
         """Whether a receive would find a message."""
         return any(level is not None and (level.arrivals or level.returned) for level in self._levels)

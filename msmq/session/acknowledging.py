@@ -51,10 +51,18 @@ def acknowledge_at_once_if_due(core: SessionCore, now: Moment) -> None:
 
     A peer whose window is full waits for nothing but this.
     """
-    unacknowledged = core.unacked_received_message_count
-    is_due = unacknowledged >= max(1, core.effective_window // 2)
+    is_due = core.unacked_received_message_count >= _acknowledged_together(core)
     if is_due or _nameable(core) >= MOST_RECOVERABLE:
         send_session_ack(core, now)
+
+
+def until_acknowledgement(core: SessionCore) -> int:
+    """How many messages may come before the next acknowledgement is due, at least 1."""
+    return max(1, _acknowledged_together(core) - core.unacked_received_message_count)
+
+
+def _acknowledged_together(core: SessionCore) -> int:
+    return max(1, core.effective_window // 2)
 
 
 def ack_send_expired(core: SessionCore, now: Moment) -> None:
@@ -65,7 +73,9 @@ def ack_send_expired(core: SessionCore, now: Moment) -> None:
 
 def send_session_ack(core: SessionCore, now: Moment) -> None:
     """[MS-MQQB] 3.1.6.4: acknowledge in a packet of its own."""
-    core.effects.append(Transmit((SessionAck(_take_acknowledgement(core, now)).to_bytes(),)))
+    core.effects.append(
+        Transmit((SessionAck(_take_acknowledgement(core, now)).to_bytes(),), is_awaited=True)
+    )
     core.counts.sent.session_ack += 1
 
 

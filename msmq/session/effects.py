@@ -52,9 +52,13 @@ class ConnectionProgress(enum.Enum):
 
 @attrs.frozen
 class Transmit:
-    """Write these bytes to the connection."""
+    """Write these bytes to the connection.
+
+    @ivar is_awaited: the peer may be able to do nothing before it has them.
+    """
 
     chunks: Sequence[bytes] = attrs.field(repr=False)
+    is_awaited: bool = False
 
 
 @attrs.frozen

@@ -92,6 +92,22 @@ _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 _Body = Callable[Concatenate[SessionInputs, SessionCore, P], None]
 
 
+def take_acknowledgement(inputs: SessionInputs, core: SessionCore, packet: SessionAck, now: Moment) -> None:
+    """What a SessionAck does in OPEN; it stays there unless the acknowledgement does not fit."""
+    if not acknowledging.apply_session_header(core, packet.session_header, now):
+        inputs.fail(CloseReason.BAD_ACKNOWLEDGEMENT, None, now)
+    elif not acknowledging.is_in_step(core, packet.session_header):
+        inputs.fail(CloseReason.COUNT_MISMATCH, None, now)
+
+
+def take_messages(inputs: SessionInputs, core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
+    """What user messages do in OPEN; it stays there unless one of them ends the session."""
+    try:
+        receiving.receive_user_messages(core, frames, now)
+    except receiving.Rejected as rejected:
+        inputs.fail(rejected.reason, rejected.error, now)
+
+
 def _entering(target: SessionState, body: _Body[P]) -> _Body[P]:
     """The same, after the core has been told where the machine stands now."""
 
@@ -183,21 +199,8 @@ def _build() -> TypeMachineBuilder[SessionInputs, SessionCore]:
         else:
             establishing.take_connection_parameters(core, packet, now)
 
-    @on(SessionInputs.session_ack_received, SessionState.OPEN)
-    def take_acknowledgement(
-        inputs: SessionInputs, core: SessionCore, packet: SessionAck, now: Moment
-    ) -> None:
-        if not acknowledging.apply_session_header(core, packet.session_header, now):
-            inputs.fail(CloseReason.BAD_ACKNOWLEDGEMENT, None, now)
-        elif not acknowledging.is_in_step(core, packet.session_header):
-            inputs.fail(CloseReason.COUNT_MISMATCH, None, now)
-
-    @on(SessionInputs.user_messages_received, SessionState.OPEN)
-    def take_messages(inputs: SessionInputs, core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
-        try:
-            receiving.receive_user_messages(core, frames, now)
-        except receiving.Rejected as rejected:
-            inputs.fail(rejected.reason, rejected.error, now)
+    on(SessionInputs.session_ack_received, SessionState.OPEN)(take_acknowledgement)
+    on(SessionInputs.user_messages_received, SessionState.OPEN)(take_messages)
 
     def out_of_turn(inputs: SessionInputs, core: SessionCore, *packet_and_now: Any, **_: Any) -> None:
         inputs.fail(CloseReason.OUT_OF_TURN, None, packet_and_now[-1])

@@ -11,6 +11,7 @@ from msmq.session.acknowledging import (
     apply_session_header,
     is_in_step,
     owe_acknowledgement,
+    until_acknowledgement,
 )
 from msmq.session.effects import CloseReason, Deliver
 from msmq.session.state import SessionCore
@@ -35,13 +36,26 @@ class Rejected(Exception):
 def receive_user_messages(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
     """Count, judge and hand on user messages that arrived together.
 
-    Every message is counted, whatever becomes of it (readings 31, 33, 34), and the one that carries
-    a SessionHeader is counted before the header's own counts are compared.
+    They are handed on in portions, each acknowledged at its end if an acknowledgement is due by then:
+    a sender whose window is full goes on while we are busy with the next portion.
 
     @raise Rejected: one of them ends the session; those before it have been handed on, and so
         has one whose SessionHeader does not fit.
     """
     core.session_active = True
+    start = 0
+    while start < len(frames):
+        end = start + until_acknowledgement(core)
+        _receive_portion(core, frames[start:end], now)
+        start = end
+
+
+def _receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
+    """Count, judge and hand on these messages as one.
+
+    Every message is counted, whatever becomes of it (readings 31, 33, 34), and the one that carries
+    a SessionHeader is counted before the header's own counts are compared.
+    """
     first_recoverable = core.recoverable_message_received_count + 1
     messages: list[UserMessageView] = []
     take = messages.append

@@ -10,7 +10,7 @@ from msmq.moment import Moment
 from msmq.session import acknowledging, sending
 from msmq.session.counting import PacketCounts
 from msmq.session.effects import CloseReason, ConnectionProgress, Effect
-from msmq.session.machine import MACHINE
+from msmq.session.machine import MACHINE, take_acknowledgement, take_messages
 from msmq.session.packets.classify import PacketKind, classify
 from msmq.session.packets.connection_parameters import ConnectionParameters
 from msmq.session.packets.establish_connection import EstablishConnection
@@ -138,17 +138,32 @@ class Session:
         for frame in frames:
             if frame[0][2] & _INTERNAL:
                 if run:
-                    self._machine.user_messages_received(run, now)
+                    self._receive_user_messages(run, now)
                     run = []
                 self._receive_internal(frame[0], now)
             else:
                 run.append(frame)
         if run:
-            self._machine.user_messages_received(run, now)
+            self._receive_user_messages(run, now)
         return self._take_effects()
+
+    def _receive_user_messages(self, frames: Sequence[Frame], now: Moment) -> None:
+        # In OPEN the machine would do just this and stay; looking it up costs as much as several messages.
+        if self._core.state is SessionState.OPEN:
+            take_messages(self._machine, self._core, frames, now)
+        else:
+            self._machine.user_messages_received(frames, now)
 
     def _receive_internal(self, packet: bytes, now: Moment) -> None:
         received = self._core.counts.received
+        session_ack = SessionAck.of(packet)
+        if session_ack is not None:
+            received.session_ack += 1
+            if self._core.state is SessionState.OPEN:
+                take_acknowledgement(self._machine, self._core, session_ack, now)
+            else:
+                self._machine.session_ack_received(session_ack, now)
+            return
         try:
             match classify(packet):
                 case PacketKind.ESTABLISH_CONNECTION:

@@ -1,0 +1,49 @@
+"""Tests of the short way to a SessionAck: it never says more than the careful one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import RemoteProtocolError
+from msmq.session.packets.session_ack import SessionAck
+from tests.builders import ALPHA, establish, session_ack, session_header, user_packet
+
+GOOD = session_ack(session_header(7, 9, recoverable_base=3, recoverable_flags=5, window_size=2))
+
+
+def carefully(packet: bytes) -> SessionAck | None:
+    try:
+        return SessionAck.from_bytes(packet)
+    except RemoteProtocolError:
+        return None
+
+
+class ShortWayTests(SynchronousTestCase):
+    """L{SessionAck.of} beside L{SessionAck.from_bytes}."""
+
+    def test_reads_what_peers_send(self) -> None:
+        """An ordinary SessionAck is taken the short way, and read alike."""
+        self.assertEqual(SessionAck.of(GOOD), SessionAck.from_bytes(GOOD))
+
+    def test_leaves_other_packets_alone(self) -> None:
+        """What is no SessionAck, or not whole, is not taken."""
+        for packet in (b"", GOOD[:-1], GOOD + b"\0", establish(ALPHA), user_packet()):
+            self.assertIsNone(SessionAck.of(packet))
+
+    @given(st.integers(0, 35), st.integers(0, 255))
+    def test_agrees_after_any_change(self, place: int, value: int) -> None:
+        """With any one byte changed it gives the same packet as the careful way, or leaves it to that."""
+        packet = bytearray(GOOD)
+        packet[place] = value
+        found = SessionAck.of(bytes(packet))
+        if found is not None:
+            self.assertEqual(found, carefully(bytes(packet)))
+
+    @given(st.binary(min_size=36, max_size=36))
+    def test_agrees_on_rubbish(self, packet: bytes) -> None:
+        """Rubbish is never taken for more than the careful way takes it for."""
+        found = SessionAck.of(packet)
+        if found is not None:
+            self.assertEqual(found, carefully(packet))
