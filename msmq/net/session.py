@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -60,7 +60,7 @@ class SessionProtocol(Protocol):
     recorder or a test double.
     The hooks are L{connection_accepted}, L{may_open}, L{session_opened}, L{messages_arriving},
     L{message_arriving}, L{message_sent}, L{messages_acknowledged}, L{message_acknowledged},
-    L{message_rejected} and L{session_closed}.
+    L{room_for_messages}, L{message_rejected} and L{session_closed}.
     They are plain calls, made after the session has changed; an exception in one closes this session
     and is logged.
 
@@ -134,6 +134,11 @@ class SessionProtocol(Protocol):
 
     def message_acknowledged(self, message: OutgoingMessage) -> None:
         """The peer has this message; called for each after L{messages_acknowledged}."""
+
+    def room_for_messages(self) -> None:
+        """L{capacity} may have grown; by default the broker sends what waits."""
+        if self._factory.broker is not None:
+            self._factory.broker.room_for_messages(self)
 
     def message_rejected(self, message: UserMessageView, reason: str) -> None:
         """The broker did not take a message that arrived; C{reason} says why."""
@@ -271,8 +276,8 @@ class SessionProtocol(Protocol):
         return self.transport
 
     def _tell_room(self) -> None:
-        if self._factory.broker is not None and self.is_open:
-            self._factory.broker.room_for_messages(self)
+        if self.is_open:
+            self.room_for_messages()
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         """Perform effects in order, each after all that came before it, even if they come from within."""
@@ -407,6 +412,10 @@ class SessionProtocol(Protocol):
         self._perform(self.session.expire(self._now()))
 
 
+MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
+"""L{SessionProtocol}, a subclass of it, or whatever makes one."""
+
+
 class SessionFactory(ServerFactory):
     """Makes sessions: one for every connection that is accepted, and those that a connector dials.
 
@@ -416,7 +425,7 @@ class SessionFactory(ServerFactory):
     """
 
     noisy = False
-    protocol: Callable[[SessionFactory, Session], SessionProtocol] = SessionProtocol
+    protocol: MakeSession = SessionProtocol
 
     def __init__(
         self,
