@@ -21,7 +21,7 @@ from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.hosts import HostTable, OwnNames, parse_address
 from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
 from msmq.net.resolver import HostResolver
-from msmq.net.session import SessionFactory
+from msmq.net.session import MakeSession, SessionFactory, SessionProtocol
 from msmq.queues.model import QueueManagerModel
 from msmq.service.settings import Configuration
 
@@ -69,6 +69,7 @@ def compose(
     *,
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
+    session_protocol: MakeSession = SessionProtocol,
 ) -> Parts:
     """Make the objects of a server and tell each what the configuration says.
 
@@ -76,6 +77,7 @@ def compose(
     @param store: not open yet.
     @param addresses: tells where the server listens, once it does.
     @param clock: the time; by default the machine's.
+    @param session_protocol: a subclass of L{SessionProtocol}, for all sessions.
     """
     clock = SystemClock() if clock is None else clock
     queue_manager, limits, settings = configuration.queue_manager, configuration.limits, configuration.session
@@ -106,6 +108,7 @@ def compose(
         probe=_probe(pinger),
         settings=settings,
     )
+    sessions.protocol = session_protocol
     own = OwnNames(
         (queue_manager.name, queue_manager.dns_name),
         () if bound is None or bound.interface is None else (bound.interface,),

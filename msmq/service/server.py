@@ -25,6 +25,7 @@ from msmq.errors import MsmqError
 from msmq.interfaces.storage import IMessageStore
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor
+from msmq.net.session import MakeSession, SessionProtocol
 from msmq.service.composition import Parts, compose
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
@@ -43,6 +44,7 @@ class Server(Service):
 
     An application that embeds a whole server adds it to a service of its own.
 
+    @param session_protocol: a subclass of L{SessionProtocol} with hooks of the application's own.
     @ivar configuration: what it was told.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
@@ -52,11 +54,18 @@ class Server(Service):
     name = "msmq"
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, configuration: Configuration, reactor: IReactorTime) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        reactor: IReactorTime,
+        *,
+        session_protocol: MakeSession = SessionProtocol,
+    ) -> None:
         self.configuration = configuration
         self.parts: Parts | None = None
         self.started: Deferred[None] = Deferred()
         self._reactor = reactor
+        self._session_protocol = session_protocol
         self._control_socket: Path | None = None
         self._addresses: list[str] = []
         self._undo: list[Callable[[], object]] = []
@@ -103,7 +112,14 @@ class Server(Service):
         self._undo.append(lock.release)
         identifier = load_identity(data)
         store = make_store(configuration.storage, data)
-        parts = compose(configuration, identifier, store, self._reactor, addresses=lambda: self.addresses)
+        parts = compose(
+            configuration,
+            identifier,
+            store,
+            self._reactor,
+            addresses=lambda: self.addresses,
+            session_protocol=self._session_protocol,
+        )
         self._undo.append(parts.stop)
         await parts.manager.open()
         if listen.control is not None:
