@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.interfaces.session import ISession
+from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.queues.admission import Admission, EnqueueStatus
 from msmq.queues.queue import Queue
@@ -31,8 +32,9 @@ class Arrivals:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer) -> None:
+    def __init__(self, performer: Performer, outbox: Outbox) -> None:
         self._performer = performer
+        self._outbox = outbox
         self._own_address = performer.model.identifier.bytes_le
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
@@ -67,14 +69,14 @@ class Arrivals:
                 continue
             queue = queue_for(message)
             if queue is None:
-                self._refuse(session, message, MessageClass.NACK_BAD_DST_Q.name)
+                self._refuse(session, message, MessageClass.NACK_BAD_DST_Q)
             elif queue.definition.transactional != message.is_transactional:
                 wrong = (
                     MessageClass.NACK_NOT_TRANSACTIONAL_Q
                     if message.is_transactional
                     else MessageClass.NACK_NOT_TRANSACTIONAL_MSG
                 )
-                self._refuse(session, message, wrong.name)
+                self._refuse(session, message, wrong)
             else:
                 arrivals.append((queue, message))
         admission = model.admit(arrivals, performer.clock.now())
@@ -83,7 +85,7 @@ class Arrivals:
             session.close(CloseReason.UNSUPPORTED_MESSAGE if is_unsupported else CloseReason.NO_RESOURCES)
         if admission.changes:
             return Deferred.fromCoroutine(self._store(session, admission, last_recoverable))
-        performer.perform(model.commit(admission))
+        self._show(admission)
         if last_recoverable >= first_recoverable:
             session.persisted(last_recoverable)
         return None
@@ -102,8 +104,14 @@ class Arrivals:
             )
             session.close(CloseReason.NO_RESOURCES)
             return
-        performer.perform(performer.model.commit(admission))
+        self._show(admission)
         session.persisted(through)
+
+    def _show(self, admission: Admission) -> None:
+        """The messages have reached their queues."""
+        reached = [position.view for position in admission.positions if position.view is not None]
+        self._performer.perform(self._performer.model.commit(admission))
+        self._outbox.acknowledge(reached, MessageClass.ACK_REACH_QUEUE)
 
     def _report(self, session: ISession, admission: Admission) -> bool:
         """Trace what was refused; whether the queue manager itself is full.
@@ -117,11 +125,19 @@ class Arrivals:
                 is_full = True
                 self._refuse(session, refusal.view, refusal.status.name)
             else:
-                self._refuse(session, refusal.view, _REFUSED[refusal.status].name)
+                self._refuse(session, refusal.view, _REFUSED[refusal.status])
         return is_full
 
-    def _refuse(self, session: ISession, message: UserMessageView, reason: str) -> None:
-        """Leave a trace of a message that is not taken, even where the protocol forbids an answer."""
+    def _refuse(self, session: ISession, message: UserMessageView, why: MessageClass | str) -> None:
+        """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
+
+        @param why: the class of the negative acknowledgement, or a name of our own if there is none.
+        """
+        if isinstance(why, MessageClass):
+            reason = why.name
+            self._outbox.acknowledge((message,), why)
+        else:
+            reason = why
         self.refused[reason] += 1
         self.log.warn(
             "message {source}\\{number} for {destination} from {address} not taken: {reason}",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from zope.interface import implementer
 
 from msmq.interfaces.queue_manager import IReservation, ReceivedMessage
 from msmq.manager.performing import Performer
 from msmq.queues.position import MessagePosition
+from msmq.structures.user_message_view import UserMessageView
 
 
 @implementer(IReservation)
@@ -17,10 +18,20 @@ class Reservation:
 
     One that is dropped without a decision keeps its messages locked until the queue manager stops;
     whoever makes reservations for others has to see to it that each is decided.
+
+    @param received: told of the messages once they are removed for good.
     """
 
-    def __init__(self, performer: Performer, positions: Sequence[MessagePosition], *, is_peek: bool) -> None:
+    def __init__(
+        self,
+        performer: Performer,
+        positions: Sequence[MessagePosition],
+        *,
+        is_peek: bool,
+        received: Callable[[Sequence[UserMessageView]], None],
+    ) -> None:
         self._performer = performer
+        self._received = received
         self._positions: Sequence[MessagePosition] = () if is_peek else positions
         self.messages: Sequence[ReceivedMessage] = [
             ReceivedMessage(position.view, position.lookup_id, position.arrived)
@@ -43,6 +54,7 @@ class Reservation:
             self._performer.perform(model.release(removal.positions))
             raise
         model.removed(removal)
+        self._received([position.view for position in removal.positions if position.view is not None])
 
     def release(self) -> None:
         """Give the messages back, each in its place; nothing if they are confirmed or given back."""

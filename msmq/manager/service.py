@@ -24,26 +24,20 @@ from msmq.manager.describing import (
     describe_queue,
     describe_session,
 )
+from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.reservation import Reservation
 from msmq.manager.targets import Target, destinations, own_queue
 from msmq.manager.transfer import Transfer
-from msmq.queues.admission import EnqueueStatus
 from msmq.queues.definition import UNLIMITED, QueuePrivacy
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
-
-_REFUSALS = {
-    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is used up",
-    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of the queue manager is used up",
-    EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue is over",
-    EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
-}
 
 
 @implementer(IQueueManager)
@@ -57,6 +51,8 @@ class QueueManagerService(Service):
     @param model: the queues.
     @param store: keeps what has to survive.
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
+    @param send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether strangers are told that a
+        queue is missing or closed to them.
     @param addresses: tells where the queue manager listens, for L{status}.
     """
 
@@ -74,6 +70,7 @@ class QueueManagerService(Service):
         computer_name: str,
         dns_name: str,
         addresses: Callable[[], Sequence[str]] = tuple,
+        send_insecure_nacks: bool = False,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self.model = model
@@ -85,7 +82,8 @@ class QueueManagerService(Service):
         self._addresses = addresses
         self._new_identifier = new_identifier
         self._performer = Performer(model, store, reactor, clock)
-        self._transfer = Transfer(self._performer, sessions)
+        self._outbox = Outbox(self._performer, send_insecure=send_insecure_nacks)
+        self._transfer = Transfer(self._performer, sessions, self._outbox)
         self._tags = itertools.count()
         self._state = "stopped"
 
@@ -219,6 +217,14 @@ class QueueManagerService(Service):
                 count=len(deletion.positions),
             )
         self._performer.perform(deletion.effects)
+        try:
+            await self._performer.load(deletion.positions)
+        except MQError as error:
+            self.log.warn(
+                "who sent to {path} may not be told: {error}", path=queue.definition.path, error=error
+            )
+        lost = [position.view for position in deletion.positions if position.view is not None]
+        self._outbox.acknowledge(lost, MessageClass.NACK_Q_DELETED)
         await self._performer.commit(deletion.changes)
 
     # Messages
@@ -234,33 +240,10 @@ class QueueManagerService(Service):
             message that the queue does not take; MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable
             message without a durable store.
         """
-        now = self._clock.now()
-        targets = destinations(self.model, destination, now)
+        targets = destinations(self.model, destination, self._clock.now())
         for message in messages:
             self._check(message, targets)
-        first = self.model.take_message_ids(len(messages))
-        sent_time = now.unix_seconds
-        arrivals = [
-            (
-                target.queue,
-                UserMessageView(target.builder.build(message, message_id=number, sent_time=sent_time)),
-            )
-            for target in targets
-            for number, message in enumerate(messages, first)
-        ]
-        admission = self.model.admit(arrivals, now)
-        try:
-            for refusal in admission.refusals:
-                raise MQError(
-                    Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
-                    f"message {refusal.index + 1} of {len(arrivals)} for {refusal.queue.definition.path}: "
-                    f"{_REFUSALS[refusal.status]}",
-                )
-            await self._performer.commit(admission.changes)
-        except BaseException:
-            self.model.withdraw(admission)
-            raise
-        self._performer.perform(self.model.commit(admission))
+        first = await self._outbox.put(targets, messages)
         identifier = self.model.identifier
         return [MessageIdentifier(identifier, number) for number in range(first, first + len(messages))]
 
@@ -270,6 +253,11 @@ class QueueManagerService(Service):
             raise MQError(
                 Status.MQ_ERROR_UNSUPPORTED_OPERATION,
                 f"a {kind} message needs a durable store; {self.store.name} keeps nothing over a restart",
+            )
+        if message.message_class and not is_application_class(message.message_class):
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+                f"class {message.message_class:#06x} is the system's own, and no application sends it",
             )
         for target in targets:
             if target.is_local and target.queue.definition.transactional != message.transactional:
@@ -307,7 +295,10 @@ class QueueManagerService(Service):
             if not peek:
                 self._performer.perform(self.model.release(positions))
             raise
-        return Reservation(self._performer, positions, is_peek=peek)
+        return Reservation(self._performer, positions, is_peek=peek, received=self._received)
+
+    def _received(self, views: Sequence[UserMessageView]) -> None:
+        self._outbox.acknowledge(views, MessageClass.ACK_RECEIVE)
 
     async def receive(self, queue: str, *, timeout: float | None = None) -> UserMessageView:
         """Receive one message: reserved, and removed for good before it is answered.

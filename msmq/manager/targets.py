@@ -66,7 +66,7 @@ def destinations(model: QueueManagerModel, text: str, now: Moment) -> list[Targe
         MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
         MQ_ERROR_NO_DS for a public name; or that a name is malformed.
     """
-    found = [_destination(model, name, now) for name in _parse_destinations(text)]
+    found = [destination(model, name, now) for name in _parse_destinations(text)]
     distinct = {target.queue: target for target in found}
     return list(distinct.values())
 
@@ -81,7 +81,11 @@ def _parse(text: str) -> FormatName | PathName:
     return parse_format_name(text) if "=" in text else parse_path_name(text)
 
 
-def _destination(model: QueueManagerModel, name: FormatName | PathName, now: Moment) -> Target:
+def destination(model: QueueManagerModel, name: FormatName | PathName, now: Moment) -> Target:
+    """The queue that one name means as a destination.
+
+    @raise MQError: as L{destinations}.
+    """
     if not isinstance(name, PathName) and is_read_only(name):
         raise _unsupported(f"{name} can only be read")
     queue = model.find(name)

@@ -20,6 +20,7 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.manager.arriving import Arrivals
+from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.queues.outgoing import (
     ConnectionHistoryEntry,
@@ -37,6 +38,9 @@ from msmq.structures.user_message_view import UserMessageView
 
 BATCH_BYTES = 1 << 20
 """Roughly how much is handed to a connection before asking whether the peer keeps up."""
+
+MOST_OUTGOING_QUEUES = 10_000
+"""Outgoing queues that may exist before one more is made for the name of an administration queue."""
 
 _STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 
@@ -67,8 +71,8 @@ class Transfer:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, sessions: ISessions) -> None:
-        self.arrivals = Arrivals(performer)
+    def __init__(self, performer: Performer, sessions: ISessions, outbox: Outbox) -> None:
+        self.arrivals = Arrivals(performer, outbox)
         self._performer = performer
         self._sessions = sessions
         self._hops: dict[str | UUID, NextHop] = {}
@@ -76,6 +80,7 @@ class Transfer:
         self._open: dict[UUID, list[ISession]] = {}
         self._is_stopped = False
         performer.on_outgoing = self.ready
+        outbox.make_room = self.make_room
         sessions.broker = self
 
     def stop(self) -> None:
@@ -103,11 +108,31 @@ class Transfer:
         elif queue.state is OutgoingState.INACTIVE:
             queue.state = OutgoingState.NEED_VALIDATION
 
-    def forget(self, queue: OutgoingQueue) -> None:
-        """An outgoing queue is gone."""
+    def make_room(self) -> bool:
+        """See that one more outgoing queue may be made for a name that a peer chose.
+
+        Names for acknowledgements come from outside, so there is an end to them: beyond it the oldest
+        queues in which nothing waits are forgotten, with their history.
+        """
+        model = self._performer.model
+        excess = sum(1 for _ in model.outgoing_queues()) + 1 - MOST_OUTGOING_QUEUES
+        if excess <= 0:
+            return True
+        idle = [queue for queue in model.outgoing_queues() if not queue.positions][:excess]
+        for queue in idle:
+            self._forget(queue)
+            self._performer.perform(model.delete_queue(queue).effects)
+        return len(idle) == excess
+
+    def _forget(self, queue: OutgoingQueue) -> None:
         hop = self._hop_by_queue.pop(queue, None)
-        if hop is not None:
-            hop.queues.remove(queue)
+        if hop is None:
+            return
+        hop.queues.remove(queue)
+        if not hop.queues:
+            self._hops = {key: other for key, other in self._hops.items() if other is not hop}
+            if hop.connector is not None:
+                hop.connector.stop()
 
     def _assign(self, queue: OutgoingQueue) -> NextHop:
         """Find, or make, the next hop of a queue.

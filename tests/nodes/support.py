@@ -26,7 +26,7 @@ from tests.builders import ALPHA, BETA
 
 T = TypeVar("T")
 
-ADDRESSES = {"ALPHA": "127.0.0.2", "BETA": "127.0.0.3"}
+ADDRESSES = {"ALPHA": "127.0.0.2", "BETA": "127.0.0.3", "GAMMA": "127.0.0.4"}
 
 
 class Node:
@@ -104,6 +104,10 @@ class NodesTestCase(SynchronousTestCase):
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         """One more queue manager."""
         return Node(self.network, self.clock, name, identifier, self.settings, **kwargs)
+
+    def deferred(self, coroutine: Coroutine[Deferred[object], Any, T]) -> Deferred[T]:
+        """Something under way."""
+        return Deferred.fromCoroutine(coroutine)
 
     def run_to_end(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:
         """The result of something that needs no time."""

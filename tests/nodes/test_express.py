@@ -18,7 +18,7 @@ class ExpressTests(NodesTestCase):
     """What applications on both sides see."""
 
     def test_a_message_arrives(self) -> None:
-        """Sent here, received there, with everything that its sender gave it."""
+        """Sent here, received there, with everything that its sender gave it (MQMQ-2.2.19.2-08)."""
         path = self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"hello", label="greeting", application_tag=7)
         self.clock.advance(1)

@@ -89,7 +89,7 @@ class RangeTests(SynchronousTestCase):
         self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE, correlation_id=bytes(19))
 
     def test_class(self) -> None:
-        """A class of the application's own uses the bits 0xE1FF."""
+        """A class uses the bits 0xE1FF."""
         self.assertEqual(Message(message_class=0x01FF).message_class, 0x01FF)
         for number in (0x0200, 0x10000, -1):
             self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, message_class=number)

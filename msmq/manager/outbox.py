@@ -1,0 +1,124 @@
+"""Messages that this queue manager makes: of its applications, and of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.manager.performing import Performer
+from msmq.manager.targets import Target, destination
+from msmq.queues.acknowledgement import acknowledgement
+from msmq.queues.admission import EnqueueStatus
+from msmq.queues.message import Message
+from msmq.structures.format_name import FormatName
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
+
+_REFUSALS = {
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is used up",
+    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of the queue manager is used up",
+    EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue is over",
+    EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
+}
+
+
+class Outbox:
+    """Numbers messages, makes their packets, and puts them into queues, those of others included.
+
+    @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
+        there are as many as there may be.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, *, send_insecure: bool = False) -> None:
+        self._performer = performer
+        self._send_insecure = send_insecure
+        self.make_room: Callable[[], bool] = lambda: True
+
+    async def put(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
+        """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target, all or none.
+
+        Done once everything recoverable is on disk.
+
+        @return: the first MessageID; the others follow.
+        @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, or that the store failed.
+        """
+        performer = self._performer
+        model = performer.model
+        now = performer.clock.now()
+        first = model.take_message_ids(len(messages))
+        sent_time = now.unix_seconds
+        arrivals = [
+            (
+                target.queue,
+                UserMessageView(target.builder.build(message, message_id=number, sent_time=sent_time)),
+            )
+            for target in targets
+            for number, message in enumerate(messages, first)
+        ]
+        admission = model.admit(arrivals, now)
+        try:
+            for refusal in admission.refusals:
+                raise MQError(
+                    Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+                    f"message {refusal.index + 1} of {len(arrivals)} for {refusal.queue.definition.path}: "
+                    f"{_REFUSALS[refusal.status]}",
+                )
+            if admission.changes:
+                await performer.commit(admission.changes)
+        except BaseException:
+            model.withdraw(admission)
+            raise
+        performer.perform(model.commit(admission))
+        if any(target.is_local for target in targets):
+            local = {target.queue for target in targets if target.is_local}
+            arrived = (view for queue, view in arrivals if queue in local)
+            self.acknowledge(arrived, MessageClass.ACK_REACH_QUEUE)
+        return first
+
+    def acknowledge(self, views: Iterable[UserMessageView], message_class: MessageClass) -> None:
+        """[MS-MQQB] 3.1.7.15: send the administration acknowledgements that were asked for.
+
+        One that cannot be sent is dropped; the message that it is about is not affected.
+        """
+        for view in views:
+            if view.acknowledge:
+                self._acknowledge(view, message_class)
+
+    def _acknowledge(self, view: UserMessageView, message_class: MessageClass) -> None:
+        model = self._performer.model
+        answer = acknowledgement(
+            view, message_class, queue_manager=model.identifier, send_insecure=self._send_insecure
+        )
+        if answer is None:
+            return
+        try:
+            target = self._target(answer.destination)
+        except MQError as error:
+            self._drop(view, message_class, error)
+            return
+        Deferred.fromCoroutine(self._send(target, answer.message, view))
+
+    async def _send(self, target: Target, message: Message, view: UserMessageView) -> None:
+        try:
+            await self.put([target], [message])
+        except MQError as error:
+            self._drop(view, MessageClass(message.message_class), error)
+
+    def _target(self, name: FormatName) -> Target:
+        if not self._performer.model.is_local(name) and not self.make_room():
+            raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "there are too many outgoing queues")
+        return destination(self._performer.model, name, self._performer.clock.now())
+
+    def _drop(self, view: UserMessageView, message_class: MessageClass, error: BaseException) -> None:
+        self.log.warn(
+            "acknowledgement {name} of message {message} not sent: {error}",
+            name=message_class.name,
+            message=view.identifier,
+            error=error,
+        )

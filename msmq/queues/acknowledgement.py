@@ -1,0 +1,105 @@
+"""[MS-MQQB] 3.1.7.15 Send Administration Acknowledgment: which message answers a message, and where to."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.structures.format_name import FormatName, PrivateFormatName
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.guid import NULL_GUID
+
+_WANTED: Final = {
+    MessageClass.ACK_REACH_QUEUE: Acknowledge.POSITIVE_ARRIVAL,
+    MessageClass.ACK_RECEIVE: Acknowledge.POSITIVE_RECEIVE,
+    MessageClass.NACK_Q_DELETED: Acknowledge.NEGATIVE_RECEIVE,
+    MessageClass.NACK_Q_PURGED: Acknowledge.NEGATIVE_RECEIVE,
+    MessageClass.NACK_RECEIVE_TIMEOUT: Acknowledge.NEGATIVE_RECEIVE,
+    MessageClass.NACK_RECEIVE_REJECTED: Acknowledge.NEGATIVE_RECEIVE,
+}
+"""The bit that asks for a class; the bit for every other class is NEGATIVE_ARRIVAL."""
+
+_WITHOUT_BODY: Final = (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE)
+
+INSECURE: Final = frozenset(
+    {
+        MessageClass.NACK_BAD_DST_Q,
+        MessageClass.NACK_ACCESS_DENIED,
+        MessageClass.NACK_BAD_SIGNATURE,
+        MessageClass.NACK_BAD_ENCRYPTION,
+        MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    }
+)
+"""[MS-MQQB] 3.1.7.15 SendInsecureNacks: what would let a stranger probe, or use us as a reflector."""
+
+
+@attrs.frozen
+class Acknowledgement:
+    """An administration acknowledgement that is to be sent.
+
+    @ivar destination: the administration queue.
+    """
+
+    destination: FormatName
+    message: Message
+
+
+def acknowledgement(
+    view: UserMessageView,
+    message_class: MessageClass,
+    *,
+    queue_manager: UUID,
+    send_insecure: bool = False,
+) -> Acknowledgement | None:
+    """The acknowledgement of C{message_class} that the sender of C{view} asked for; C{None} if it did not.
+
+    The bits are tested singly (reading 75).
+    It asks for no acknowledgement itself, never expires, and is recoverable if the message is.
+
+    @param queue_manager: who answers; a null QueueManagerAddress means this.
+    @param send_insecure: SendInsecureNacks, off by default.
+    """
+    if not view.acknowledge & _WANTED.get(message_class, Acknowledge.NEGATIVE_ARRIVAL):
+        return None
+    if message_class in INSECURE and not send_insecure:
+        return None
+    try:
+        destination = _known(view.admin_format_name(), queue_manager)
+        answer_to = _known(view.destination_format_name(), queue_manager)
+    except MQError:
+        # Its sender named a queue by a text that names none, so there is nowhere to answer to.
+        return None
+    if destination is None:
+        return None
+    body = b"" if message_class in _WITHOUT_BODY or _is_encrypted(view) else bytes(view.body)
+    return Acknowledgement(
+        destination,
+        Message(
+            body=body,
+            body_type=view.body_type if body else 0,
+            label=view.label,
+            priority=view.priority,
+            delivery=Delivery.RECOVERABLE if view.is_recoverable else Delivery.EXPRESS,
+            correlation_id=view.source_queue_manager + view.message_id.to_bytes(4, "little"),
+            response_queue=answer_to,
+            application_tag=view.application_tag,
+            message_class=message_class,
+        ),
+    )
+
+
+def _is_encrypted(view: UserMessageView) -> bool:
+    security = view.security()
+    return security is not None and security.is_body_encrypted
+
+
+def _known(name: FormatName | None, queue_manager: UUID) -> FormatName | None:
+    """The name with our own identifier in place of none."""
+    if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+        return attrs.evolve(name, queue_manager=queue_manager)
+    return name

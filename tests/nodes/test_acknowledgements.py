@@ -1,0 +1,181 @@
+"""Administration acknowledgements of express messages, between two queue managers."""
+
+from __future__ import annotations
+
+import struct
+
+from msmq.manager import transfer
+from msmq.queues.message import Acknowledge, Message
+from msmq.structures.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
+from tests.builders import ALPHA, BETA
+from tests.nodes.support import NodesTestCase
+
+ADMIN = parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin")
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+
+
+class AcknowledgementTests(NodesTestCase):
+    """What the administration queue of the sender gets."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admin = self.queue(self.alpha, "admin")
+
+    def ask(
+        self,
+        acknowledge: Acknowledge,
+        *,
+        destination: str = TO_BETA,
+        admin: FormatName = ADMIN,
+        body: bytes = b"body",
+    ) -> None:
+        """Send one message that asks for acknowledgements."""
+        message = Message(body=body, label="asks", body_type=8, acknowledge=acknowledge, admin_queue=admin)
+        self.run_to_end(self.alpha.service.send(destination, [message]))
+        self.clock.advance(1)
+
+    def answers(self) -> list[UserMessageView]:
+        """What is in the administration queue."""
+        self.clock.advance(1)
+        return self.take(self.alpha, self.admin)
+
+    def classes(self) -> list[int]:
+        return [view.message_class for view in self.answers()]
+
+    def test_arrival_is_acknowledged(self) -> None:
+        """PA: ACK_REACH_QUEUE once the message is in its queue.
+
+        MQMQ-2.2.19.3-03, MQQB-3.1.5.8.10-01, MQQB-3.1.7.15-08, MQQB-3.1.7.15-15.
+        """
+        self.queue(self.beta)
+        self.ask(Acknowledge.POSITIVE_ARRIVAL)
+        self.assertEqual(self.classes(), [MessageClass.ACK_REACH_QUEUE])
+
+    def test_local_arrival_is_acknowledged(self) -> None:
+        """A message to a queue of the same queue manager is no different."""
+        self.queue(self.alpha, "here")
+        self.ask(Acknowledge.POSITIVE_ARRIVAL, destination=".\\private$\\here")
+        self.assertEqual(self.classes(), [MessageClass.ACK_REACH_QUEUE])
+
+    def test_receiving_is_acknowledged(self) -> None:
+        """PR: ACK_RECEIVE when the application has received it, not before, and not for a peek.
+
+        MQMQ-2.2.19.3-04, MQQB-3.1.7.2.1-01, MQQB-3.1.7.2.1-03.
+        """
+        path = self.queue(self.beta)
+        self.ask(Acknowledge.POSITIVE_RECEIVE)
+        self.run_to_end(self.beta.service.peek(path, timeout=0))
+        reservation = self.run_to_end(self.beta.service.reserve(path, timeout=0))
+        reservation.release()
+        self.assertEqual(self.classes(), [])
+        self.run_to_end(self.beta.service.receive(path, timeout=0))
+        self.assertEqual(self.classes(), [MessageClass.ACK_RECEIVE])
+
+    def test_failed_delivery_is_acknowledged(self) -> None:
+        """NA: the class says why it failed, and the body comes back.
+
+        MQMQ-2.2.19.3-05, MQQB-3.1.7.15-13.
+        """
+        self.queue(self.beta, quota=0)
+        self.ask(Acknowledge.NEGATIVE_ARRIVAL, body=b"too much")
+        [answer] = self.answers()
+        self.assertEqual(answer.message_class, MessageClass.NACK_Q_EXCEED_QUOTA)
+        self.assertEqual(bytes(answer.body), b"too much")
+
+    def test_an_unread_message_is_acknowledged(self) -> None:
+        """NR: NACK_Q_DELETED when the queue goes with the message in it.
+
+        MQMQ-2.2.19.3-06, MQQB-3.1.7.2.1-04.
+        """
+        path = self.queue(self.beta)
+        self.ask(Acknowledge.NEGATIVE_RECEIVE)
+        self.run_to_end(self.beta.service.delete_queue(path))
+        self.assertEqual(self.classes(), [MessageClass.NACK_Q_DELETED])
+
+    def test_a_non_transactional_message_to_a_transactional_queue(self) -> None:
+        """NA: NACK_NOT_TRANSACTIONAL_MSG (MQQB-3.1.5.8.2-09)."""
+        self.queue(self.beta, transactional=True)
+        self.ask(Acknowledge.NEGATIVE_ARRIVAL)
+        self.assertEqual(self.classes(), [MessageClass.NACK_NOT_TRANSACTIONAL_MSG])
+
+    def test_strangers_are_not_told_that_a_queue_is_missing(self) -> None:
+        """NACK_BAD_DST_Q stays here unless insecure acknowledgements are switched on.
+
+        MQQB-3.1.7.15-02.
+        """
+        self.ask(Acknowledge.NEGATIVE_ARRIVAL)
+        self.assertEqual(self.classes(), [])
+        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
+
+    def test_nothing_asked_nothing_sent(self) -> None:
+        """Each bit asks for its own class only."""
+        path = self.queue(self.beta)
+        self.ask(Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE)
+        self.run_to_end(self.beta.service.receive(path, timeout=0))
+        self.assertEqual(self.classes(), [])
+
+    def test_an_acknowledgement_names_its_message(self) -> None:
+        """CorrelationID is the source and number of the message, ResponseQueue its destination.
+
+        MQMQ-2.2.19.3-11, MQQB-3.1.7.15-09, MQQB-3.1.7.15-10, MQQB-3.1.7.15-11, MQQB-3.1.7.15-12.
+        """
+        path = self.queue(self.beta)
+        self.ask(Acknowledge.POSITIVE_ARRIVAL)
+        message = self.run_to_end(self.beta.service.peek(path, timeout=0))
+        [answer] = self.answers()
+        expected = ALPHA.bytes_le + struct.pack("<I", message.message_id)
+        self.assertEqual(answer.correlation_id, expected)
+        self.assertEqual(str(answer.response_format_name()), TO_BETA)
+        self.assertEqual(answer.source_queue_manager, BETA.bytes_le)
+        self.assertEqual(
+            (answer.is_recoverable, answer.acknowledge, answer.journal, answer.dead_letter),
+            (False, 0, False, False),
+        )
+        self.assertEqual((answer.time_to_reach_queue, answer.time_to_be_received), (0xFFFFFFFF, 0xFFFFFFFF))
+        self.assertEqual((bytes(answer.body), answer.privacy_level, answer.security()), (b"", 0, None))
+
+    def test_private_administration_queues_use_the_session(self) -> None:
+        """AQ 2, a private queue of the sender: the answer takes the session that is there.
+
+        MQQB-3.1.7.15-04.
+        """
+        self.queue(self.beta)
+        number = int(self.alpha.service.queue(self.admin)["format_name"].rpartition("\\")[2], 16)
+        self.ask(Acknowledge.POSITIVE_ARRIVAL, admin=PrivateFormatName(ALPHA, number))
+        self.assertEqual(self.classes(), [MessageClass.ACK_REACH_QUEUE])
+        self.assertEqual(len(self.network.links), 1)
+
+    def test_an_administration_queue_that_cannot_be_reached_is_forgotten(self) -> None:
+        """The message is delivered all the same (MQQB-3.1.7.15-14)."""
+        path = self.queue(self.beta)
+        self.ask(Acknowledge.POSITIVE_ARRIVAL, admin=parse_format_name(f"PUBLIC={BETA}"))
+        self.assertEqual(self.bodies(self.beta, path), [b"body"])
+        self.assertEqual(self.classes(), [])
+
+    def test_names_of_strangers_make_no_end_of_queues(self) -> None:
+        """Beyond a limit idle outgoing queues make room, and busy ones are not touched."""
+        self.patch(transfer, "MOST_OUTGOING_QUEUES", 3)
+        self.queue(self.beta)
+        for number in range(6):
+            name = parse_format_name(f"DIRECT=TCP:127.0.0.2\\private$\\none{number}")
+            self.ask(Acknowledge.POSITIVE_ARRIVAL, admin=name)
+            self.clock.advance(30)
+        self.assertEqual(len(self.beta.service.outgoing()), 3)
+        for number in range(6):
+            name = parse_format_name(f"DIRECT=OS:nowhere\\private$\\none{number}")
+            self.ask(Acknowledge.POSITIVE_ARRIVAL, admin=name)
+        self.assertEqual(len(self.beta.service.outgoing()), 3)
+        self.assertEqual([queue["messages"] for queue in self.beta.service.outgoing()], [1, 1, 1])
+
+    def test_applications_do_not_send_the_systems_classes(self) -> None:
+        """A class of its own is an application's right, a predefined one is not (MQMQ-2.2.18.1.6-21)."""
+        path = self.queue(self.alpha, "here")
+        self.send(self.alpha, path, b"mine", message_class=0x0123)
+        self.assertEqual([view.message_class for view in self.take(self.alpha, path)], [0x0123])
+        failure = self.failureResultOf(
+            self.deferred(self.alpha.service.send(path, [Message(message_class=0x8000)])), MQError
+        )
+        self.assertEqual(failure.value.status, Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
