@@ -1,2 +1,1 @@
-"""Packets of every protocol as JSON objects, and the files that captures come in.
-"""
+"""Packets of every protocol as JSON objects, and the files that captures come in."""

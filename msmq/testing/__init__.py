@@ -1,2 +1,1 @@
-"""Public doubles for tests of brokers that build on msmq: clock, store, network, builders.
-"""
+"""Public doubles for tests of brokers that build on msmq: clock, store, network, builders."""
