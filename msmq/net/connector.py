@@ -85,7 +85,9 @@ class Connector:
             has_backlog=self._has_backlog,
         )
         self.session.dialled_for = self._dialled_for
-        self._attempt = attempt = Deferred.fromCoroutine(self._dial(self.session, is_retry))
+        attempt = Deferred.fromCoroutine(self._dial(self.session, is_retry))
+        if not attempt.called:
+            self._attempt = attempt
         attempt.addErrback(lambda failure: failure.trap(CancelledError) and None)
         attempt.addErrback(lambda failure: self.log.failure("an attempt to reach a next hop failed", failure))
 
