@@ -201,7 +201,7 @@ class SessionProtocol(Protocol):
 
     def close(self, reason: CloseReason = CloseReason.STOPPED) -> None:
         """End the session, or stop waiting to dial again."""
-        self._perform(self.session.close(reason, self._now()))
+        self._perform(self._end(reason))
 
     def attempt_failed(self, progress: ConnectionProgress) -> None:
         """The connection for which this protocol was made could not be made."""
@@ -376,7 +376,18 @@ class SessionProtocol(Protocol):
 
     def _fail(self, failure: Failure) -> None:
         self.log.failure("a hook of the session with {address} failed", failure, address=self.remote_address)
-        self._effects.extend(self.session.close(CloseReason.INTERNAL_ERROR, self._now()))
+        self._effects.extend(self._end(CloseReason.INTERNAL_ERROR))
+
+    def _end(self, reason: CloseReason) -> list[Effect]:
+        """End the session from this side, and drop what it was still to hand on or to write.
+
+        Otherwise the very messages over which a hook has closed it would be acknowledged.
+        """
+        if self.session.state not in _OVER:
+            kept = [effect for effect in self._effects if not isinstance(effect, Transmit | Deliver)]
+            self._effects.clear()
+            self._effects.extend(kept)
+        return self.session.close(reason, self._now())
 
     def _guarded(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook; what it raises ends this session and nothing else."""
