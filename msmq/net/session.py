@@ -76,7 +76,7 @@ class SessionProtocol(Protocol):
         self.session = session
         self.remote_address = ""
         self.dialled_for: object = None
-        self._framer = StreamFramer(measure_user_message, internal_only=not self.is_initiator)
+        self._framer = StreamFramer(measure_user_message, internal_only=True)
         self._effects: deque[Effect] = deque()
         self._is_performing = False
         self._waits_for: Deferred[None] | None = None
