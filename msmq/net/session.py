@@ -256,11 +256,13 @@ class SessionProtocol(Protocol):
     def pauseProducing(self) -> None:
         """The peer reads more slowly than we write."""
         self._is_write_paused = True
+        self.session.congested()
 
     def resumeProducing(self) -> None:
         """The peer has caught up."""
         if self._is_write_paused:
             self._is_write_paused = False
+            self._perform(self.session.congestion_ended(self._now()))
             self._guarded(self._tell_room)
 
     def stopProducing(self) -> None:

@@ -72,11 +72,23 @@ def ack_send_expired(core: SessionCore, now: Moment) -> None:
 
 
 def send_session_ack(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.6.4: acknowledge in a packet of its own."""
-    core.effects.append(
-        Transmit((SessionAck(_take_acknowledgement(core, now)).to_bytes(),), is_awaited=True)
-    )
+    """[MS-MQQB] 3.1.6.4: acknowledge in a packet of its own.
+
+    A peer that writes and does not read is acknowledged once, when it reads: what it would not have
+    taken before does not pile up here.
+    """
+    if core.is_congested:
+        core.acknowledges_later = True
+        return
+    core.effects.append(Transmit((SessionAck(_take_acknowledgement(core, now)).to_bytes(),), is_awaited=True))
     core.counts.sent.session_ack += 1
+
+
+def congestion_ended(core: SessionCore, now: Moment) -> None:
+    """The peer reads again: say what fell due meanwhile."""
+    if core.acknowledges_later:
+        core.acknowledges_later = False
+        send_session_ack(core, now)
 
 
 def is_worth_carrying(core: SessionCore, now: Moment) -> bool:

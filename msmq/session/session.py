@@ -209,6 +209,17 @@ class Session:
             acknowledging.persisted(self._core, through, now)
         return self._take_effects()
 
+    def congested(self) -> None:
+        """The connection takes nothing more for now; acknowledgements wait until L{congestion_ended}."""
+        self._core.is_congested = True
+
+    def congestion_ended(self, now: Moment) -> list[Effect]:
+        """The connection takes bytes again."""
+        self._core.is_congested = False
+        if self._core.state is SessionState.OPEN:
+            acknowledging.congestion_ended(self._core, now)
+        return self._take_effects()
+
     def expire(self, now: Moment) -> list[Effect]:
         """Whatever timers are due by now have expired."""
         for timer, running in self._core.timers.take_expired(now):

@@ -99,6 +99,12 @@ class SessionCore:
     received_ack: bool = False
     session_active: bool = False
 
+    is_congested: bool = False
+    """Whether the connection takes nothing more for now, because the peer does not read."""
+
+    acknowledges_later: bool = False
+    """Whether an acknowledgement fell due while the connection was congested."""
+
     left_messages: bool = False
     """Whether the session ended with messages that the peer had not acknowledged."""
 
