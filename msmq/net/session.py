@@ -81,6 +81,7 @@ class SessionProtocol(Protocol):
         self._is_performing = False
         self._waits_for: Deferred[None] | None = None
         self._is_write_paused = False
+        self._is_connected = False
         self._timer: IDelayedCall | None = None
         self._tells_each_arrival = self._overrides("message_arriving")
         self._tells_each_sent = self._overrides("message_sent")
@@ -221,6 +222,7 @@ class SessionProtocol(Protocol):
         if no_delay is not None:
             # Acknowledgements are small and somebody waits for them.
             no_delay(True)
+        self._is_connected = True
         self._factory.connection_made(self)
         if self.is_initiator:
             self._perform(self.session.connected(self._now()))
@@ -248,6 +250,7 @@ class SessionProtocol(Protocol):
 
     def connectionLost(self, reason: Failure | None = None) -> None:
         """The connection is gone, whoever closed it."""
+        self._is_connected = False
         self._perform(self.session.connection_lost(self._now()))
         self._factory.connection_lost(self)
         if self._factory.broker is not None:
@@ -297,8 +300,8 @@ class SessionProtocol(Protocol):
     def _perform_one(self, effect: Effect) -> None:
         match effect:
             case Transmit(chunks, is_awaited):
-                if self.transport is not None:
-                    self.transport.writeSequence(chunks)
+                if self._is_connected:
+                    self._connected_transport().writeSequence(chunks)
                     if is_awaited:
                         self._flush()
             case Deliver(messages, first_recoverable):

@@ -1,0 +1,229 @@
+"""Sessions whose peer, or whose broker, does not play along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IWriteDescriptor
+from twisted.internet.testing import StringTransportWithDisconnection
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from msmq.net.session import SessionFactory, SessionProtocol
+from msmq.session.effects import CloseReason
+from msmq.session.outgoing import OutgoingPacket
+from msmq.structures.user_message_view import UserMessageView
+from msmq.testing.clock import ManualClock
+from tests.builders import ALPHA, BETA, establish, parameters, session_ack, session_header, user_packet
+
+HALF_A_WINDOW = 32
+
+
+@implementer(IWriteDescriptor)
+class Descriptor(StringTransportWithDisconnection):
+    """A transport that a reactor may write, and that has nothing to write to once it is closed."""
+
+    def doWrite(self) -> None:
+        if not self.connected:
+            raise AttributeError("there is no socket any more")
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The reactor closes it some other way."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def logPrefix(self) -> str:
+        return "descriptor"
+
+
+class TroubleTestCase(SynchronousTestCase):
+    """A queue manager BETA, and how peers see it."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.factory = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock)
+
+    def connect(self, protocol: SessionProtocol) -> StringTransportWithDisconnection:
+        """Give a session its connection."""
+        transport = Descriptor(peerAddress=IPv4Address("TCP", "127.0.0.9", 40000))
+        transport.protocol = protocol
+        protocol.makeConnection(transport)
+        return transport
+
+    def open(self) -> tuple[SessionProtocol, StringTransportWithDisconnection]:
+        """An accepted session after its handshake."""
+        protocol = self.factory.build(is_initiator=False)
+        transport = self.connect(protocol)
+        protocol.dataReceived(establish(ALPHA) + parameters())
+        transport.clear()
+        return protocol, transport
+
+    def use(self, protocol: type[SessionProtocol]) -> None:
+        """Make sessions of this class."""
+        self.factory.protocol = protocol
+
+
+class ClosingOverMessagesTests(TroubleTestCase):
+    """A hook that does not want a message closes the session, and the peer keeps its message."""
+
+    def test_a_message_over_which_a_session_was_closed_is_not_acknowledged(self) -> None:
+        """Although so many arrived together that an acknowledgement was due."""
+
+        class Full(SessionProtocol):
+            def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
+                self.close(CloseReason.NO_RESOURCES)
+
+        self.use(Full)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet() * HALF_A_WINDOW)
+        self.assertEqual(transport.value(), b"")
+        self.assertFalse(transport.connected)
+
+    def test_nothing_is_handed_on_after_the_end(self) -> None:
+        """The hook that closes the session is not asked about what came behind."""
+        portions: list[int] = []
+
+        class Full(SessionProtocol):
+            def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
+                portions.append(len(messages))
+                self.close(CloseReason.NO_RESOURCES)
+
+        self.use(Full)
+        protocol, _ = self.open()
+        protocol.dataReceived(user_packet() * HALF_A_WINDOW * 3)
+        self.assertEqual(len(portions), 1)
+
+    def test_a_hook_that_fails_acknowledges_nothing(self) -> None:
+        """Neither if it raises at once."""
+
+        class Broken(SessionProtocol):
+            def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
+                raise RuntimeError("this broker has a bug")
+
+        self.use(Broken)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet() * HALF_A_WINDOW)
+        self.assertEqual(transport.value(), b"")
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_a_hook_that_fails_later_acknowledges_nothing(self) -> None:
+        """Nor if it fails after a while."""
+        gate: Deferred[None] = Deferred()
+
+        class Broken(SessionProtocol):
+            def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> Deferred[None]:
+                return gate
+
+        self.use(Broken)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet() * HALF_A_WINDOW)
+        gate.errback(Failure(RuntimeError("later")))
+        self.assertEqual(transport.value(), b"")
+        self.assertFalse(transport.connected)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_a_refusal_is_told_before_the_end(self) -> None:
+        """What the session itself has to say at its end is written."""
+
+        class Refusing(SessionProtocol):
+            def may_open(self) -> bool:
+                return False
+
+        self.use(Refusing)
+        protocol = self.factory.build(is_initiator=False)
+        transport = self.connect(protocol)
+        protocol.dataReceived(establish(ALPHA))
+        self.assertEqual(transport.value(), establish(ALPHA, BETA, refused=True))
+        self.assertFalse(transport.connected)
+
+
+class LateHookTests(TroubleTestCase):
+    """A hook takes its time, and the peer does not wait."""
+
+    def test_a_connection_that_is_gone_is_not_written(self) -> None:
+        """The acknowledgement that the hook held up goes nowhere, and does no harm."""
+        gate: Deferred[None] = Deferred()
+
+        class Slow(SessionProtocol):
+            def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> Deferred[None]:
+                return gate
+
+        self.use(Slow)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet() * HALF_A_WINDOW)
+        transport.loseConnection()
+        gate.callback(None)
+        self.assertEqual(transport.value(), b"")
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+
+
+class UnreadTests(TroubleTestCase):
+    """A peer that writes and does not read."""
+
+    def test_acknowledgements_do_not_pile_up(self) -> None:
+        """Ten thousand messages of a peer that reads nothing leave nothing behind."""
+        protocol, transport = self.open()
+        protocol.pauseProducing()
+        for _ in range(100):
+            protocol.dataReceived(user_packet() * 100)
+        self.assertEqual(transport.value(), b"")
+        protocol.resumeProducing()
+        self.assertEqual(transport.value(), session_ack(session_header(received=10000)))
+
+    def test_a_peer_that_never_reads_our_messages_is_cut(self) -> None:
+        """It acknowledges nothing either; the session closes, and then the connection is cut.
+
+        MQQB-3.1.1.1.1.1-03.
+        """
+
+        class Sender(SessionProtocol):
+            unacknowledged: Any = None
+
+            def session_closed(self, reason: CloseReason, unacknowledged: Any, error: Any) -> None:
+                self.unacknowledged = (reason, len(unacknowledged))
+
+        self.use(Sender)
+        protocol, transport = self.open()
+        protocol.send([OutgoingPacket(user_packet(bytes(100000))) for _ in range(8)])
+        protocol.pauseProducing()
+        self.clock.advance(39.9)
+        self.assertTrue(protocol.is_open)
+        self.clock.advance(0.2)
+        assert isinstance(protocol, Sender)
+        self.assertEqual(protocol.unacknowledged, (CloseReason.ACK_TIMEOUT, 8))
+        self.assertFalse(transport.connected)
+
+
+class EarlyMessageTests(TroubleTestCase):
+    """An acceptor that sends a message before it has answered."""
+
+    def test_the_beginning_of_a_message_ends_a_handshake_on_both_sides(self) -> None:
+        """It is not even buffered, whoever dialled (MQQB-2.1.1-05)."""
+        for is_initiator in (False, True):
+            protocol = self.factory.build(is_initiator=is_initiator)
+            transport = self.connect(protocol)
+            protocol.dataReceived(user_packet(bytes(100000))[:20])
+            self.assertFalse(transport.connected)
+
+    def test_an_initiator_takes_a_message_right_behind_the_answer(self) -> None:
+        """An acceptor may send as soon as it has answered the parameters."""
+        arrived: list[bytes] = []
+
+        class Taking(SessionProtocol):
+            def message_arriving(self, message: UserMessageView) -> None:
+                arrived.append(bytes(message.body))
+
+        self.use(Taking)
+        protocol = self.factory.build(is_initiator=True)
+        self.connect(protocol)
+        protocol.dataReceived(establish(BETA, ALPHA) + parameters() + user_packet(b"eager"))
+        self.assertEqual(arrived, [b"eager"])
