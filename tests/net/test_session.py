@@ -74,13 +74,13 @@ class Recording(SessionProtocol):
 class Side:
     """One accepted connection at BETA, over a transport in memory."""
 
-    def __init__(self, factory: SessionFactory, host: str = "127.0.0.9") -> None:
-        built = factory.buildProtocol(IPv4Address("TCP", host, 40000))
+    def __init__(self, factory: SessionFactory, host: str = "127.0.0.9", port: int = 40000) -> None:
+        built = factory.buildProtocol(IPv4Address("TCP", host, port))
         assert isinstance(built, SessionProtocol)
         self.protocol = built
         self.transport = StringTransportWithDisconnection(
             hostAddress=IPv4Address("TCP", "127.0.0.1", 1801),
-            peerAddress=IPv4Address("TCP", host, 40000),
+            peerAddress=IPv4Address("TCP", host, port),
         )
         self.transport.protocol = built
         built.makeConnection(self.transport)
@@ -101,7 +101,7 @@ class SessionProtocolTests(SynchronousTestCase):
 
     def make_factory(self, settings: SessionSettings | None = None) -> SessionFactory:
         factory = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, settings=settings)
-        factory.protocol = Recording  # type: ignore[assignment]
+        factory.protocol = Recording
         return factory
 
     def opened(self) -> tuple[Side, Recording]:
@@ -154,7 +154,8 @@ class SessionProtocolTests(SynchronousTestCase):
     def test_a_deferred_suspends_the_session(self) -> None:
         """Until a hook is done nothing is read and nothing acknowledged; then all goes on in order."""
         side, protocol = self.opened()
-        protocol.gate = gate = Deferred()
+        gate: Deferred[None] = Deferred()
+        protocol.gate = gate
         side.protocol.dataReceived(user_packet(b"x") * 32)
         self.assertEqual(side.transport.value(), b"")
         self.assertEqual(side.transport.producerState, "paused")
@@ -180,7 +181,8 @@ class SessionProtocolTests(SynchronousTestCase):
     def test_a_failing_deferred_closes_the_session(self) -> None:
         """A hook that fails later is no different."""
         side, protocol = self.opened()
-        protocol.gate = gate = Deferred()
+        gate: Deferred[None] = Deferred()
+        protocol.gate = gate
         side.protocol.dataReceived(user_packet(b"1"))
         gate.errback(Failure(RuntimeError("later")))
         self.assertEqual(protocol.events[-1], ("closed", CloseReason.INTERNAL_ERROR, 0))
@@ -231,6 +233,13 @@ class SessionProtocolTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
+    def test_takes_initiators_from_any_port(self) -> None:
+        """A privileged source port is as good as an ephemeral one (MQQB-2.1.1-03, MQQB-2.1.1-10)."""
+        for port in (1023, 50000):
+            side = Side(self.factory, port=port)
+            side.shake_hands()
+            self.assertTrue(side.protocol.is_open)
+
     def test_a_slow_peer_gets_no_more(self) -> None:
         """While the transport is full there is no capacity."""
         _, protocol = self.opened()
@@ -247,7 +256,7 @@ class SessionProtocolTests(SynchronousTestCase):
             def message_arriving(self, message: UserMessageView) -> None:
                 self.send([OutgoingPacket(message.packet)])
 
-        self.factory.protocol = Echo  # type: ignore[assignment]
+        self.factory.protocol = Echo
         side = Side(self.factory)
         side.protocol.dataReceived(establish(ALPHA) + parameters(window_size=2))
         side.transport.clear()

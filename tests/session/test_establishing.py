@@ -7,10 +7,11 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import CloseReason, ConnectionProgress, Disconnect, Opened, Progress
+from msmq.session.pinging import PingInitiator
 from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState
 from tests.builders import ALPHA, BETA, GAMMA, NULL, establish, parameters, session_ack, user_packet
-from tests.session.support import Driven, open_acceptor, open_initiator
+from tests.session.support import START, Driven, open_acceptor, open_initiator
 
 
 def accepting(**kwargs: object) -> Driven:
@@ -243,6 +244,15 @@ class InitiatorTests(SynchronousTestCase):
         driven = dialling(settings=SessionSettings(is_server=True))
         expected = establish(ALPHA, time_stamp=1_000_000, operating_system=0x0310)
         self.assertEqual(driven.take_written(), expected)
+
+    def test_one_setting_says_what_it_is_in_both_places(self) -> None:
+        """A server sets OS and clears RC, a client the other way round (MQQB-2.2.3.1-15)."""
+        for is_server, establish_flag, ping_flag in ((True, 0x0200, 0), (False, 0, 1)):
+            settings = SessionSettings(is_server=is_server)
+            request = dialling(settings=settings).written
+            ping = PingInitiator(ALPHA, settings).ask("127.0.0.3", START).datagram
+            self.assertEqual(int.from_bytes(request[56:58], "little") & 0x0200, establish_flag)
+            self.assertEqual(ping[0] & 1, ping_flag)
 
     def test_records_that_it_waits(self) -> None:
         """The state is WAITING_ECR_MSG and the history says InProcess (MQQB-3.1.5.2.3-04)."""

@@ -213,7 +213,7 @@ class UserHeaderTests(SynchronousTestCase):
         self.assertEqual(UserHeader(ALPHA, is_recoverable=True).flags, 0x00200020)
 
     def test_hops_are_counted_up_to_29(self) -> None:
-        """RC 0x1D is the last that is read or written."""
+        """RC 0x1D is the last that is read or written (MQMQ-2.2.19.2-10)."""
         self.assertEqual(read(with_flags(0x0020001D)).hop_count, 0x1D)
         for flags in (0x0020001E, 0x0020001F):
             self.assert_malformed(with_flags(flags))
