@@ -1,7 +1,8 @@
 """Two queue managers exchange a thousand messages, and a witness counts the packets between them.
 
-C{make demo} runs this.  It starts ALPHA on 127.0.0.2 and BETA on 127.0.0.3, both on port 1801, sends 500
-express messages each way at the same time, and ends with status 0 only if every promise held:
+C{make demo} runs this.  It starts ALPHA on 127.0.0.2 and BETA on 127.0.0.3 (or on two other addresses that
+are given as arguments), both on port 1801, sends 500 express messages each way at the same time, and ends
+with status 0 only if every promise held:
 
   - each message arrives exactly once, with the body that was sent, compared by SHA-256;
   - within a priority, messages arrive in the order in which they were sent;
@@ -28,6 +29,7 @@ from demo_witness import Witness
 
 from msmq import MQError, Status
 
+ADDRESSES = ("127.0.0.2", "127.0.0.3")
 COUNT = 500
 ACKNOWLEDGEMENT_TIMEOUT = 25.0
 """A peer may hold its last acknowledgement back for 10 seconds, half the time that a sender waits for it."""
@@ -108,6 +110,20 @@ def show_arrivals(way: Way, arrivals: Sequence[Arrival]) -> None:
             print(f"  priority {priority}: {len(labels):3} messages {order}, {labels[0]} to {labels[-1]}")
 
 
+def check_arrivals(ways: Sequence[Way], arrivals: Sequence[Sequence[Arrival]]) -> list[str]:
+    """Print what arrived, and say what is wrong with it."""
+    broken: list[str] = []
+    for way, arrived in zip(ways, arrivals, strict=True):
+        show_arrivals(way, arrived)
+        broken += [f"{way}: {problem}" for problem in broken_promises(way.parcels, arrived)]
+        broken += too_large_is_refused(way)
+    times = Counter(arrival.label for arrived in arrivals for arrival in arrived)
+    print()
+    for often, messages in sorted(Counter(times.values()).items()):
+        print(f"{messages} messages arrived {'once' if often == 1 else f'{often} times'}.")
+    return broken
+
+
 def compare_packets(way: Way, seen: Mapping[str, int]) -> list[str]:
     """Print the packets that passed, by kind, and say where witness and servers disagree."""
     sent = way.sender.client.status()["packets"]["sent"]
@@ -125,23 +141,13 @@ def compare_packets(way: Way, seen: Mapping[str, int]) -> list[str]:
     return broken
 
 
-def run(directory: Path) -> list[str]:
-    """Do it all; answers the promises that were broken."""
+def run(directory: Path, here: str, there: str) -> list[str]:
+    """Do it all, between two addresses; answers the promises that were broken."""
     with (
         Witness() as witness,
         ThreadPoolExecutor() as threads,
-        queue_manager(
-            "ALPHA",
-            "127.0.0.2",
-            hosts={"127.0.0.3": witness.tap("127.0.0.2", "127.0.0.3")},
-            directory=directory,
-        ) as alpha,
-        queue_manager(
-            "BETA",
-            "127.0.0.3",
-            hosts={"127.0.0.2": witness.tap("127.0.0.3", "127.0.0.2")},
-            directory=directory,
-        ) as beta,
+        queue_manager("ALPHA", here, {there: witness.tap(here, there)}, directory) as alpha,
+        queue_manager("BETA", there, {here: witness.tap(there, here)}, directory) as beta,
     ):
         ways = []
         for sender, receiver in ((alpha, beta), (beta, alpha)):
@@ -155,17 +161,8 @@ def run(directory: Path) -> list[str]:
         started = time.monotonic()
         arrivals = exchange(ways, threads)
         duration = time.monotonic() - started
-
-        broken: list[str] = []
-        for way, arrived in zip(ways, arrivals, strict=True):
-            show_arrivals(way, arrived)
-            broken += [f"{way}: {problem}" for problem in broken_promises(way.parcels, arrived)]
-            broken += too_large_is_refused(way)
-        frequencies = Counter(Counter(arrival.label for way in arrivals for arrival in way).values())
-        print()
-        for times, messages in sorted(frequencies.items()):
-            print(f"{messages} messages arrived {times} time{'s' if times > 1 else ''}.")
-        print(f"The exchange took {duration:.1f} s.  Waiting for the last acknowledgements ...", flush=True)
+        broken = check_arrivals(ways, arrivals)
+        print(f"\nThe exchange took {duration:.1f} s.  Waiting for the last acknowledgements ...", flush=True)
         broken += wait_for_acknowledgements(ways)
         for way in ways:
             broken += left_behind(way)
@@ -173,14 +170,17 @@ def run(directory: Path) -> list[str]:
         return broken
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the demo, and say how it went; the exit status."""
+    if len(arguments) not in (0, 2):
+        print("usage: demo.py [ADDRESS ADDRESS]", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     started = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="msmq-demo-") as directory:
-            broken = run(Path(directory))
-    except (ServerFailed, MQError) as error:
+            broken = run(Path(directory), *(arguments or ADDRESSES))
+    except (ServerFailed, MQError, OSError) as error:
         broken = [str(error)]
     except KeyboardInterrupt:
         broken = ["interrupted"]
@@ -192,4 +192,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -37,7 +37,7 @@ class QueueManager:
 
 @contextmanager
 def queue_manager(
-    name: str, address: str, *, hosts: Mapping[str, str], directory: Path
+    name: str, address: str, hosts: Mapping[str, str], directory: Path
 ) -> Iterator[QueueManager]:
     """Run a queue manager on TCP 1801 and UDP 3527 of an address; it is stopped whatever happens.
 

@@ -1,0 +1,67 @@
+"""An application with a whole queue manager inside, which sends and receives with C{await}.
+
+It needs no other process, and is a queue manager like any other to the rest of the network::
+
+    python examples/embedding.py msmq-data 127.0.0.1
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from twisted.internet.task import react
+
+from msmq import Message, MQError, Overrides, QueueManagerService, Server, Status, load
+
+QUEUE = r".\private$\orders"
+
+
+async def work(manager: QueueManagerService, address: str) -> None:
+    """What the application is about: orders come in, and are dealt with."""
+    await manager.create_queue(QUEUE, label="Orders")
+
+    # A path is a queue of our own; other queue managers have format names.
+    [identifier] = await manager.send(QUEUE, [Message(body=b"two boxes", label="first")])
+    print(f"sent {identifier}")
+    await manager.send(
+        rf"DIRECT=TCP:{address}\private$\orders",
+        [Message(body=b"three boxes", priority=5), Message(body=b"a crate", priority=5)],
+    )
+
+    # The simple way: a message is removed for good before it is answered.
+    message = await manager.receive(QUEUE, timeout=5)
+    print(f"received {bytes(message.body)!r}")
+
+    # The careful way: messages are locked until the work is done, and go back if it fails.
+    reservation = await manager.reserve(QUEUE, count=10, timeout=5)
+    try:
+        for reserved in reservation.messages:
+            print(f"working on {bytes(reserved.view.body)!r}")
+        await reservation.confirm()
+    finally:
+        reservation.release()
+
+    # Every refusal is an MQError that carries the status of the documents.
+    try:
+        await manager.receive(QUEUE, timeout=0)
+    except MQError as error:
+        if error.status is not Status.MQ_ERROR_IO_TIMEOUT:
+            raise
+        print("nothing left")
+
+
+async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1") -> None:
+    """Start the server, work, stop the server."""
+    server = Server(load(None, Overrides(name="SHOP", data=data, address=address)), reactor)
+    server.startService()
+    try:
+        await server.started
+        assert server.parts is not None, "it has started"
+        await work(server.parts.manager, address)
+    finally:
+        await server.stopService()
+
+
+if __name__ == "__main__":
+    react(main, sys.argv[1:])

@@ -1,0 +1,129 @@
+"""A durable message store in one file, as somebody else's package would add it.
+
+Every batch of changes becomes one entry at the end of the file, is forced to the disk, and only then is it
+done.  A start reads all entries again; an entry that was being written when the machine stopped was never
+promised to anybody, and is cut off.
+
+It is small rather than good: everything is held in memory as well, the file only grows, and writing holds
+up the reactor for as long as the disk takes.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, fail
+from zope.interface import implementer
+
+from msmq.interfaces import IMessageStore, IStorageFactory, StorageError, StoreNotOpen
+from msmq.queues.changes import Change
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.memory import MemoryMessageStore
+
+_ENTRY = Struct("<II")
+"""The size of an entry and its checksum; the entry follows, a pickled list of changes."""
+
+
+@implementer(IMessageStore)
+class JournalMessageStore:
+    """Keeps everything in memory, and the way there in a file.
+
+    @param path: the file; nobody else may write to it, since pickles are programs.
+    """
+
+    name = "journal"
+    durable = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._memory = MemoryMessageStore()
+        self._file: BinaryIO | None = None
+        self._end = 0
+
+    def open(self) -> Deferred[Snapshot]:
+        """See L{IMessageStore.open}."""
+        if self._file is not None:
+            return fail(StorageError("the journal is open already"))
+        self._memory = MemoryMessageStore(durable=True)
+        self._memory.open()
+        try:
+            self._file = self._path.open("r+b" if self._path.exists() else "w+b", buffering=0)
+            self._end = 0
+            for end, changes in _entries(self._file):
+                # What was refused when it was written is refused again.
+                self._memory.commit(changes).addErrback(lambda failure: failure.trap(StorageError) and None)
+                self._end = end
+            self._file.truncate(self._end)
+        except OSError as error:
+            return fail(StorageError(f"{self._path}: {error.strerror}"))
+        # The memory told nobody yet; opening it again tells us.
+        self._memory.close()
+        return self._memory.open()
+
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """See L{IMessageStore.commit}."""
+        if self._file is None:
+            return fail(StoreNotOpen("the journal is not open"))
+        content = pickle.dumps(list(changes))
+        entry = _ENTRY.pack(len(content), zlib.crc32(content)) + content
+        try:
+            _append(self._file, self._end, entry)
+        except OSError as error:
+            return fail(StorageError(f"{self._path}: {error.strerror}"))
+        self._end += len(entry)
+        return self._memory.commit(changes)
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
+        """See L{IMessageStore.read}."""
+        if self._file is None:
+            return fail(StoreNotOpen("the journal is not open"))
+        return self._memory.read(queue, lookup_ids)
+
+    def close(self) -> Deferred[None]:
+        """See L{IMessageStore.close}."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        return self._memory.close()
+
+
+def _append(file: BinaryIO, end: int, entry: bytes) -> None:
+    """Write an entry behind the last good one, over whatever a failure left there, and force it to disk."""
+    file.seek(end)
+    file.truncate()
+    rest = memoryview(entry)
+    while rest:
+        rest = rest[file.write(rest) :]
+    os.fsync(file.fileno())
+
+
+def _entries(file: BinaryIO) -> Iterator[tuple[int, list[Change]]]:
+    """The whole entries of a file, each with the place where it ends."""
+    data = memoryview(file.read())
+    position = 0
+    while len(data) - position >= _ENTRY.size:
+        size, checksum = _ENTRY.unpack_from(data, position)
+        content = data[position + _ENTRY.size :][:size]
+        if len(content) < size or zlib.crc32(content) != checksum:
+            return
+        position += _ENTRY.size + size
+        yield position, pickle.loads(content)
+
+
+@implementer(IStorageFactory)
+class JournalStorageFactory:
+    """C{journal}, or C{journal:FILE}: a file in the data directory, or another one."""
+
+    name = "journal"
+    description = "one file that only grows, forced to disk with every batch"
+
+    def open_store(self, argument: str, data: Path) -> IMessageStore:
+        """See L{IStorageFactory.open_store}."""
+        return JournalMessageStore(data / (argument or "journal"))

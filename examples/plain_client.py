@@ -1,0 +1,81 @@
+"""Drives a queue manager through its control API with nothing but the standard library.
+
+Copy the class C{Api} into any program, in which msmq need not be installed::
+
+    python3 plain_client.py msmq-data/control.sock
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import sys
+from typing import Any
+from urllib.parse import quote, urlencode
+
+QUEUE = r".\private$\plain"
+
+
+class Refused(Exception):
+    """The queue manager says no; C{error} is its MQ_ERROR name."""
+
+    def __init__(self, error: str, detail: str) -> None:
+        super().__init__(f"{error}: {detail}")
+        self.error = error
+
+
+class Api(http.client.HTTPConnection):
+    """HTTP over the unix socket of a queue manager."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket; called by the base class as often as it is needed."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self._path)
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, /, **parameters: object
+    ) -> tuple[http.client.HTTPMessage, bytes]:
+        """One request; the headers and the body of the answer.
+
+        @raise Refused: the queue manager refused.
+        """
+        self.request(method, f"/v1/{path}?{urlencode(parameters)}", body)
+        answer = self.getresponse()
+        content = answer.read()
+        if answer.status >= 400:
+            refusal = json.loads(content)
+            raise Refused(refusal["error"], refusal["detail"])
+        return answer.headers, content
+
+    def ask_json(self, method: str, path: str, /, **content: object) -> Any:
+        """One request that is answered with JSON; what is given is sent as JSON too."""
+        return json.loads(self.ask(method, path, json.dumps(content).encode() if content else None)[1])
+
+
+def main(path: str) -> None:
+    """Make a queue, send, receive, and clean up."""
+    api = Api(path)
+    status = api.ask_json("GET", "status")
+    print(f"{status['name']} is {status['state']}")
+
+    api.ask_json("POST", "queues", path=QUEUE, label="Made by hand")
+    _, answer = api.ask("POST", "messages", b"by hand", destination=QUEUE, label="greeting", priority=7)
+    print(f"sent {json.loads(answer)['id']}")
+
+    # The body comes as it is, the properties as headers.
+    headers, body = api.ask("GET", "messages", queue=QUEUE, timeout=5)
+    print(f"received {headers['Msmq-Label']} of priority {headers['Msmq-Priority']}: {body!r}")
+    try:
+        api.ask("GET", "messages", queue=QUEUE, timeout=0)
+    except Refused as refused:
+        print(refused.error)
+    api.ask_json("DELETE", f"queues/{quote(QUEUE, safe='')}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

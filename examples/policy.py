@@ -1,0 +1,86 @@
+"""A whole queue manager that lets in whom it knows, and shuts out who sends what it does not want.
+
+Name the identifiers of the queue managers that may come, as C{msmq status} shows them there::
+
+    python examples/policy.py msmq-data 127.0.0.3 761BB34D-7CC6-4988-BCCF-C0EAF0A2818A
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.task import react
+
+from msmq import CloseReason, Overrides, Server, SessionProtocol, UserMessageView, load
+
+
+@attrs.define
+class Policy:
+    """Who may come, and what nobody may send.
+
+    @ivar known: the queue managers that may open a session.
+    @ivar forbidden_label: whoever sends a message with this label is not let in again.
+    """
+
+    known: frozenset[UUID]
+    forbidden_label: str
+    shut_out: set[UUID] = attrs.field(factory=set)
+
+
+class GuardedSession(SessionProtocol):
+    """A session that asks the policy before the queue manager behind it hears of anything."""
+
+    def __init__(self, *args: Any, policy: Policy) -> None:
+        super().__init__(*args)
+        self._policy = policy
+
+    def may_open(self) -> bool:
+        """An initiator that may not is told so in the handshake ([MS-MQQB] 2.2.1 CS)."""
+        policy, who = self._policy, self.remote_identifier
+        return super().may_open() and who in policy.known and who not in policy.shut_out
+
+    def messages_arriving(
+        self, messages: Sequence[UserMessageView], first_recoverable: int
+    ) -> Deferred[None] | None:
+        """Take a batch, or nothing of it.
+
+        Closing acknowledges nothing: the peer keeps what it sent, and would bring it again and again
+        if it were let in.
+        """
+        for message in messages:
+            if message.label == self._policy.forbidden_label:
+                self.message_rejected(message, f"the label {message.label!r} is forbidden")
+                if self.remote_identifier is not None:
+                    self._policy.shut_out.add(self.remote_identifier)
+                self.close(CloseReason.REFUSED)
+                return None
+        return super().messages_arriving(messages, first_recoverable)
+
+    def message_rejected(self, message: UserMessageView, reason: str) -> None:
+        """Called by the queue manager too, for what it has no queue for."""
+        print(f"{self.remote_address}: message {message.identifier} not taken: {reason}", flush=True)
+
+
+async def main(reactor: Any, data: str, address: str, *known: str) -> None:
+    """Run the queue manager until the process is stopped."""
+    policy = Policy(frozenset(UUID(identifier) for identifier in known), "drop table")
+    server = Server(
+        load(None, Overrides(data=data, address=address)),
+        reactor,
+        session_protocol=functools.partial(GuardedSession, policy=policy),
+    )
+    reactor.addSystemEventTrigger("before", "shutdown", server.stopService)
+    server.startService()
+    await server.started
+    print(f"listens on {', '.join(server.addresses)}", flush=True)
+    await Deferred()
+
+
+if __name__ == "__main__":
+    react(main, sys.argv[1:])
