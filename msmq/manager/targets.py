@@ -77,6 +77,7 @@ def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
     return parse_format_names(text) if "=" in text else (parse_path_name(text),)
 
 
+@lru_cache(maxsize=1024)
 def _parse(text: str) -> FormatName | PathName:
     return parse_format_name(text) if "=" in text else parse_path_name(text)
 
