@@ -100,6 +100,7 @@ class Transfer:
         hop = self._hop_by_queue.get(queue) or self._assign(queue)
         session = self._session_for(hop, queue)
         if session is not None:
+            queue.state = OutgoingState.CONNECTED
             self._dispatch(session, hop.queues)
         elif hop.connector is not None:
             hop.connector.connect()
@@ -163,9 +164,13 @@ class Transfer:
             session = hop.connector.session
             return session if session is not None and session.is_open else None
         if isinstance(queue.destination, PrivateFormatName):
-            sessions = self._open.get(queue.destination.queue_manager)
-            return sessions[0] if sessions else None
+            return self._open_session(queue.destination.queue_manager)
         return None
+
+    def _open_session(self, identifier: UUID | None) -> ISession | None:
+        """The session with this queue manager that has been open longest."""
+        sessions = self._open.get(identifier) if identifier is not None else None
+        return sessions[0] if sessions else None
 
     def _hops_of(self, session: ISession) -> list[NextHop]:
         """The next hops to which a session leads: the one that dialled it, and its peer by identifier."""
@@ -174,9 +179,8 @@ class Transfer:
         if isinstance(dialled_for, NextHop) and dialled_for.is_served_by(session):
             hops.append(dialled_for)
         identifier = session.remote_identifier
-        by_identifier = None if identifier is None else self._hops.get(identifier)
-        if by_identifier is not None and self._open.get(identifier or UUID(int=0), [None])[0] is session:
-            hops.append(by_identifier)
+        if identifier in self._hops and self._open_session(identifier) is session:
+            hops.append(self._hops[identifier])
         return hops
 
     def _queues_of(self, session: ISession) -> list[OutgoingQueue]:
@@ -292,7 +296,10 @@ class Transfer:
             if not self._open[identifier]:
                 del self._open[identifier]
         for queue in queues:
-            if queue.state is OutgoingState.CONNECTED:
+            if (
+                queue.state is OutgoingState.CONNECTED
+                and self._session_for(self._hop_by_queue[queue], queue) is None
+            ):
                 queue.state = OutgoingState.DISCONNECTING
         effects = self._performer.model.release(
             message for message in unacknowledged if isinstance(message, MessagePosition)
