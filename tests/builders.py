@@ -97,7 +97,7 @@ def user_packet(
     """
     flags = 0x00200000 | user_flags | (0x20 if recoverable else 0)
     if private_number is None:
-        text = (destination + "\0").encode("utf-16-le")
+        text = (destination + "\0").encode("utf-16-le", "surrogatepass")
         name = struct.pack("<H", len(text)) + text
         name += b"\0" * (-len(name) % 4)
         flags |= 7 << 10
@@ -106,7 +106,7 @@ def user_packet(
         flags |= 3 << 10
     user = source.bytes_le + queue_manager.bytes_le
     user += struct.pack("<IIII", 0xFFFFFFFF, sent_time, message_id, flags) + name
-    text = (label + "\0").encode("utf-16-le") if label else b""
+    text = (label + "\0").encode("utf-16-le", "surrogatepass") if label else b""
     properties = struct.pack("<BBH", 0, len(text) // 2, 0) + bytes(20)
     properties += struct.pack("<IIIIIIII", 0, 0, len(body), len(body), 0, 0x800E, 0x6610, 0)
     properties += text + body
