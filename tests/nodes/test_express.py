@@ -127,6 +127,8 @@ class ExpressTests(NodesTestCase):
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\two", b"2")
         self.clock.advance(1)
         self.assertEqual(len(self.network.links), 1)
+        states = [outgoing["state"] for outgoing in self.alpha.service.outgoing()]
+        self.assertEqual(states, ["CONNECTED", "CONNECTED"])
         self.assertEqual(self.bodies(self.beta, first), [b"1"])
         self.assertEqual(self.bodies(self.beta, second), [b"2"])
 
