@@ -43,7 +43,8 @@ class OutgoingMessage(Protocol):
         """Whether the peer has to store it before it acknowledges it."""
 
 
-def _never() -> bool:
+def never() -> bool:
+    """The answer when there is nobody to ask."""
     return False
 
 
@@ -74,7 +75,7 @@ class SessionCore:
     accepts: Callable[[], bool] = _always
     """Asked when an initiator introduces itself: may it have a session?"""
 
-    has_backlog: Callable[[], bool] = _never
+    has_backlog: Callable[[], bool] = never
     """Asked when a dialled session ends: do messages still wait for this next hop?"""
 
     state: SessionState = SessionState.CLOSED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -164,6 +166,27 @@ class LateHookTests(TroubleTestCase):
         gate.callback(None)
         self.assertEqual(transport.value(), b"")
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+
+
+class LeftoverTests(TroubleTestCase):
+    """What a session leaves behind."""
+
+    def test_a_lost_session_is_gone_at_once(self) -> None:
+        """With what it had buffered: nothing waits for the garbage collector."""
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for handshake in (b"", establish(ALPHA), establish(ALPHA) + parameters()):
+            protocol = self.factory.build(is_initiator=False)
+            transport = self.connect(protocol)
+            gone = weakref.ref(protocol)
+            protocol.dataReceived(handshake)
+            if protocol.is_open:
+                protocol.dataReceived(user_packet(bytes(100000))[:-1])
+            transport.loseConnection()
+            # As the reactor's transports do when they are lost.
+            transport.producer = None
+            del protocol, transport.protocol, transport
+            self.assertIsNone(gone())
 
 
 class UnreadTests(TroubleTestCase):
