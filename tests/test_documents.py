@@ -1,0 +1,210 @@
+"""The pages for readers: their listings do what they say, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import attrs
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
+
+from msmq.control.client import ControlClient
+from msmq.structures.status import MQError
+
+PROJECT = Path(__file__).resolve().parent.parent
+DEADLINE = 30
+PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
+
+_LISTING = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_SERVER = re.compile(r"\.venv/bin/twistd .*--data (\S+)")
+_SET_UP = re.compile(r"make |python3\.11 -m venv |\.venv/bin/pip |git ")
+_VARIES = (
+    (re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"), "GUID"),
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "TIME"),
+    (re.compile(r"(\\+)\d{5,}\b"), r"\1NUMBER"),
+    (re.compile(r"\b\d+\.\d{1,3}$", re.MULTILINE), "MILLISECONDS"),
+    (re.compile(r"[ \t]+"), " "),
+)
+
+
+@attrs.frozen
+class Listing:
+    """A piece of a page.
+
+    @ivar expected: what stands in the next listing, if that shows the output of this one.
+    """
+
+    language: str
+    text: str
+    expected: str | None = None
+
+
+def listings(page: Path) -> Iterator[Listing]:
+    """The listings of a page, in their order."""
+    found = [
+        (language, textwrap.dedent(text))
+        for language, text in _LISTING.findall(page.read_text(encoding="utf-8"))
+    ]
+    for (language, text), (next_language, next_text) in pairwise([*found, ("", "")]):
+        yield Listing(language, text, next_text if next_language == "text" else None)
+
+
+def comparable(output: str) -> str:
+    """The output without what is another in each run."""
+    for pattern, name in _VARIES:
+        output = pattern.sub(name, output)
+    return output.strip()
+
+
+class LinkTests(SynchronousTestCase):
+    """Links between pages."""
+
+    def headings(self, page: Path) -> set[str]:
+        text = _LISTING.sub("", page.read_text(encoding="utf-8"))
+        titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+    def test_links_lead_somewhere(self) -> None:
+        """Every link to a file of ours names one that is there, and a heading that it has."""
+        broken = []
+        for page in PAGES:
+            for link in _LINK.findall(_LISTING.sub("", page.read_text(encoding="utf-8"))):
+                if "://" in link:
+                    continue
+                name, _, heading = link.partition("#")
+                target = page.parent / name if name else page
+                if not target.exists() or (heading and heading not in self.headings(target)):
+                    broken.append(f"{page.relative_to(PROJECT)}: {link}")
+        self.assertEqual(broken, [])
+
+    def test_index_is_complete(self) -> None:
+        """The index of the documents leads to each of them."""
+        index = PROJECT / "docs" / "README.md"
+        linked = {
+            (index.parent / link).resolve() for link in _LINK.findall(index.read_text(encoding="utf-8"))
+        }
+        pages = {page for page in PAGES if (PROJECT / "docs") in page.parents and page != index}
+        self.assertEqual(pages - linked, set())
+
+
+class ReadingTests(SynchronousTestCase):
+    """Readings that the code names by their numbers."""
+
+    def test_every_number_is_explained(self) -> None:
+        """The page of readings has each number that the code or another page names."""
+        page = PROJECT / "docs" / "spec" / "readings.md"
+        explained = set(re.findall(r"^\| (\d+) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
+        named = {
+            number
+            for path in [*(PROJECT / "msmq").rglob("*.py"), *PAGES]
+            for numbers in re.findall(
+                r"\breadings? ([\d, ]+(?: (?:to|and) \d+)?)", path.read_text(encoding="utf-8")
+            )
+            for number in re.findall(r"\d+", numbers)
+        }
+        self.assertEqual(named - explained, set())
+
+
+class PythonListingTests(SynchronousTestCase):
+    """Listings in Python."""
+
+    def test_listings_are_pieces_of_the_examples(self) -> None:
+        """Each stands, line by line, in a program that the tests run; so it works."""
+        programs = [path.read_text(encoding="utf-8") for path in (PROJECT / "examples").rglob("*.py")]
+        stray = []
+        for page in PAGES:
+            for listing in listings(page):
+                if listing.language != "python":
+                    continue
+                compile(listing.text, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                shifted = [textwrap.indent(listing.text, " " * depth) for depth in (0, 4, 8, 12)]
+                if not any(piece in program for piece in shifted for program in programs):
+                    stray.append(f"{page.relative_to(PROJECT)}: {listing.text}")
+        self.assertEqual(stray, [])
+
+
+class ShellListingTests(SynchronousTestCase):
+    """Listings for the shell, run one after the other in a directory of their own."""
+
+    addresses = (("127.0.0.2", "127.0.0.92"), ("127.0.0.3", "127.0.0.93"), ("127.0.0.4", "127.0.0.94"))
+    """Those of the pages, and those that are used instead."""
+
+    def setUp(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        (self.directory / ".venv").symlink_to(sys.prefix)
+        (self.directory / "examples").symlink_to(PROJECT / "examples")
+
+    def moved(self, text: str) -> str:
+        for documented, used in self.addresses:
+            text = re.sub(rf"{re.escape(documented)}\b", used, text)
+        return text
+
+    def start(self, command: str, data: str) -> None:
+        """Start a server, and wait until it answers."""
+        log = self.directory / f"{data}.output"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+            )
+        self.addCleanup(process.wait, DEADLINE)
+        self.addCleanup(process.terminate)
+        client = ControlClient(self.directory / data / "control.sock")
+        deadline = time.monotonic() + DEADLINE
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                if client.status()["state"] == "running":
+                    return
+            except MQError:
+                pass
+            time.sleep(0.05)
+        self.fail(log.read_text(encoding="utf-8", errors="replace"))
+
+    def run_page(self, page: Path) -> None:
+        """Run every listing, and compare its output with the one that the page shows."""
+        if shutil.which("curl") is None:
+            raise SkipTest("curl is not installed")
+        for listing in listings(page):
+            if listing.language != "sh" or _SET_UP.match(listing.text):
+                continue
+            script = self.moved(listing.text)
+            server = _SERVER.match(script)
+            if server is not None:
+                self.start(script, server[1])
+                continue
+            done = subprocess.run(
+                ["/bin/sh", "-eu"],
+                input=script,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=DEADLINE,
+                cwd=self.directory,
+                env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
+            )
+            self.assertEqual(done.returncode, 0, f"{script}\n{done.stdout}")
+            if listing.expected is not None:
+                self.assertEqual(comparable(done.stdout), comparable(self.moved(listing.expected)), script)
+
+    def test_readme(self) -> None:
+        """A newcomer who follows the README sees what it shows."""
+        self.run_page(PROJECT / "README.md")
+
+    def test_operating(self) -> None:
+        """The tasks of an operator are done as the guide does them."""
+        self.run_page(PROJECT / "docs" / "guide" / "operating.md")
