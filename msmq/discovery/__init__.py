@@ -1,2 +1,1 @@
-"""[MS-MQSD]: the packets of directory server discovery.
-"""
+"""[MS-MQSD]: the packets of directory server discovery."""
