@@ -30,8 +30,8 @@ WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 UNIX_PATH_LIMIT = 107
 """Bytes that a unix socket's path may have on Linux, the closing zero byte not counted."""
 
-server_endpoint: Callable[[IReactorTime, str], IStreamServerEndpoint] = serverFromString
-"""Makes the endpoint that a stream description describes; raises what its kind raises."""
+BACKLOG = 1024
+"""Connections that may wait for being accepted; a burst beyond it delays its latecomers by seconds."""
 
 _BUILT_IN_SERVERS = frozenset({"tcp", "ssl", "unix"})
 _ARGUMENTS = {
@@ -48,6 +48,23 @@ _ARGUMENTS = {
         "dhParameters",
     ),
 }
+
+
+_described: Callable[[IReactorTime, str], IStreamServerEndpoint] = serverFromString
+
+
+def server_endpoint(reactor: IReactorTime, description: str) -> IStreamServerEndpoint:
+    """Make the endpoint that a stream description describes.
+
+    A TCP endpoint that names no backlog gets L{BACKLOG}, since Twisted's own is 50.
+    It raises what its kind of endpoint raises.
+    """
+    positional, named = split_description(description)
+    if positional and positional[0] in ("tcp", "tcp6"):
+        arguments = {"backlog": str(BACKLOG), **_bind(positional[0], positional[1:], named)}
+        port = arguments.pop("port", None)
+        description = join_description(positional[:1] if port is None else [positional[0], port], arguments)
+    return _described(reactor, description)
 
 
 def quote(text: str) -> str:

@@ -19,6 +19,7 @@ from msmq.net.endpoints import (
     parse_stream_endpoint,
     quote,
     replace_interface,
+    server_endpoint,
     split_description,
     substitute_data,
 )
@@ -130,6 +131,28 @@ class StreamEndpointTests(SynchronousTestCase):
                 parse(text)
             except ValueError:
                 pass
+
+
+class ServerEndpointTests(SynchronousTestCase):
+    """What is listened on."""
+
+    def listening(self, description: str) -> tuple[int, int, str]:
+        """Port, backlog and interface of the socket that a description makes."""
+        reactor = MemoryReactorClock()
+        self.successResultOf(server_endpoint(reactor, description).listen(ServerFactory()))
+        [(port, _, backlog, interface)] = reactor.tcpServers
+        return port, backlog, interface
+
+    def test_many_connections_may_come_at_once(self) -> None:
+        """A burst of peers waits to be accepted; without room to wait, some would try again seconds later."""
+        self.assertEqual(self.listening("tcp:1801:interface=127.0.0.1"), (1801, 1024, "127.0.0.1"))
+        self.assertEqual(self.listening("tcp:port=1801"), (1801, 1024, ""))
+        self.assertEqual(self.listening("tcp6:1801:interface=\\:\\:1"), (1801, 1024, "::1"))
+
+    def test_a_backlog_of_ones_own_stays(self) -> None:
+        """Who gives one gets it."""
+        self.assertEqual(self.listening("tcp:1801:backlog=7:interface=127.0.0.1"), (1801, 7, "127.0.0.1"))
+        self.assertEqual(self.listening("tcp:1801:127.0.0.1:7"), (1801, 7, "127.0.0.1"))
 
 
 class DatagramEndpointTests(SynchronousTestCase):
