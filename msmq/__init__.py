@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from msmq.interfaces import IBroker, IClock, IMessageStore, IQueueManager, ISession
     from msmq.manager.service import QueueManagerService
     from msmq.net.dialling import DiallingSessionFactory
-    from msmq.net.session import SessionFactory, SessionProtocol
+    from msmq.net.session import SessionProtocol
+    from msmq.net.session_factory import SessionFactory
     from msmq.queues.message import Acknowledge, Delivery, Message
     from msmq.service.configuration import Overrides, load
     from msmq.service.server import Server
@@ -45,7 +46,7 @@ _HOMES = {
     "QueueManagerService": "msmq.manager.service",
     "RemoteProtocolError": "msmq.errors",
     "Server": "msmq.service.server",
-    "SessionFactory": "msmq.net.session",
+    "SessionFactory": "msmq.net.session_factory",
     "SessionProtocol": "msmq.net.session",
     "SessionSettings": "msmq.session.settings",
     "Status": "msmq.structures.status",

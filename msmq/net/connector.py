@@ -14,7 +14,8 @@ from zope.interface import implementer
 
 from msmq.interfaces.session import IConnector
 from msmq.net.resolver import NextHopAddress
-from msmq.net.session import SessionFactory, SessionProtocol
+from msmq.net.session import SessionProtocol
+from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.session.state import SessionState
 from msmq.structures.status import MQError

@@ -13,7 +13,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISessions
 from msmq.net.connector import Connector, Probe
 from msmq.net.resolver import NextHopAddress
-from msmq.net.session import SessionFactory
+from msmq.net.session_factory import SessionFactory
 from msmq.session.settings import SessionSettings
 
 Lookup = Callable[[str], Awaitable[Sequence[NextHopAddress]]]

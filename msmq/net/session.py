@@ -1,32 +1,27 @@
-"""Sessions of [MS-MQQB] as Twisted protocols; the classes that custom brokers subclass."""
+"""A session of [MS-MQQB] as a Twisted protocol: the class that custom brokers subclass."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
-    IAddress,
     IDelayedCall,
     IPushProducer,
-    IReactorTime,
     ITransport,
     IWriteDescriptor,
 )
-from twisted.internet.protocol import Protocol, ServerFactory
+from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.broker import IBroker
-from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
-from msmq.session.counting import PacketCounts
 from msmq.session.effects import (
     Abort,
     Acknowledged,
@@ -43,11 +38,13 @@ from msmq.session.effects import (
     WindowOpened,
 )
 from msmq.session.session import Session
-from msmq.session.settings import SessionSettings
 from msmq.session.state import OutgoingMessage, SessionState
 from msmq.session.statistics import SessionStatistics
 from msmq.structures.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
+
+if TYPE_CHECKING:
+    from msmq.net.session_factory import SessionFactory
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 
@@ -426,108 +423,3 @@ class SessionProtocol(Protocol):
     def _expire(self) -> None:
         self._timer = None
         self._perform(self.session.expire(self._now()))
-
-
-MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
-"""L{SessionProtocol}, a subclass of it, or whatever makes one."""
-
-
-class SessionFactory(ServerFactory):
-    """Makes sessions: one for every connection that is accepted, and those that a connector dials.
-
-    @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
-    @ivar broker: told of everything by the default hooks; may be C{None}.
-    @ivar counts: the packets of all its sessions, by kind.
-    """
-
-    noisy = False
-    protocol: MakeSession = SessionProtocol
-
-    def __init__(
-        self,
-        identifier: UUID,
-        *,
-        reactor: IReactorTime,
-        clock: IClock,
-        settings: SessionSettings | None = None,
-        broker: IBroker | None = None,
-    ) -> None:
-        self.identifier = identifier
-        self.reactor = reactor
-        self.clock = clock
-        self.settings = settings if settings is not None else SessionSettings()
-        self.broker = broker
-        self.counts = PacketCounts()
-        self._connections: set[SessionProtocol] = set()
-        self._handshaking: set[SessionProtocol] = set()
-        self._accepted: set[SessionProtocol] = set()
-        self._accepted_by_host: Counter[str] = Counter()
-
-    @property
-    def connections(self) -> frozenset[SessionProtocol]:
-        """Every session that has a connection, in whatever state."""
-        return frozenset(self._connections)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether as many accepted sessions are open as C{max_sessions} allows."""
-        return len(self._accepted) >= self.settings.max_sessions
-
-    def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
-        """A session for a connection that was accepted; C{None}, which closes it, beyond the limits."""
-        host = str(getattr(addr, "host", ""))
-        if len(self._handshaking) >= self.settings.max_handshakes:
-            return None
-        if self._accepted_by_host[host] >= self.settings.max_connections_per_host:
-            return None
-        return self.build(is_initiator=False)
-
-    def build(
-        self,
-        *,
-        is_initiator: bool,
-        expected_identifier: UUID | None = None,
-        was_pinged: bool = False,
-        has_backlog: Callable[[], bool] | None = None,
-    ) -> SessionProtocol:
-        """A session without a connection; its parameters are those of L{Session}."""
-        session = Session(
-            self.identifier,
-            self.settings,
-            is_initiator=is_initiator,
-            expected_identifier=expected_identifier,
-            was_pinged=was_pinged,
-            accepts=lambda: protocol.may_open(),
-            has_backlog=has_backlog,
-            counts=self.counts,
-        )
-        protocol = self.protocol(self, session)
-        return protocol
-
-    def connection_made(self, connection: SessionProtocol) -> None:
-        """A session has got its connection."""
-        self._connections.add(connection)
-        if not connection.is_initiator:
-            self._handshaking.add(connection)
-            self._accepted_by_host[connection.remote_address] += 1
-
-    def handshake_done(self, connection: SessionProtocol) -> None:
-        """A session is open."""
-        if connection in self._handshaking:
-            self._handshaking.discard(connection)
-            self._accepted.add(connection)
-
-    def connection_lost(self, connection: SessionProtocol) -> None:
-        """A session has lost its connection."""
-        self._connections.discard(connection)
-        self._handshaking.discard(connection)
-        self._accepted.discard(connection)
-        if not connection.is_initiator:
-            self._accepted_by_host[connection.remote_address] -= 1
-            if self._accepted_by_host[connection.remote_address] <= 0:
-                del self._accepted_by_host[connection.remote_address]
-
-    def close_all(self, reason: CloseReason = CloseReason.STOPPED) -> None:
-        """End every session."""
-        for connection in tuple(self._connections):
-            connection.close(reason)

@@ -21,7 +21,8 @@ from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.hosts import HostTable, OwnNames, parse_address
 from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
 from msmq.net.resolver import HostResolver
-from msmq.net.session import MakeSession, SessionFactory, SessionProtocol
+from msmq.net.session import SessionProtocol
+from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
 from msmq.service.settings import Configuration
 

@@ -25,7 +25,8 @@ from msmq.errors import MsmqError
 from msmq.interfaces.storage import IMessageStore
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor
-from msmq.net.session import MakeSession, SessionProtocol
+from msmq.net.session import SessionProtocol
+from msmq.net.session_factory import MakeSession
 from msmq.service.composition import Parts, compose
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock

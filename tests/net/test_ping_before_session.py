@@ -11,7 +11,7 @@ from msmq.net.connector import Connector
 from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.ping import Pinger, PingResponderProtocol
 from msmq.net.resolver import NextHopAddress
-from msmq.net.session import SessionFactory
+from msmq.net.session_factory import SessionFactory
 from msmq.session.packets.establish_connection import EstablishConnection
 from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState

@@ -15,7 +15,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from msmq.net.session import SessionFactory, SessionProtocol
+from msmq.net.session import SessionProtocol
+from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason
 from msmq.session.outgoing import OutgoingPacket
 from msmq.structures.user_message_view import UserMessageView

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.net.connector import Connector
 from msmq.net.resolver import NextHopAddress
-from msmq.net.session import SessionFactory
+from msmq.net.session_factory import SessionFactory
 from msmq.session.packets.classify import PacketKind, classify
 from msmq.session.settings import SessionSettings
 from msmq.structures.user_message_view import measure_user_message
