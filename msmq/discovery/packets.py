@@ -11,6 +11,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 MAXIMUM_NETWORKS = 32
@@ -62,7 +63,7 @@ class TopologyPacketHeader:
 
 
 @attrs.frozen
-class TopologyClientRequest:
+class TopologyClientRequest(Structure):
     """[MS-MQSD] 2.2.2 TopologyClientRequest.
 
     @ivar enterprise_id: the enterprise that the client belongs to.
@@ -121,12 +122,6 @@ class TopologyClientRequest:
             for network in self.ipx_networks:
                 writer.u32(network, "IPXNetworkNumberArray")
 
-    def to_bytes(self) -> bytes:
-        """The datagram: 52 bytes on IP."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
 
 @attrs.frozen
 class DirectoryServer:
@@ -141,7 +136,7 @@ class DirectoryServer:
 
 
 @attrs.frozen
-class TopologyServerReply:
+class TopologyServerReply(Structure):
     """[MS-MQSD] 2.2.3 TopologyServerReply.
 
     A reply from the client's own site lists no servers and has no responding site.
@@ -216,12 +211,6 @@ class TopologyServerReply:
         if self.responding_site_id is not None:
             writer.guid(self.responding_site_id)
             writer.bytes(text)
-
-    def to_bytes(self) -> bytes:
-        """The datagram."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
 
 
 def read_topology_packet(data: bytes) -> TopologyClientRequest | TopologyServerReply:

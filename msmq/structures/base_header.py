@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import attrs
 
-from msmq.errors import LocalProtocolError
+from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure, WholeStructure
 from msmq.wire.writer import Writer
 
 INFINITE = 0xFFFFFFFF
@@ -19,7 +20,7 @@ DEFAULT_PRIORITY = 3
 
 
 @attrs.frozen
-class BaseHeader:
+class BaseHeader(Structure):
     """[MS-MQMQ] 2.2.19.1 BaseHeader.
 
     The Reserved byte and the flag bits that have no meaning are sent as 0 and never looked at.
@@ -122,12 +123,6 @@ class BaseHeader:
         writer.u32(self.packet_size, "PacketSize")
         writer.u32(self.time_to_reach_queue, "TimeToReachQueue")
 
-    def to_bytes(self) -> bytes:
-        """The sixteen bytes."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
     def _size_problem(self) -> str | None:
         if self.packet_size > self.MAXIMUM_PACKET_SIZE:
             return f"{self.packet_size} is more than {self.MAXIMUM_PACKET_SIZE}"
@@ -144,3 +139,15 @@ class BaseHeader:
         if self.is_internal and self.has_debug_header:
             return "DH in an internal packet"
         return None
+
+
+class Packet(WholeStructure):
+    """[MS-MQMQ] 2.2.19.1 what begins with a BaseHeader, whose PacketSize tells where it ends."""
+
+    __slots__ = ()
+
+    @classmethod
+    def too_long(cls, reader: Reader) -> RemoteProtocolError:
+        """Make, for the caller to raise, the error that says that bytes follow the packet."""
+        with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
+            return reader.malformed("PacketSize", f"{reader.remaining} bytes follow the packet", offset=8)

@@ -9,11 +9,12 @@ from uuid import UUID
 import attrs
 
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class DebugHeader:
+class DebugHeader(Structure):
     """[MS-MQMQ] 2.2.20.8 DebugHeader.
 
     Reserved and the flag bits that have no meaning are sent as 0 and never looked at.
@@ -52,9 +53,3 @@ class DebugHeader:
         writer.u16(0, "Reserved")
         if self.queue_identifier is not None:
             writer.guid(self.queue_identifier)
-
-    def to_bytes(self) -> bytes:
-        """The header."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

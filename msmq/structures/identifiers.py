@@ -13,6 +13,7 @@ import attrs
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced, parse_guid
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 _MESSAGE_IDENTIFIER: Final = re.compile(r"(?P<guid>[^\\]+)\\(?P<ordinal>[0-9]{1,10})", re.ASCII)
@@ -20,7 +21,7 @@ _MESSAGE_IDENTIFIER: Final = re.compile(r"(?P<guid>[^\\]+)\\(?P<ordinal>[0-9]{1,
 
 @total_ordering
 @attrs.frozen
-class TxSequenceID:
+class TxSequenceID(Structure):
     """[MS-MQMQ] 2.2.18.1.2 TxSequenceID: one run of transactional messages between two queue managers.
 
     Ordered by time stamp, then by ordinal.
@@ -64,16 +65,12 @@ class TxSequenceID:
         writer.u32(self.ordinal, "TxSequenceID.Ordinal")
         writer.u32(self.timestamp, "TxSequenceID.TimeStamp")
 
-    def to_bytes(self) -> bytes:
-        """The eight bytes."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
 
 @attrs.frozen
-class MessageIdentifier:
+class MessageIdentifier(Structure):
     r"""[MS-MQMQ] 2.2.18.1.3 MessageIdentifier: one message among all, printed as C{{GUID}\N}.
+
+    The CorrelationID of an acknowledgement consists of its twenty bytes.
 
     @ivar queue_manager: the one that sent the message first.
     @ivar ordinal: 32 bits, unique among the messages of that queue manager.
@@ -112,18 +109,12 @@ class MessageIdentifier:
         writer.guid(self.queue_manager)
         writer.u32(self.ordinal, "Ordinal")
 
-    def to_bytes(self) -> bytes:
-        """The twenty bytes, which an acknowledgement's CorrelationID consists of."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
     def __str__(self) -> str:
         return f"{braced(self.queue_manager)}\\{self.ordinal}"
 
 
 @attrs.frozen
-class ObjectIdentifier:
+class ObjectIdentifier(Structure):
     """[MS-MQMQ] 2.2.8 OBJECTID: of a private queue, its queue manager and its number there.
 
     @ivar uniquifier: 32 bits.
@@ -148,15 +139,9 @@ class ObjectIdentifier:
         writer.guid(self.lineage)
         writer.u32(self.uniquifier, "Uniquifier")
 
-    def to_bytes(self) -> bytes:
-        """The twenty bytes."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
 
 @attrs.frozen
-class SequenceInfo:
+class SequenceInfo(Structure):
     """[MS-MQMQ] 2.2.5 SEQUENCE_INFO: where a message stands in its sequence.
 
     @ivar seq_id: the sequence, a signed 64-bit number.
@@ -185,15 +170,9 @@ class SequenceInfo:
         writer.u32(self.seq_no, "SeqNo")
         writer.u32(self.prev_no, "PrevNo")
 
-    def to_bytes(self) -> bytes:
-        """The sixteen bytes."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
 
 @attrs.frozen
-class XactUow:
+class XactUow(Structure):
     """[MS-MQMQ] 2.2.18.1.8 XACTUOW: the unit of work that a transaction is.
 
     @ivar guid: its sixteen bytes, read as a GUID.
@@ -213,13 +192,9 @@ class XactUow:
         """Write the sixteen bytes."""
         writer.guid(self.guid)
 
-    def to_bytes(self) -> bytes:
-        """The sixteen bytes."""
-        return self.guid.bytes_le
-
 
 @attrs.frozen
-class DistributionListIdentifier:
+class DistributionListIdentifier(Structure):
     """[MS-MQMQ] 2.2.9 DL_ID: a distribution list, and the domain that holds it.
 
     Its two members lie here one behind the other.
@@ -246,15 +221,9 @@ class DistributionListIdentifier:
         writer.guid(self.dl_guid)
         writer.utf16(self.domain or "", "m_pwzDomain")
 
-    def to_bytes(self) -> bytes:
-        """Both members."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
 
 @attrs.frozen
-class MulticastIdentifier:
+class MulticastIdentifier(Structure):
     """[MS-MQMQ] 2.2.10 MULTICAST_ID: an IP multicast address and a port, 32 bits each."""
 
     SIZE: ClassVar[int] = 8
@@ -275,9 +244,3 @@ class MulticastIdentifier:
         """
         writer.u32(self.address, "m_address")
         writer.u32(self.port, "m_port")
-
-    def to_bytes(self) -> bytes:
-        """The eight bytes."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -10,6 +10,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 
@@ -22,7 +23,7 @@ class InternalPacketType(enum.IntEnum):
 
 
 @attrs.frozen
-class InternalHeader:
+class InternalHeader(Structure):
     """[MS-MQQB] 2.2.1 InternalHeader.
 
     Reserved and the flag bits that have no meaning are sent as 0 and never looked at.
@@ -67,9 +68,3 @@ class InternalHeader:
             raise LocalProtocolError("Flags.CS: a SessionAck refuses nothing")
         writer.u16(0, "Reserved")
         writer.u16(self.packet_type | self.CS * self.is_refused, "Flags")
-
-    def to_bytes(self) -> bytes:
-        """The four bytes."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -10,6 +10,7 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.structures.queue_names import utf16_length
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 MAXIMUM_LABEL_LENGTH = 0xFA
@@ -17,7 +18,7 @@ MAXIMUM_LABEL_LENGTH = 0xFA
 
 
 @attrs.frozen
-class MessagePropertiesHeader:
+class MessagePropertiesHeader(Structure):
     """[MS-MQMQ] 2.2.19.3 MessagePropertiesHeader.
 
     The flag bits that have no meaning are sent as 0 and never looked at.
@@ -142,9 +143,3 @@ class MessagePropertiesHeader:
         writer.bytes(self.extension_data)
         writer.bytes(self.message_body)
         writer.align(4)
-
-    def to_bytes(self) -> bytes:
-        """The header."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -24,6 +24,7 @@ from msmq.structures.format_name import (
 )
 from msmq.structures.queue_names import PrivateQueueFormatName, PublicQueueFormatName
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 _FORMAT_TYPE: Final = Struct("<H")
@@ -308,7 +309,7 @@ class MQFSignatureHeader:
 
 
 @attrs.frozen
-class MultiQueueFormatHeader:
+class MultiQueueFormatHeader(Structure):
     """[MS-MQMQ] 2.2.20.1 MultiQueueFormatHeader.
 
     All four parts are always there; a list of nothing has no elements.
@@ -370,9 +371,3 @@ class MultiQueueFormatHeader:
                 )
             part.write(writer)
         self.signature.write(writer)
-
-    def to_bytes(self) -> bytes:
-        """The header."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -21,6 +21,7 @@ from msmq.structures.ndr import (
 )
 from msmq.wire.guid import guid_from_bytes
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 
@@ -82,7 +83,7 @@ _NOTHING = (int(VarEnum.VT_EMPTY), int(VarEnum.VT_NULL))
 
 
 @attrs.frozen
-class PropVariant:
+class PropVariant(WholeStructure):
     """[MS-MQMQ] 2.2.13.1 tag_inner_PROPVARIANT.
 
     C{vt} at 0, three reserved members, C{vt} once more at 8 as the union's tag, and the value at 16.
@@ -93,7 +94,9 @@ class PropVariant:
         for the other vectors a tuple of such values, or of further variants.
     """
 
+    NAME: ClassVar[str] = "PROPVARIANT"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.13.1"
+    END_FIELD: ClassVar[str] = "_varUnion"
 
     vt: int
     value: object
@@ -105,25 +108,12 @@ class PropVariant:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read the structure and what its pointers point to."""
-        with reader.header("PROPVARIANT", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             return cls._read(reader, 0)()
 
     def write(self, writer: Writer) -> None:
         """Write the structure and what its pointers point to."""
         self._write(writer, 0)()
-
-    def to_bytes(self) -> bytes:
-        """The structure alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a structure that makes up the whole of C{data}."""
-        reader = Reader(data)
-        with reader.confined(len(data), "PROPVARIANT"):
-            return cls.read(reader)
 
     @classmethod
     def _read(cls, reader: Reader, depth: int) -> Callable[[], Self]:

@@ -10,6 +10,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 
@@ -21,7 +22,7 @@ class KeyAlgorithm(enum.IntEnum):
 
 
 @attrs.frozen
-class PublicKeyBlob:
+class PublicKeyBlob(WholeStructure):
     """[MS-MQQB] 2.4.1 PUBLICKEYBLOB; also BLOBHEADER and RSAPUBKEY of [MS-MQMQ] 2.2.1 aBuf.
 
     @ivar modulus: n.
@@ -30,7 +31,9 @@ class PublicKeyBlob:
     @ivar algorithm: what the key is for.
     """
 
+    NAME: ClassVar[str] = "PUBLICKEYBLOB"
     SECTION: ClassVar[str] = "[MS-MQQB] 2.4.1"
+    END_FIELD: ClassVar[str] = "bitLen"
     LAYOUT: ClassVar[Struct] = Struct("<BBHIIII")
     TYPE: ClassVar[int] = 0x06
     VERSION: ClassVar[int] = 0x02
@@ -54,7 +57,7 @@ class PublicKeyBlob:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read the key, whose length bitLen decides."""
-        with reader.header("PUBLICKEYBLOB", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             kind, version, _, number, magic, bit_length, exponent = cls.LAYOUT.unpack(
                 reader.view(cls.LAYOUT.size, "bType")
@@ -84,16 +87,3 @@ class PublicKeyBlob:
         writer.u32(self.bit_length, "bitLen")
         writer.u32(self.public_exponent, "pubExp")
         writer.bytes(self.modulus.to_bytes(self.bit_length // 8, "little"))
-
-    def to_bytes(self) -> bytes:
-        """The key alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a key that makes up the whole of C{data}."""
-        reader = Reader(data)
-        with reader.confined(len(data), "bitLen"):
-            return cls.read(reader)

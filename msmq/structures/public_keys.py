@@ -9,6 +9,7 @@ import attrs
 
 from msmq.structures.public_key_blob import PublicKeyBlob
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 BASE_PROVIDER: Final = "Microsoft Base Cryptographic Provider v1.0"
@@ -24,7 +25,7 @@ class ProviderType(enum.IntEnum):
 
 
 @attrs.frozen
-class MqdsPublicKey:
+class MqdsPublicKey(WholeStructure):
     """[MS-MQMQ] 2.2.1 MQDSPUBLICKEY: one key, with the provider that it was made for.
 
     @ivar provider_name: sProviderName without its NUL.
@@ -32,7 +33,9 @@ class MqdsPublicKey:
     @ivar key: aBuf.
     """
 
+    NAME: ClassVar[str] = "MQDSPUBLICKEY"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.1"
+    END_FIELD: ClassVar[str] = "ulKeyLen"
 
     provider_name: str
     provider_type: ProviderType
@@ -41,7 +44,7 @@ class MqdsPublicKey:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read one key."""
-        with reader.header("MQDSPUBLICKEY", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             key_length, provider_length = reader.u32("ulKeyLen"), reader.u32("ulProviderLen")
             number = reader.u32("ulProviderType")
             try:
@@ -68,25 +71,14 @@ class MqdsPublicKey:
         writer.bytes(name.getvalue())
         writer.bytes(key.getvalue())
 
-    def to_bytes(self) -> bytes:
-        """The key alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a key that makes up the whole of C{data}."""
-        reader = Reader(data)
-        with reader.confined(len(data), "ulKeyLen"):
-            return cls.read(reader)
-
 
 @attrs.frozen
-class MqdsPublicKeys:
+class MqdsPublicKeys(WholeStructure):
     """[MS-MQMQ] 2.2.2 MQDSPUBLICKEYS: all the keys of a queue manager, back to back."""
 
+    NAME: ClassVar[str] = "MQDSPUBLICKEYS"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.2"
+    END_FIELD: ClassVar[str] = "ulLen"
     FIXED_SIZE: ClassVar[int] = 8
 
     keys: tuple[MqdsPublicKey, ...] = ()
@@ -94,7 +86,7 @@ class MqdsPublicKeys:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read as many bytes as ulLen says, which the keys must use up."""
-        with reader.header("MQDSPUBLICKEYS", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             length, count = reader.u32("ulLen"), reader.u32("cNumofKeys")
             if length < cls.FIXED_SIZE:
@@ -110,16 +102,3 @@ class MqdsPublicKeys:
         writer.u32(self.FIXED_SIZE + keys.position, "ulLen")
         writer.u32(len(self.keys), "cNumofKeys")
         writer.bytes(keys.getvalue())
-
-    def to_bytes(self) -> bytes:
-        """The structure alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a structure that makes up the whole of C{data}."""
-        reader = Reader(data)
-        with reader.confined(len(data), "ulLen"):
-            return cls.read(reader)

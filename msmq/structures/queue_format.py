@@ -23,6 +23,7 @@ from msmq.structures.identifiers import MulticastIdentifier, ObjectIdentifier
 from msmq.structures.ndr import read_string, read_string_pointer, write_pointer, write_string
 from msmq.structures.status import MQError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 
@@ -85,7 +86,7 @@ ALLOWED: Final[dict[QueueFormatType, tuple[int, ...]]] = {
 
 
 @attrs.frozen
-class QueueFormat:
+class QueueFormat(WholeStructure):
     """[MS-MQMQ] 2.2.7 QUEUE_FORMAT.
 
     m_qft at 0, m_SuffixAndFlags at 1, m_reserved at 2, m_qft once more at 4 as the union's tag, and the arm
@@ -95,7 +96,9 @@ class QueueFormat:
     @ivar name: the name, or L{None} for m_qft 0, an unknown one.
     """
 
+    NAME: ClassVar[str] = "QUEUE_FORMAT"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.7"
+    END_FIELD: ClassVar[str] = "m_qft"
 
     name: FormatName | None = None
 
@@ -135,7 +138,7 @@ class QueueFormat:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read the structure and what its pointer points to."""
-        with reader.header("QUEUE_FORMAT", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             reader.align(4)
             start = reader.position
             number, suffix_and_flags = reader.u8("m_qft"), reader.u8("m_SuffixAndFlags")
@@ -164,19 +167,6 @@ class QueueFormat:
         if self.name is not None:
             writer.align(4)
             _write_name(writer, self.name)
-
-    def to_bytes(self) -> bytes:
-        """The structure alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a structure that makes up the whole of C{data}."""
-        reader = Reader(data)
-        with reader.confined(len(data), "QUEUE_FORMAT"):
-            return cls.read(reader)
 
 
 def _read_name(reader: Reader, kind: QueueFormatType, suffix_and_flags: int) -> FormatName:

@@ -10,6 +10,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 
@@ -54,7 +55,7 @@ class ProviderInfo:
 
 
 @attrs.frozen
-class SecurityHeader:
+class SecurityHeader(Structure):
     """[MS-MQMQ] 2.2.20.6 SecurityHeader.
 
     At least one of the five items is there; an item of no bytes is none.
@@ -159,12 +160,6 @@ class SecurityHeader:
         for item in (self.security_id, *data):
             writer.bytes(item)
             writer.align(4)
-
-    def to_bytes(self) -> bytes:
-        """The header."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
 
 
 def _read_item(reader: Reader, size: int, field: str) -> bytes:

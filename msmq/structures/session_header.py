@@ -9,11 +9,12 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class SessionHeader:
+class SessionHeader(WholeStructure):
     """[MS-MQMQ] 2.2.20.4 SessionHeader.
 
     Counts are kept modulo 65536.
@@ -32,6 +33,7 @@ class SessionHeader:
 
     NAME: ClassVar[str] = "SessionHeader"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.20.4"
+    END_FIELD: ClassVar[str] = "Reserved"
     LAYOUT: ClassVar[Struct] = Struct("<HHIHHHH")
     SIZE: ClassVar[int] = LAYOUT.size
 
@@ -51,19 +53,6 @@ class SessionHeader:
         with reader.header(cls.NAME, cls.SECTION):
             return cls(*cls.LAYOUT.unpack(reader.view(cls.SIZE, "AckSequenceNumber"))[:6])
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> SessionHeader:
-        """Read a header that stands alone, as the framer cuts it off.
-
-        @raise RemoteProtocolError: it is not exactly sixteen bytes long.
-        """
-        reader = Reader(data)
-        header = cls.read(reader)
-        if reader.remaining:
-            with reader.header(cls.NAME, cls.SECTION):
-                raise reader.malformed("Reserved", f"{reader.remaining} bytes follow it")
-        return header
-
     def write(self, writer: Writer) -> None:
         """Write the sixteen bytes.
 
@@ -78,9 +67,3 @@ class SessionHeader:
         writer.u16(self.recoverable_msg_seq_number, "RecoverableMsgSeqNumber")
         writer.u16(self.window_size, "WindowSize")
         writer.u16(0, "Reserved")
-
-    def to_bytes(self) -> bytes:
-        """The sixteen bytes."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -11,6 +11,7 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.structures.public_key_blob import KeyAlgorithm
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 
@@ -25,7 +26,7 @@ class SessionKeyAlgorithm(enum.IntEnum):
 
 
 @attrs.frozen
-class SimpleBlob:
+class SimpleBlob(WholeStructure):
     """[MS-MQQB] 2.4.2 SIMPLEBLOB, the content of [MS-MQMQ] 2.2.20.6 EncryptionKey.
 
     It has no length of its own: the encrypted key goes on to the end, and is as long as the modulus of the
@@ -36,7 +37,9 @@ class SimpleBlob:
         implementations give and take it; on the wire the bytes are reversed.
     """
 
+    NAME: ClassVar[str] = "SIMPLEBLOB"
     SECTION: ClassVar[str] = "[MS-MQQB] 2.4.2"
+    END_FIELD: ClassVar[str] = "encryptedKey"
     LAYOUT: ClassVar[Struct] = Struct("<BBHII")
     TYPE: ClassVar[int] = 0x01
     VERSION: ClassVar[int] = 0x02
@@ -51,7 +54,7 @@ class SimpleBlob:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read up to the end, or to the innermost length that confines the reader."""
-        with reader.header("SIMPLEBLOB", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             kind, version, _, number, exchange = cls.LAYOUT.unpack(reader.view(cls.LAYOUT.size, "bType"))
             if (kind, version) != (cls.TYPE, cls.VERSION):
@@ -73,14 +76,3 @@ class SimpleBlob:
         writer.u32(self.algorithm, "sessionKeyAlgorithm")
         writer.u32(KeyAlgorithm.KEY_EXCHANGE, "keyExchangeAlgorithm")
         writer.bytes(self.encrypted_key[::-1])
-
-    def to_bytes(self) -> bytes:
-        """The structure alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a structure that makes up the whole of C{data}."""
-        return cls.read(Reader(data))

@@ -9,11 +9,12 @@ import attrs
 
 from msmq.structures.queue_names import utf16_length
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class SoapHeader:
+class SoapHeader(Structure):
     """[MS-MQMQ] 2.2.20.7 SoapHeader.
 
     Both reserved fields are sent as 0 and never looked at.
@@ -70,9 +71,3 @@ class SoapHeader:
         writer.u32(utf16_length(text) + 1, f"{field}DataLength")
         writer.utf16(text, field)
         writer.align(4)
-
-    def to_bytes(self) -> bytes:
-        """Both sections."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -12,6 +12,7 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.wire.guid import format_guid, guid_from_bytes
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 
@@ -29,14 +30,16 @@ LENGTHS = {AddressType.IP: 4, AddressType.IP_RAS: 4, AddressType.IPX: 10, Addres
 
 
 @attrs.frozen
-class TaAddress:
+class TaAddress(WholeStructure):
     """[MS-MQMQ] 2.2.4 TA_ADDRESS; C{str()} prints the address as people write it.
 
     @ivar address_type: which kind of address.
     @ivar address: the bytes; those of an IP address lie in the order in which they are printed.
     """
 
+    NAME: ClassVar[str] = "TA_ADDRESS"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.4"
+    END_FIELD: ClassVar[str] = "AddressLength"
 
     address_type: AddressType
     address: bytes
@@ -67,7 +70,7 @@ class TaAddress:
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read the structure, whose length its type decides."""
-        with reader.header("TA_ADDRESS", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             length, number = reader.u16("AddressLength"), reader.u16("AddressType")
             try:
@@ -85,19 +88,6 @@ class TaAddress:
         writer.u16(len(self.address), "AddressLength")
         writer.u16(self.address_type, "AddressType")
         writer.bytes(self.address)
-
-    def to_bytes(self) -> bytes:
-        """The structure alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a structure that makes up the whole of C{data}."""
-        reader = Reader(data)
-        with reader.confined(len(data), "AddressLength"):
-            return cls.read(reader)
 
     def __str__(self) -> str:
         match self.address_type:

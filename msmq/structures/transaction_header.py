@@ -11,11 +11,12 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.structures.identifiers import TxSequenceID
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class TransactionHeader:
+class TransactionHeader(Structure):
     """[MS-MQMQ] 2.2.20.5 TransactionHeader.
 
     The flag bits that have no meaning are sent as 0 and never looked at.
@@ -95,9 +96,3 @@ class TransactionHeader:
         writer.u32(self.previous_tx_sequence_number, "PreviousTxSequenceNumber")
         if self.connector_qm_guid is not None:
             writer.guid(self.connector_qm_guid)
-
-    def to_bytes(self) -> bytes:
-        """The header."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -21,6 +21,7 @@ from msmq.structures.queue_names import (
 )
 from msmq.wire.guid import NULL_GUID, guid_from_bytes
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 __all__ = ["MAXIMUM_HOP_COUNT", "QueueNameKind", "UserHeader"]
@@ -38,7 +39,7 @@ _ADMIN_KINDS = frozenset(QueueNameKind) - {
 
 
 @attrs.frozen
-class UserHeader:
+class UserHeader(Structure):
     """[MS-MQMQ] 2.2.19.2 UserHeader.
 
     The flag bits X1 to X4 are sent as 0 and never looked at.
@@ -219,12 +220,6 @@ class UserHeader:
                 name.write(writer)
         if self.connector_type is not None:
             writer.guid(self.connector_type)
-
-    def to_bytes(self) -> bytes:
-        """The header."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
 
     def resolve_destination(self) -> FormatName | None:
         """The queue that the message is for; see L{resolve_queue_name}.

@@ -11,7 +11,7 @@ from typing import ClassVar
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.structures.base_header import BaseHeader
+from msmq.structures.base_header import BaseHeader, Packet
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.multi_queue_format_header import MultiQueueFormatHeader
@@ -27,7 +27,7 @@ from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class UserMessage:
+class UserMessage(Packet):
     """[MS-MQMQ] 2.2.20 UserMessage Packet; OrderAck and FinalAck packets have its form too.
 
     The headers lie in the packet in the order of the fields here, but for C{properties}, which lies
@@ -50,20 +50,16 @@ class UserMessage:
     session: SessionHeader | None = None
 
     @classmethod
-    def from_bytes(cls, data: bytes | bytearray | memoryview) -> UserMessage:
-        """Read one packet, with the SessionHeader if one rides on it.
+    def read(cls, reader: Reader) -> UserMessage:
+        """Read one packet from its first byte on, with the SessionHeader if one rides on it.
 
         That SessionHeader is understood whether PacketSize counts it or not.
 
-        @raise RemoteProtocolError: the packet breaks a rule, or is not exactly as long as it says.
+        @raise RemoteProtocolError: the packet breaks a rule, or is shorter than it says.
         """
-        reader = Reader(data)
         base, message = cls._read_counted(reader)
         if message.session is None and base.has_session_header:
             message = attrs.evolve(message, session=SessionHeader.read(reader))
-        if reader.remaining:
-            with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
-                raise reader.malformed("PacketSize", f"{reader.remaining} bytes follow the packet", offset=8)
         return message
 
     @classmethod

@@ -10,11 +10,12 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure, WholeStructure
 from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class MqUserSignCert:
+class MqUserSignCert(Structure):
     """[MS-MQMQ] 2.2.22 MQUSERSIGNCERT: one certificate.
 
     @ivar digest: the sixteen bytes by which the certificate is found: its MD5.
@@ -54,25 +55,21 @@ class MqUserSignCert:
         writer.u32(len(self.certificate), "CertificateLength")
         writer.bytes(self.certificate)
 
-    def to_bytes(self) -> bytes:
-        """The certificate alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
 
 @attrs.frozen
-class MqUserSignCerts:
+class MqUserSignCerts(WholeStructure):
     """[MS-MQMQ] 2.2.21 MQUSERSIGNCERTS: all the certificates of a user, back to back."""
 
+    NAME: ClassVar[str] = "MQUSERSIGNCERTS"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.21"
+    END_FIELD: ClassVar[str] = "CertificateCount"
 
     certificates: tuple[MqUserSignCert, ...] = ()
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read the structure."""
-        with reader.header("MQUSERSIGNCERTS", cls.SECTION):
+        with reader.header(cls.NAME, cls.SECTION):
             count = reader.u32("CertificateCount")
             return cls(tuple(MqUserSignCert.read(reader) for _ in range(count)))
 
@@ -81,19 +78,6 @@ class MqUserSignCerts:
         writer.u32(len(self.certificates), "CertificateCount")
         for certificate in self.certificates:
             certificate.write(writer)
-
-    def to_bytes(self) -> bytes:
-        """The structure alone."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a structure that makes up the whole of C{data}."""
-        reader = Reader(data)
-        with reader.confined(len(data), "CertificateCount"):
-            return cls.read(reader)
 
 
 def digest_of(certificate: bytes) -> bytes:

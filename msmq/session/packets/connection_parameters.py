@@ -7,14 +7,15 @@ from typing import ClassVar
 
 import attrs
 
-from msmq.session.packets.internal_packet import insist_on_end, read_internal_headers, write_internal_headers
+from msmq.session.packets.internal_packet import read_internal_headers, write_internal_headers
+from msmq.structures.base_header import Packet
 from msmq.structures.internal_header import InternalPacketType
 from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class ConnectionParameters:
+class ConnectionParameters(Packet):
     """[MS-MQQB] 2.2.2 ConnectionParameters Packet, and 2.2.2.1 its ConnectionParametersHeader.
 
     Times outside their ranges are kept as received, because an acceptor repeats them; whoever arms a
@@ -49,17 +50,6 @@ class ConnectionParameters:
             )
         return cls(recoverable, wait, window, internal.is_refused)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ConnectionParameters:
-        """Read a whole packet.
-
-        @raise RemoteProtocolError: it is another packet, or is not 32 bytes long.
-        """
-        reader = Reader(data)
-        packet = cls.read(reader)
-        insist_on_end(reader)
-        return packet
-
     def write(self, writer: Writer) -> None:
         """Write the packet with its BaseHeader.
 
@@ -72,9 +62,3 @@ class ConnectionParameters:
         writer.u32(self.ack_timeout, "AckTimeout")
         writer.u16(0, "Reserved")
         writer.u16(self.window_size, "WindowSize")
-
-    def to_bytes(self) -> bytes:
-        """The 32 bytes of the packet."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -9,7 +9,8 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.session.packets.internal_packet import insist_on_end, read_internal_headers, write_internal_headers
+from msmq.session.packets.internal_packet import read_internal_headers, write_internal_headers
+from msmq.structures.base_header import Packet
 from msmq.structures.internal_header import InternalPacketType
 from msmq.wire.guid import guid_from_bytes
 from msmq.wire.reader import Reader
@@ -17,7 +18,7 @@ from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class EstablishConnection:
+class EstablishConnection(Packet):
     """[MS-MQQB] 2.2.3 EstablishConnection Packet, and 2.2.3.1 its EstablishConnectionHeader.
 
     Request and response look alike; the response repeats C{client_guid}, C{time_stamp} and
@@ -76,17 +77,6 @@ class EstablishConnection:
             padding,
         )
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> EstablishConnection:
-        """Read a whole packet.
-
-        @raise RemoteProtocolError: it is another packet, or is not 572 bytes long.
-        """
-        reader = Reader(data)
-        packet = cls.read(reader)
-        insist_on_end(reader)
-        return packet
-
     @property
     def operating_system(self) -> int:
         """OperatingSystem as it is sent."""
@@ -114,9 +104,3 @@ class EstablishConnection:
                 self.padding,
             )
         )
-
-    def to_bytes(self) -> bytes:
-        """The 572 bytes of the packet."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

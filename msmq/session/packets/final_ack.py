@@ -9,8 +9,8 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.session.packets.internal_packet import insist_on_end
 from msmq.session.packets.order_queue import AckEnvelope, read_acknowledgement
+from msmq.structures.base_header import Packet
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.message_class import MessageClass
 from msmq.structures.transaction_header import TransactionHeader
@@ -24,7 +24,7 @@ LOWEST_CLASS = 0x4000
 
 
 @attrs.frozen
-class FinalAck:
+class FinalAck(Packet):
     """[MS-MQQB] 2.2.5 FinalAck Packet, and 2.2.5.1 its FinalAck Body.
 
     It is sent recoverable, because nothing asks for it again.
@@ -90,17 +90,6 @@ class FinalAck:
             message_id,
         )
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> FinalAck:
-        """Read a whole packet, with or without the SessionHeader that its flags announce.
-
-        @raise RemoteProtocolError: it is malformed, or another packet.
-        """
-        reader = Reader(data)
-        packet = cls.read(reader)
-        insist_on_end(reader)
-        return packet
-
     def write(self, writer: Writer) -> None:
         """Write the packet with its BaseHeader.
 
@@ -119,9 +108,3 @@ class FinalAck:
         self.envelope.write(
             writer, message_class=self.message_class, is_recoverable=True, body=body.getvalue()
         )
-
-    def to_bytes(self) -> bytes:
-        """The packet."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -42,13 +42,3 @@ def write_internal_headers(
     is_session_ack = packet_type is InternalPacketType.SESSION_ACK
     BaseHeader(size, is_internal=True, has_session_header=is_session_ack).write(writer)
     InternalHeader(packet_type, is_refused).write(writer)
-
-
-def insist_on_end(reader: Reader) -> None:
-    """Whoever read a whole packet has used up the reader.
-
-    @raise RemoteProtocolError: bytes follow.
-    """
-    if reader.remaining:
-        with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
-            raise reader.malformed("PacketSize", f"{reader.remaining} bytes follow the packet", offset=8)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.session.packets.internal_packet import insist_on_end
 from msmq.session.packets.order_queue import AckEnvelope, read_acknowledgement
+from msmq.structures.base_header import Packet
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.message_class import MessageClass
 from msmq.structures.transaction_header import TransactionHeader
@@ -18,7 +18,7 @@ from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class OrderAck:
+class OrderAck(Packet):
     """[MS-MQQB] 2.2.4 OrderAck Packet, and 2.2.4.1 its OrderAck Body.
 
     It is sent express: a lost one is asked for again by a resent message.
@@ -59,17 +59,6 @@ class OrderAck:
         ordinal, timestamp, number, previous, _ = cls.LAYOUT.unpack(properties.message_body)
         return cls(envelope, TxSequenceID(ordinal, timestamp), number, previous)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> OrderAck:
-        """Read a whole packet, with or without the SessionHeader that its flags announce.
-
-        @raise RemoteProtocolError: it is malformed, or another packet.
-        """
-        reader = Reader(data)
-        packet = cls.read(reader)
-        insist_on_end(reader)
-        return packet
-
     def write(self, writer: Writer) -> None:
         """Write the packet with its BaseHeader.
 
@@ -85,9 +74,3 @@ class OrderAck:
         self.envelope.write(
             writer, message_class=MessageClass.ORDER_ACK, is_recoverable=False, body=body.getvalue()
         )
-
-    def to_bytes(self) -> bytes:
-        """The packet."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()

@@ -11,11 +11,12 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.wire.guid import guid_from_bytes
 from msmq.wire.reader import Reader
+from msmq.wire.structure import WholeStructure
 from msmq.wire.writer import Writer
 
 
 @attrs.frozen
-class Ping:
+class Ping(WholeStructure):
     """[MS-MQQB] 2.2.7 Ping Packet.
 
     Request and response look alike.
@@ -27,6 +28,9 @@ class Ping:
     @ivar is_refused: RF, a session would be refused now; always false in a request.
     """
 
+    NAME: ClassVar[str] = "PingPacket"
+    SECTION: ClassVar[str] = "[MS-MQQB] 2.2.7"
+    END_FIELD: ClassVar[str] = "QMGuid"
     LAYOUT: ClassVar[Struct] = Struct("<HHI16s")
     SIZE: ClassVar[int] = LAYOUT.size
     SIGNATURE: ClassVar[int] = 0x5548
@@ -44,26 +48,13 @@ class Ping:
 
         @raise RemoteProtocolError: it is cut short or bears another Signature.
         """
-        with reader.header("PingPacket", "[MS-MQQB] 2.2.7") as start:
+        with reader.header(cls.NAME, cls.SECTION) as start:
             flags, signature, cookie, guid = cls.LAYOUT.unpack(reader.view(cls.SIZE, "Flags"))
             if signature != cls.SIGNATURE:
                 raise reader.malformed(
                     "Signature", f"should be 0x{cls.SIGNATURE:04X}, is 0x{signature:04X}", offset=start + 2
                 )
         return cls(cookie, guid_from_bytes(guid), bool(flags & cls.RC), bool(flags & cls.RF))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Ping:
-        """Read one datagram.
-
-        @raise RemoteProtocolError: it is not exactly 24 bytes, or bears another Signature.
-        """
-        reader = Reader(data)
-        ping = cls.read(reader)
-        if reader.remaining:
-            with reader.header("PingPacket", "[MS-MQQB] 2.2.7"):
-                raise reader.malformed("QMGuid", f"{reader.remaining} bytes follow it")
-        return ping
 
     def write(self, writer: Writer) -> None:
         """Write the ping.
@@ -74,12 +65,6 @@ class Ping:
             raise LocalProtocolError(f"Cookie: {self.cookie} does not fit 32 bits")
         flags = self.RC * self.is_workstation | self.RF * self.is_refused
         writer.bytes(self.LAYOUT.pack(flags, self.SIGNATURE, self.cookie, self.qm_guid.bytes_le))
-
-    def to_bytes(self) -> bytes:
-        """The datagram."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
 
     def response(self, qm_guid: UUID, *, is_refused: bool) -> Ping:
         """The answer to this request: Cookie and RC are repeated.

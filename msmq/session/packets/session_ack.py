@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 import attrs
 
-from msmq.session.packets.internal_packet import insist_on_end, read_internal_headers, write_internal_headers
-from msmq.structures.base_header import BaseHeader
+from msmq.session.packets.internal_packet import read_internal_headers, write_internal_headers
+from msmq.structures.base_header import BaseHeader, Packet
 from msmq.structures.internal_header import InternalPacketType
 from msmq.structures.session_header import SessionHeader
 from msmq.wire.reader import Reader
@@ -22,7 +22,7 @@ _PACKET_TYPE_AND_REFUSED: Final = 0x001F
 
 
 @attrs.frozen
-class SessionAck:
+class SessionAck(Packet):
     """[MS-MQQB] 2.2.6 SessionAck Packet: a SessionHeader alone.
 
     Other than that of a UserMessage, its PacketSize counts the SessionHeader, as the worked example
@@ -61,17 +61,6 @@ class SessionAck:
         read_internal_headers(reader, InternalPacketType.SESSION_ACK, cls.SIZE)
         return cls(SessionHeader.read(reader))
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> SessionAck:
-        """Read a whole packet.
-
-        @raise RemoteProtocolError: it is another packet, or is not 36 bytes long.
-        """
-        reader = Reader(data)
-        packet = cls.read(reader)
-        insist_on_end(reader)
-        return packet
-
     def write(self, writer: Writer) -> None:
         """Write the packet with its BaseHeader.
 
@@ -79,9 +68,3 @@ class SessionAck:
         """
         write_internal_headers(writer, InternalPacketType.SESSION_ACK, self.SIZE)
         self.session_header.write(writer)
-
-    def to_bytes(self) -> bytes:
-        """The 36 bytes of the packet."""
-        writer = Writer()
-        self.write(writer)
-        return writer.getvalue()
