@@ -49,7 +49,8 @@ class SessionFactory(ServerFactory):
         self.broker = broker
         self.counts = PacketCounts()
         self._connections: set[SessionProtocol] = set()
-        self._handshaking: set[SessionProtocol] = set()
+        # The one that has waited the longest comes first.
+        self._handshaking: dict[SessionProtocol, None] = {}
         self._accepted: set[SessionProtocol] = set()
         self._accepted_by_host: Counter[str] = Counter()
 
@@ -64,10 +65,8 @@ class SessionFactory(ServerFactory):
         return len(self._accepted) >= self.settings.max_sessions
 
     def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
-        """A session for a connection that was accepted; C{None}, which closes it, beyond the limits."""
+        """A session for a connection that was accepted; C{None}, which closes it, beyond its host's limit."""
         host = str(getattr(addr, "host", ""))
-        if len(self._handshaking) >= self.settings.max_handshakes:
-            return None
         if self._accepted_by_host[host] >= self.settings.max_connections_per_host:
             return None
         return self.build(is_initiator=False)
@@ -95,22 +94,31 @@ class SessionFactory(ServerFactory):
         return protocol
 
     def connection_made(self, connection: SessionProtocol) -> None:
-        """A session has got its connection."""
+        """A session has got its connection.
+
+        If too many handshakes are under way, the oldest gives way: who connects and says nothing keeps
+        nobody out who has something to say.
+        """
         self._connections.add(connection)
-        if not connection.is_initiator:
-            self._handshaking.add(connection)
-            self._accepted_by_host[connection.remote_address] += 1
+        if connection.is_initiator:
+            return
+        self._accepted_by_host[connection.remote_address] += 1
+        if len(self._handshaking) >= self.settings.max_handshakes:
+            oldest = next(iter(self._handshaking))
+            del self._handshaking[oldest]
+            oldest.close(CloseReason.CROWDED_OUT)
+        self._handshaking[connection] = None
 
     def handshake_done(self, connection: SessionProtocol) -> None:
         """A session is open."""
         if connection in self._handshaking:
-            self._handshaking.discard(connection)
+            del self._handshaking[connection]
             self._accepted.add(connection)
 
     def connection_lost(self, connection: SessionProtocol) -> None:
         """A session has lost its connection."""
         self._connections.discard(connection)
-        self._handshaking.discard(connection)
+        self._handshaking.pop(connection, None)
         self._accepted.discard(connection)
         if not connection.is_initiator:
             self._accepted_by_host[connection.remote_address] -= 1

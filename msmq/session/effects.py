@@ -25,6 +25,7 @@ class CloseReason(enum.Enum):
     REFUSED_BY_PEER = "refused by the peer"
     WRONG_PEER = "another queue manager answered"
     INITIALIZATION_TIMEOUT = "handshake not finished in time"
+    CROWDED_OUT = "too many handshakes at once"
     IDLE = "idle"
     ACK_TIMEOUT = "no acknowledgement in time"
     BAD_ACKNOWLEDGEMENT = "acknowledgement of what was never sent"

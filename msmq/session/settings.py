@@ -61,7 +61,7 @@ class SessionSettings:
     """MaxInSessions: accepted sessions beyond this are refused in the handshake (notes 12, 70)."""
 
     max_handshakes: int = 1000
-    """Accepted connections that have not finished their handshake; one more is closed at once."""
+    """Accepted connections that have not finished their handshake; one more displaces the oldest."""
 
     max_connections_per_host: int = 1000
     """Accepted connections from one address; one more is closed at once."""

@@ -258,6 +258,24 @@ class IdleTests(HostilePeersTestCase):
         self.healthy.exchange()
 
 
+class CrowdTests(HostilePeersTestCase):
+    """With room for ten handshakes at once, and all the time in the world for each."""
+
+    configuration = "[limits]\nmax_handshakes = 10\n"
+
+    def test_silence_keeps_nobody_out(self) -> None:
+        """Of many connections that say nothing the oldest give way; who speaks is heard."""
+        silent = [self.server.connect() for _ in range(50)]
+        peer = self.server.open(window_size=2)
+        peer.send(user_packet(b"heard", destination=self.server.name()))
+        self.assertEqual(peer.read(36), session_ack(session_header(received=1)))
+        for crowded_out in silent[:41]:
+            self.assertEqual(crowded_out.read_to_end(), b"")
+        self.server.wait_for("closed: too many handshakes at once", 41)
+        self.assertEqual(self.server.client.status()["sessions"], 2 + 9)
+        self.healthy.exchange()
+
+
 class UnreadTests(HostilePeersTestCase):
     """Peers that do not read."""
 

@@ -296,11 +296,23 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertEqual(len(open_sessions), 1000)
 
     def test_bounds_handshakes(self) -> None:
-        """Connections that say nothing cannot pile up."""
+        """Connections that say nothing cannot pile up; the oldest gives way to the newest."""
+        factory = self.make(SessionSettings(max_handshakes=3))
+        sides = [Side(factory) for _ in range(5)]
+        self.assertEqual([side.transport.connected for side in sides], [False, False, True, True, True])
+        self.assertEqual(len(factory.connections), 3)
+
+    def test_silence_keeps_nobody_out(self) -> None:
+        """However many say nothing, who speaks is heard, and stays."""
         factory = self.make(SessionSettings(max_handshakes=3))
         for _ in range(3):
             Side(factory)
-        self.assertIsNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
+        speaking = Side(factory)
+        speaking.shake_hands()
+        for _ in range(10):
+            Side(factory)
+        self.assertTrue(speaking.protocol.is_open)
+        self.assertTrue(speaking.transport.connected)
 
     def test_a_finished_handshake_makes_room(self) -> None:
         """Open sessions do not count as handshakes."""
