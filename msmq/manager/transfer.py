@@ -22,17 +22,13 @@ from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.manager.arriving import Arrivals
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
-from msmq.queues.outgoing import (
-    ConnectionHistoryEntry,
-    ConnectionStatus,
-    OutgoingQueue,
-    OutgoingState,
-)
+from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.session.state import OutgoingMessage
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import PrivateFormatName
+from msmq.structures.management import ConnectionStatus
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 

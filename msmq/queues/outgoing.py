@@ -9,60 +9,27 @@ import attrs
 
 from msmq.queues.queue import Queue
 from msmq.structures.format_name import FormatName
+from msmq.structures.management import ConnectionStatus, ManagementQueueState
 
 HISTORY_LENGTH = 64
 """How many entries of its ConnectionHistory an outgoing queue remembers."""
 
 
 class OutgoingState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.3 State; the values are the texts of [MS-MQMQ] 2.3.12.11, where LOCKED has none."""
+    """[MS-MQDMPR] 3.1.1.3 State.
 
-    INACTIVE = "INACTIVE"
-    WAITING = "WAITING"
-    CONNECTED = "CONNECTED"
-    NEED_VALIDATION = "NEED VALIDATION"
-    ON_HOLD = "ONHOLD"
+    The values are the texts of [MS-MQMQ] 2.3.12.11, which has none for LOCKED; its LOCAL CONNECTION is no
+    state of an outgoing queue.
+    """
+
+    INACTIVE = ManagementQueueState.INACTIVE.value
+    WAITING = ManagementQueueState.WAITING.value
+    CONNECTED = ManagementQueueState.CONNECTED.value
+    NEED_VALIDATION = ManagementQueueState.NEED_VALIDATION.value
+    ON_HOLD = ManagementQueueState.ONHOLD.value
     LOCKED = "LOCKED"
-    DISCONNECTING = "DISCONNECTING"
-    DISCONNECTED = "DISCONNECTED"
-
-
-class ConnectionStatus(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.1.3 ConnectionHistory.Status, with the codes of [MS-MQMQ] 2.3.12.25."""
-
-    IN_PROCESS = 0x00000000
-    ESTABLISH_PACKET_RECEIVED = 0x00000001
-    ESTABLISHED = 0x00000002
-    UNKNOWN_FAILURE = 0x80000000
-    PING_FAILURE = 0x80000001
-    SOCKET_CREATE_FAILURE = 0x80000002
-    SOCKET_BIND_FAILURE = 0x80000003
-    SOCKET_CONNECT_FAILURE = 0x80000004
-    TCP_NOT_ENABLED = 0x80000005
-    SOCKET_SEND_FAILURE = 0x80000006
-    CONNECTION_NOT_READY = 0x80000007
-    DNS_FAILURE = 0x80000008
-    CERTIFICATE_VALIDATION_FAILURE = 0x80000009
-    CONNECTION_LIMIT_REACHED = 0x8000000A
-    CONNECTION_REFUSED = 0x8000000B
-    ROUTING_DATA_NOT_AVAILABLE = 0x8000000C
-    LOW_RESOURCE = 0x8000000D
-
-    @property
-    def document_name(self) -> str:
-        """The name that [MS-MQDMPR] gives it, for example C{InProcess}."""
-        return self.name.title().replace("_", "")
-
-    @classmethod
-    def named(cls, document_name: str) -> ConnectionStatus:
-        """The status of that name.
-
-        @raise KeyError: no status has it.
-        """
-        return _BY_DOCUMENT_NAME[document_name]
-
-
-_BY_DOCUMENT_NAME = {status.document_name: status for status in ConnectionStatus}
+    DISCONNECTING = ManagementQueueState.DISCONNECTING.value
+    DISCONNECTED = ManagementQueueState.DISCONNECTED.value
 
 
 @attrs.frozen

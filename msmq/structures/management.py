@@ -75,7 +75,7 @@ class ManagementTransactional(enum.Enum):
 
 
 class ManagementQueueState(enum.Enum):
-    """[MS-MQMQ] 2.3.12.11 PROPID_MGMT_QUEUE_STATE, the states of an outgoing queue."""
+    """[MS-MQMQ] 2.3.12.11 PROPID_MGMT_QUEUE_STATE, the texts for the states of a queue."""
 
     LOCAL_CONNECTION = "LOCAL CONNECTION"
     INACTIVE = "INACTIVE"
@@ -88,7 +88,10 @@ class ManagementQueueState(enum.Enum):
 
 
 class ConnectionStatus(enum.IntEnum):
-    """[MS-MQMQ] 2.3.12.25 the codes for [MS-MQDMPR] 3.1.1.3 ConnectionHistory.Status."""
+    """[MS-MQMQ] 2.3.12.25 PROPID_MGMT_QUEUE_CONNECTION_HISTORY, and [MS-MQDMPR] 3.1.1.3 ConnectionHistory.
+
+    The first has the codes, the second the names of what became of an attempt to connect.
+    """
 
     IN_PROCESS = 0x00000000
     ESTABLISH_PACKET_RECEIVED = 0x00000001
@@ -112,6 +115,22 @@ class ConnectionStatus(enum.IntEnum):
     def is_failure(self) -> bool:
         """Whether the attempt to connect has failed."""
         return self >= ConnectionStatus.UNKNOWN_FAILURE
+
+    @property
+    def document_name(self) -> str:
+        """The name that [MS-MQDMPR] gives it, for example C{InProcess}."""
+        return self.name.title().replace("_", "")
+
+    @classmethod
+    def named(cls, document_name: str) -> ConnectionStatus:
+        """The status of that name.
+
+        @raise KeyError: no status has it.
+        """
+        return _BY_DOCUMENT_NAME[document_name]
+
+
+_BY_DOCUMENT_NAME: Final = {status.document_name: status for status in ConnectionStatus}
 
 
 NextHop = ipaddress.IPv4Address | ipaddress.IPv6Address | UUID

@@ -5,8 +5,9 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.effects import OutgoingReady
-from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry, ConnectionStatus, OutgoingState
+from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry, OutgoingState
 from msmq.structures.format_name import parse_format_name
+from msmq.structures.management import ConnectionStatus
 from tests.queues.builders import NOW, arriving, bodies, model, put
 
 BETA_ORDERS = parse_format_name("DIRECT=OS:beta\\private$\\orders")
@@ -71,34 +72,6 @@ class OutgoingQueueTests(SynchronousTestCase):
             self.queue.history.append(entry)
         self.assertEqual(len(self.queue.history), HISTORY_LENGTH)
         self.assertEqual((self.queue.history[0].time, self.queue.history[-1].time), (10, HISTORY_LENGTH + 9))
-
-
-class ConnectionStatusTests(SynchronousTestCase):
-    """[MS-MQMQ] 2.3.12.25 and [MS-MQDMPR] 3.1.1.3 ConnectionHistory."""
-
-    def test_codes(self) -> None:
-        """MQMQ-2.3.12.25-01 MQMQ-2.3.12.25-02: each result of an attempt to connect has its number."""
-        expected = {
-            "InProcess": 0,
-            "EstablishPacketReceived": 1,
-            "Established": 2,
-            "UnknownFailure": 0x80000000,
-            "PingFailure": 0x80000001,
-            "SocketCreateFailure": 0x80000002,
-            "SocketBindFailure": 0x80000003,
-            "SocketConnectFailure": 0x80000004,
-            "TcpNotEnabled": 0x80000005,
-            "SocketSendFailure": 0x80000006,
-            "ConnectionNotReady": 0x80000007,
-            "DnsFailure": 0x80000008,
-            "CertificateValidationFailure": 0x80000009,
-            "ConnectionLimitReached": 0x8000000A,
-            "ConnectionRefused": 0x8000000B,
-            "RoutingDataNotAvailable": 0x8000000C,
-            "LowResource": 0x8000000D,
-        }
-        self.assertEqual({status.document_name: int(status) for status in ConnectionStatus}, expected)
-        self.assertEqual({name: int(ConnectionStatus.named(name)) for name in expected}, expected)
 
 
 class OutgoingStateTests(SynchronousTestCase):

@@ -149,6 +149,30 @@ class ConnectionStatusTests(SynchronousTestCase):
             self.assertEqual(ConnectionStatus[name], number)
         self.assertEqual(len(ConnectionStatus), 17)
 
+    def test_names(self) -> None:
+        """[MS-MQDMPR] 3.1.1.3: each result of an attempt to connect has a name, by which it is found."""
+        expected = {
+            "InProcess": 0,
+            "EstablishPacketReceived": 1,
+            "Established": 2,
+            "UnknownFailure": 0x80000000,
+            "PingFailure": 0x80000001,
+            "SocketCreateFailure": 0x80000002,
+            "SocketBindFailure": 0x80000003,
+            "SocketConnectFailure": 0x80000004,
+            "TcpNotEnabled": 0x80000005,
+            "SocketSendFailure": 0x80000006,
+            "ConnectionNotReady": 0x80000007,
+            "DnsFailure": 0x80000008,
+            "CertificateValidationFailure": 0x80000009,
+            "ConnectionLimitReached": 0x8000000A,
+            "ConnectionRefused": 0x8000000B,
+            "RoutingDataNotAvailable": 0x8000000C,
+            "LowResource": 0x8000000D,
+        }
+        self.assertEqual({status.document_name: int(status) for status in ConnectionStatus}, expected)
+        self.assertEqual({name: int(ConnectionStatus.named(name)) for name in expected}, expected)
+
 
 class MulticastAddressTests(SynchronousTestCase):
     """The multicast address of a queue."""
