@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar
+from typing import ClassVar, Final
 from uuid import UUID
 
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.session.packets.order_queue import AckEnvelope, read_acknowledgement
+from msmq.session.packets.order_queue import AckEnvelope, expect_acknowledgement, write_acknowledged
 from msmq.structures.base_header import Packet
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.message_class import MessageClass
@@ -21,6 +21,8 @@ from msmq.wire.writer import Writer
 
 LOWEST_CLASS = 0x4000
 """[MS-MQQB] 3.1.5.1.1: no FinalAck has a class below this one."""
+
+_CLASSES: Final = range(LOWEST_CLASS, 0x10000)
 
 
 @attrs.frozen
@@ -73,12 +75,7 @@ class FinalAck(Packet):
 
         @raise RemoteProtocolError: it is malformed, or another packet.
         """
-        start = reader.position
-        found = read_acknowledgement(reader)
-        if found is None or found[1].message_class < LOWEST_CLASS:
-            with reader.header("FinalAck", "[MS-MQQB] 2.2.5"):
-                raise reader.malformed("MessageClass", "the packet is no FinalAck", offset=start)
-        envelope, properties = found
+        envelope, properties = expect_acknowledgement(reader, "FinalAck", "[MS-MQQB] 2.2.5", _CLASSES)
         ordinal, timestamp, number, previous, source, message_id = cls.LAYOUT.unpack(properties.message_body)
         return cls(
             envelope,
@@ -97,12 +94,10 @@ class FinalAck(Packet):
         """
         if self.message_class < LOWEST_CLASS:
             raise LocalProtocolError(f"MessageClass: {self.message_class:#06x} is that of no FinalAck")
-        if not 1 <= self.tx_sequence_number <= 0xFFFFFFFF:
-            raise LocalProtocolError(f"TxSequenceNumber: {self.tx_sequence_number} is no place in a sequence")
         body = Writer()
-        self.tx_sequence_id.write(body)
-        body.u32(self.tx_sequence_number, "TxSequenceNumber")
-        body.u32(self.tx_previous_sequence_number, "TxPreviousSequenceNumber")
+        write_acknowledged(
+            body, self.tx_sequence_id, self.tx_sequence_number, self.tx_previous_sequence_number
+        )
         body.guid(self.source_guid)
         body.u32(self.message_id, "MessageID")
         self.envelope.write(

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import attrs
 
-from msmq.errors import LocalProtocolError
-from msmq.session.packets.order_queue import AckEnvelope, read_acknowledgement
+from msmq.session.packets.order_queue import AckEnvelope, expect_acknowledgement, write_acknowledged
 from msmq.structures.base_header import Packet
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.message_class import MessageClass
@@ -50,12 +49,9 @@ class OrderAck(Packet):
 
         @raise RemoteProtocolError: it is malformed, or another packet.
         """
-        start = reader.position
-        found = read_acknowledgement(reader)
-        if found is None or found[1].message_class != MessageClass.ORDER_ACK:
-            with reader.header("OrderAck", "[MS-MQQB] 2.2.4"):
-                raise reader.malformed("MessageClass", "the packet is no OrderAck", offset=start)
-        envelope, properties = found
+        envelope, properties = expect_acknowledgement(
+            reader, "OrderAck", "[MS-MQQB] 2.2.4", (MessageClass.ORDER_ACK,)
+        )
         ordinal, timestamp, number, previous, _ = cls.LAYOUT.unpack(properties.message_body)
         return cls(envelope, TxSequenceID(ordinal, timestamp), number, previous)
 
@@ -64,12 +60,10 @@ class OrderAck(Packet):
 
         @raise LocalProtocolError: a number that does not fit its field.
         """
-        if not 1 <= self.tx_sequence_number <= 0xFFFFFFFF:
-            raise LocalProtocolError(f"TxSequenceNumber: {self.tx_sequence_number} is no place in a sequence")
         body = Writer()
-        self.tx_sequence_id.write(body)
-        body.u32(self.tx_sequence_number, "TxSequenceNumber")
-        body.u32(self.tx_previous_sequence_number, "TxPreviousSequenceNumber")
+        write_acknowledged(
+            body, self.tx_sequence_id, self.tx_sequence_number, self.tx_previous_sequence_number
+        )
         body.bytes(bytes(20))
         self.envelope.write(
             writer, message_class=MessageClass.ORDER_ACK, is_recoverable=False, body=body.getvalue()

@@ -7,13 +7,16 @@ priority and an attached SessionHeader say nothing (see the readings on [MS-MQQB
 
 from __future__ import annotations
 
+from collections.abc import Container
 from struct import Struct
 from typing import Final
 from uuid import UUID
 
 import attrs
 
+from msmq.errors import LocalProtocolError
 from msmq.structures.base_header import BaseHeader
+from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.queue_names import (
     DirectQueueFormatName,
@@ -133,6 +136,34 @@ def read_acknowledgement(reader: Reader) -> tuple[AckEnvelope, MessageProperties
         SessionHeader.read(reader)
     envelope = AckEnvelope(user.source_queue_manager, destination, user.message_id, user.sent_time)
     return envelope, properties
+
+
+def expect_acknowledgement(
+    reader: Reader, name: str, section: str, classes: Container[int]
+) -> tuple[AckEnvelope, MessagePropertiesHeader]:
+    """As L{read_acknowledgement}, where nothing will do but the packet C{name}, which has one of C{classes}.
+
+    @raise RemoteProtocolError: it is malformed, or another packet.
+    """
+    start = reader.position
+    found = read_acknowledgement(reader)
+    if found is None or found[1].message_class not in classes:
+        with reader.header(name, section):
+            raise reader.malformed("MessageClass", f"the packet is no {name}", offset=start)
+    return found
+
+
+def write_acknowledged(writer: Writer, sequence: TxSequenceID, number: int, previous: int) -> None:
+    """[MS-MQQB] 2.2.4.1 and 2.2.5.1: write the sixteen bytes with which both bodies begin.
+
+    @param number: the place of the acknowledged message in C{sequence}, 1 to 0xFFFFFFFF.
+    @raise LocalProtocolError: a number that does not fit its field.
+    """
+    if not 1 <= number <= 0xFFFFFFFF:
+        raise LocalProtocolError(f"TxSequenceNumber: {number} is no place in a sequence")
+    sequence.write(writer)
+    writer.u32(number, "TxSequenceNumber")
+    writer.u32(previous, "TxPreviousSequenceNumber")
 
 
 def _has_other_headers(base: BaseHeader, user: UserHeader) -> bool:
