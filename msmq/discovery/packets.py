@@ -44,10 +44,8 @@ class TopologyPacketHeader:
         """
         with reader.header("TopologyPacketHeader", "[MS-MQSD] 2.2.1") as start:
             _version, number, _reserved = reader.unpack(cls.LAYOUT, "Version")
-            try:
-                return cls(TopologyPacketType(number))
-            except ValueError:
-                raise reader.malformed("Type", f"{number!r} is neither 1 nor 2", offset=start + 1) from None
+            rule = f"{number} is neither 1 nor 2"
+            return cls(reader.member(TopologyPacketType, number, "Type", rule, offset=start + 1))
 
     @classmethod
     def expect(cls, reader: Reader, wanted: TopologyPacketType) -> None:

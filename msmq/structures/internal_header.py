@@ -50,12 +50,10 @@ class InternalHeader(Structure):
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             _, flags = cls.LAYOUT.unpack(reader.view(cls.SIZE, "Reserved"))
-            try:
-                packet_type = InternalPacketType(flags & cls.PT)
-            except ValueError:
-                raise reader.malformed(
-                    "Flags", f"PT {flags & cls.PT} is no packet type", offset=start + 2
-                ) from None
+            number = flags & cls.PT
+            packet_type = reader.member(
+                InternalPacketType, number, "Flags", f"PT {number} is no packet type", offset=start + 2
+            )
         is_refused = bool(flags & cls.CS) and packet_type is not InternalPacketType.SESSION_ACK
         return cls(packet_type, is_refused)
 

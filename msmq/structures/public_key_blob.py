@@ -64,11 +64,8 @@ class PublicKeyBlob(WholeStructure):
             )
             if (kind, version) != (cls.TYPE, cls.VERSION):
                 raise reader.malformed("bType", "does not begin with 06 02", offset=start)
-            try:
-                algorithm = KeyAlgorithm(number)
-            except ValueError:
-                rule = f"0x{number:08X} is neither 0x0000A400 nor 0x00002400"
-                raise reader.malformed("aiKeyAlg", rule, offset=start + 4) from None
+            rule = f"0x{number:08X} is neither 0x0000A400 nor 0x00002400"
+            algorithm = reader.member(KeyAlgorithm, number, "aiKeyAlg", rule, offset=start + 4)
             if magic != cls.MAGIC:
                 raise reader.malformed("magic", "is not RSA1", offset=start + 8)
             if bit_length % 8:

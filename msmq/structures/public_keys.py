@@ -46,13 +46,10 @@ class MqdsPublicKey(WholeStructure):
         """Read one key."""
         with reader.header(cls.NAME, cls.SECTION):
             key_length, provider_length = reader.u32("ulKeyLen"), reader.u32("ulProviderLen")
+            start = reader.position
             number = reader.u32("ulProviderType")
-            try:
-                provider_type = ProviderType(number)
-            except ValueError:
-                rule = f"0x{number:08X} is neither PROV_RSA_FULL nor PROV_RSA_AES"
-                offset = reader.position - 4
-                raise reader.malformed("ulProviderType", rule, offset=offset) from None
+            rule = f"0x{number:08X} is neither PROV_RSA_FULL nor PROV_RSA_AES"
+            provider_type = reader.member(ProviderType, number, "ulProviderType", rule, offset=start)
             provider_name = reader.utf16(provider_length, "sProviderName")
             with reader.confined(key_length, "ulKeyLen"):
                 return cls(provider_name, provider_type, PublicKeyBlob.read(reader))

@@ -59,11 +59,10 @@ class SimpleBlob(WholeStructure):
             kind, version, _, number, exchange = cls.LAYOUT.unpack(reader.view(cls.LAYOUT.size, "bType"))
             if (kind, version) != (cls.TYPE, cls.VERSION):
                 raise reader.malformed("bType", "does not begin with 01 02", offset=start)
-            try:
-                algorithm = SessionKeyAlgorithm(number)
-            except ValueError:
-                rule = f"0x{number:08X} is no cipher for a body"
-                raise reader.malformed("sessionKeyAlgorithm", rule, offset=start + 4) from None
+            rule = f"0x{number:08X} is no cipher for a body"
+            algorithm = reader.member(
+                SessionKeyAlgorithm, number, "sessionKeyAlgorithm", rule, offset=start + 4
+            )
             if exchange != KeyAlgorithm.KEY_EXCHANGE:
                 raise reader.malformed("keyExchangeAlgorithm", "is not 0x0000A400", offset=start + 8)
             if not reader.remaining:

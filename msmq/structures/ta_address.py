@@ -73,11 +73,8 @@ class TaAddress(WholeStructure):
         with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             length, number = reader.u16("AddressLength"), reader.u16("AddressType")
-            try:
-                address_type = AddressType(number)
-            except ValueError:
-                rule = f"0x{number:04X} is no type of address"
-                raise reader.malformed("AddressType", rule, offset=start + 2) from None
+            rule = f"0x{number:04X} is no type of address"
+            address_type = reader.member(AddressType, number, "AddressType", rule, offset=start + 2)
             if length != LENGTHS[address_type]:
                 rule = f"is {length} where type {number} has {LENGTHS[address_type]}"
                 raise reader.malformed("AddressLength", rule, offset=start)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from msmq.errors import RemoteProtocolError
@@ -15,6 +16,8 @@ _U16 = Struct("<H")
 _U32 = Struct("<I")
 _U64 = Struct("<Q")
 _I64 = Struct("<q")
+
+Member = TypeVar("Member", bound=IntEnum)
 
 
 class Reader:
@@ -55,6 +58,16 @@ class Reader:
         """
         where = self.position if offset is None else offset
         return RemoteProtocolError(self._section, self._header, field, where, rule)
+
+    def member(self, kind: type[Member], number: int, field: str, rule: str, *, offset: int) -> Member:
+        """The member of C{kind} that a number, which was read before, stands for.
+
+        @param rule: what to say of C{field}, which begins at C{offset}, if it stands for none.
+        """
+        try:
+            return kind(number)
+        except ValueError:
+            raise self.malformed(field, rule, offset=offset) from None
 
     @contextmanager
     def header(self, name: str, section: str) -> Iterator[int]:

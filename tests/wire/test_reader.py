@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from struct import Struct
 from uuid import UUID
 
@@ -13,6 +14,13 @@ from msmq.errors import RemoteProtocolError
 from msmq.wire.reader import Reader
 
 GUID_BYTES = bytes.fromhex("d1587355509195954997b6e611ea26c6")
+
+
+class Color(IntEnum):
+    """Numbers of which only these mean something."""
+
+    RED = 1
+    GREEN = 2
 
 
 class ReaderTests(SynchronousTestCase):
@@ -88,6 +96,16 @@ class ReaderTests(SynchronousTestCase):
             with self.assertRaises(RemoteProtocolError), reader.header("Inner", "[MS-X] 1.1"):
                 reader.u8("F")
             self.assertEqual(reader.malformed("G", "").header, "Outer")
+
+    def test_a_number_stands_for_a_member(self) -> None:
+        """Or for none, which is said of the field that holds it."""
+        reader = Reader(b"")
+        self.assertIs(reader.member(Color, 2, "Color", "is no color", offset=3), Color.GREEN)
+        with reader.header("Header", "[MS-X] 1"):
+            error = self.assertRaises(
+                RemoteProtocolError, reader.member, Color, 5, "Color", "5 is no color", offset=3
+            )
+        self.assertEqual(str(error), "[MS-X] 1 Header.Color at offset 3: 5 is no color")
 
     def test_a_part_ends_where_its_length_says(self) -> None:
         """Nothing in it reads beyond, although bytes follow."""
