@@ -80,7 +80,7 @@ def user_packet_fields(packet: bytes) -> tuple[str, Record]:
         headers["SessionHeader"] = session_header_fields(packet[reader.position :])
     kind = classify_user_packet(packet)
     if kind is PacketKind.ORDER_ACK:
-        headers["OrderAckBody"] = _order_ack_body(OrderAck.from_bytes(packet))
+        headers["OrderAckBody"] = _acknowledged(OrderAck.from_bytes(packet))
     elif kind is PacketKind.FINAL_ACK:
         headers["FinalAckBody"] = _final_ack_body(FinalAck.from_bytes(packet))
     return kind.value, headers
@@ -167,7 +167,7 @@ def _message_properties_header(properties: MessagePropertiesHeader, data: bytes)
     return fields | text_or_base64("MessageBody", properties.message_body)
 
 
-def _order_ack_body(ack: OrderAck) -> Record:
+def _acknowledged(ack: OrderAck | FinalAck) -> Record:
     return {
         "TxSequenceID": {
             "Ordinal": ack.tx_sequence_id.ordinal,
@@ -179,13 +179,7 @@ def _order_ack_body(ack: OrderAck) -> Record:
 
 
 def _final_ack_body(ack: FinalAck) -> Record:
-    return {
-        "TxSequenceID": {
-            "Ordinal": ack.tx_sequence_id.ordinal,
-            "TimeStamp": ack.tx_sequence_id.timestamp,
-        },
-        "TxSequenceNumber": ack.tx_sequence_number,
-        "TxPreviousSequenceNumber": ack.tx_previous_sequence_number,
+    return _acknowledged(ack) | {
         "SourceGUID": guid_text(ack.source_guid),
         "MessageID": ack.message_id,
     }
