@@ -13,6 +13,7 @@ from msmq.errors import MsmqError
 from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
 from msmq.storage.memory import MemoryMessageStore
+from msmq.storage.sqlite import SqliteStorageFactory
 
 
 class StorageDescriptionError(MsmqError):
@@ -34,7 +35,7 @@ class MemoryStorageFactory:
         return MemoryMessageStore()
 
 
-BUILT_IN: tuple[IStorageFactory, ...] = (MemoryStorageFactory(),)
+BUILT_IN: tuple[IStorageFactory, ...] = (MemoryStorageFactory(), SqliteStorageFactory())
 """Our own stores; no plugin can take one of their names."""
 
 

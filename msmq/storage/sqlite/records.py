@@ -1,0 +1,82 @@
+"""How values that SQLite has no type for stand in the file."""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces.storage import StorageError
+from msmq.queues.definition import QueueDefinition
+
+_SIGN = 1 << 63
+_LAST = (1 << 64) - 1
+
+_FIELDS = {field.name: field.type for field in attrs.fields(attrs.resolve_types(QueueDefinition))}
+
+
+def stored_lookup_id(lookup_id: int) -> int:
+    """A LookupIdentifier as SQLite's signed integer of the same order.
+
+    @raise StorageError: it is not an unsigned integer of 64 bits.
+    """
+    if not 0 <= lookup_id <= _LAST:
+        raise StorageError(f"the LookupIdentifier {lookup_id} is not within 64 bits")
+    return lookup_id - _SIGN
+
+
+def lookup_id_of(stored: int) -> int:
+    """The LookupIdentifier that stands in the file as this integer."""
+    return stored + _SIGN
+
+
+def is_text(text: str) -> bool:
+    """Whether SQLite can hold it as TEXT."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def definition_record(definition: QueueDefinition) -> bytes:
+    """A definition as JSON: every property by its name.
+
+    A path may hold what a peer sent and is no Unicode text, such as half of a surrogate pair, so it is
+    no TEXT for SQLite.
+    """
+    properties = {name: _plain(getattr(definition, name)) for name in _FIELDS}
+    return json.dumps(properties, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def read_definition(record: bytes) -> QueueDefinition:
+    """The definition in a record; a property that it lacks has its default.
+
+    @raise ValueError: it is none, or has a property that this version does not know.
+    """
+    try:
+        properties = json.loads(record.decode("utf-8", "surrogatepass"))
+        typed: dict[str, Any] = {name: _typed(name, value) for name, value in properties.items()}
+        return QueueDefinition(**typed)
+    except Exception as error:
+        raise ValueError(f"not the definition of a queue: {error!r}") from error
+
+
+def _plain(value: object) -> object:
+    match value:
+        case UUID():
+            return str(value)
+        case enum.Enum():
+            return value.value
+        case _:
+            return value
+
+
+def _typed(name: str, value: Any) -> object:
+    type_ = _FIELDS[name]
+    if isinstance(type_, type) and issubclass(type_, UUID | enum.Enum):
+        return type_(value)
+    return value

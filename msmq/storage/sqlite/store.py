@@ -1,0 +1,164 @@
+"""The store as the queue manager sees it: Deferreds on this side, threads on the other."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorFromThreads
+from zope.interface import implementer
+
+from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.storage import IMessageStore, StorageError, StoreNotOpen
+from msmq.queues.changes import Change
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.reading import PacketReader
+from msmq.storage.sqlite.schema import SCHEMA, Schema
+from msmq.storage.sqlite.threads import Commit, Outcome, Read, ReadingThread, Stop, WritingThread
+
+FILE_NAME = "msmq.sqlite"
+
+
+class _Phase(enum.Enum):
+    CLOSED = enum.auto()
+    OPENING = enum.auto()
+    OPEN = enum.auto()
+    CLOSING = enum.auto()
+
+
+@implementer(IMessageStore)
+class SqliteMessageStore:
+    """Keeps everything in one SQLite file, on stable storage when a commit is done.
+
+    A batch that is handed over while a read is under way may already be seen by it.
+
+    @param path: the file; it is made, mode 0600, if it is not there, and others of its name lie beside it.
+    @param page_limit: the most pages of 4096 bytes that the file may have; C{None} for as many as fit.
+    @param schema: the version of the tables.
+    @param reactor: in whose thread the Deferreds fire; the running one by default.
+    """
+
+    name = "sqlite"
+    durable = True
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        page_limit: int | None = None,
+        schema: Schema = SCHEMA,
+        reactor: IReactorFromThreads | None = None,
+    ) -> None:
+        self.path = path.absolute()
+        self._open_database = partial(Database, self.path, page_limit=page_limit, schema=schema)
+        self._reactor = reactor
+        self._phase = _Phase.CLOSED
+        self._unfinished = 0
+        self._threads: tuple[WritingThread, ReadingThread] | None = None
+        self._closing: list[Deferred[None]] = []
+
+    def open(self) -> Deferred[Snapshot]:
+        """See L{IMessageStore.open}.
+
+        It fails if the file is of another program, of a newer version, damaged, or in use.
+        """
+        if self._phase is not _Phase.CLOSED:
+            return fail(StorageError(f"the store {self.path} is open already"))
+        self._phase = _Phase.OPENING
+        done: Deferred[Snapshot] = Deferred()
+        call = (self._reactor or _running_reactor()).callFromThread
+        reading = ReadingThread(PacketReader(self.path), partial(call, _fire))
+        writing = WritingThread(
+            self._open_database,
+            reading,
+            opened=partial(call, self._opened, done),
+            deliver=partial(call, self._written),
+            ended=partial(call, self._ended),
+        )
+        self._threads = writing, reading
+        return done
+
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """See L{IMessageStore.commit}."""
+        if self._threads is None or self._phase is not _Phase.OPEN:
+            return fail(self._not_open())
+        done: Deferred[None] = Deferred()
+        self._unfinished += 1
+        self._threads[0].put(Commit(tuple(changes), done))
+        return done
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
+        """See L{IMessageStore.read}."""
+        if self._threads is None or self._phase is not _Phase.OPEN:
+            return fail(self._not_open())
+        done: Deferred[Sequence[bytes]] = Deferred()
+        writing, reading = self._threads
+        # Behind the batches that are under way; past the writer, if there is none.
+        (writing if self._unfinished else reading).put(Read(queue, tuple(lookup_ids), done))
+        return done
+
+    def close(self) -> Deferred[None]:
+        """See L{IMessageStore.close}."""
+        if self._threads is None:
+            return succeed(None)
+        done: Deferred[None] = Deferred()
+        self._closing.append(done)
+        if self._phase is not _Phase.CLOSING:
+            self._phase = _Phase.CLOSING
+            self._threads[0].put(Stop())
+        return done
+
+    def _opened(self, done: Deferred[Snapshot], outcome: Snapshot | StorageError) -> None:
+        if isinstance(outcome, StorageError):
+            self._ended()
+        elif self._phase is _Phase.OPENING:
+            self._phase = _Phase.OPEN
+        _fire([(done, outcome)])
+
+    def _written(self, outcomes: Sequence[Outcome]) -> None:
+        self._unfinished -= len(outcomes)
+        _fire(outcomes)
+
+    def _ended(self) -> None:
+        self._phase = _Phase.CLOSED
+        self._threads = None
+        closing, self._closing = self._closing, []
+        _fire([(done, None) for done in closing])
+
+    def _not_open(self) -> StoreNotOpen:
+        return StoreNotOpen(f"the store {self.path} is not open")
+
+
+@implementer(IStorageFactory)
+@attrs.frozen
+class SqliteStorageFactory:
+    """C{sqlite}: C{msmq.sqlite} in the data directory; C{sqlite:PATH}: another file, from there."""
+
+    name: str = "sqlite"
+    description: str = "in one SQLite file; survives a kill and a power cut"
+
+    def open_store(self, argument: str, data: Path) -> IMessageStore:
+        """See L{IStorageFactory.open_store}."""
+        if "\0" in argument:
+            raise ValueError("a path holds no null character")
+        return SqliteMessageStore(data / (argument or FILE_NAME))
+
+
+def _fire(outcomes: Sequence[Outcome]) -> None:
+    for done, outcome in outcomes:
+        if isinstance(outcome, Exception):
+            done.errback(outcome)
+        else:
+            done.callback(outcome)
+
+
+def _running_reactor() -> IReactorFromThreads:
+    from twisted.internet import reactor
+
+    return IReactorFromThreads(reactor)
