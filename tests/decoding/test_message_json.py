@@ -2,7 +2,6 @@
 
 import json
 from typing import Any
-from uuid import UUID
 
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
@@ -21,10 +20,9 @@ from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message import UserMessage
 from msmq.structures.user_message_view import UserMessageView
+from tests.vectors import ACCEPTOR as BETA
+from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector
-
-ALPHA = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-BETA = UUID("43CD8907-394C-8F11-4445-9078909EA0FC")
 
 KEYS = (
     "id lookup_id label body body_size body_type priority class class_name delivery transactional sent_time"

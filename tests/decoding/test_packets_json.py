@@ -2,7 +2,6 @@
 
 import json
 from typing import Any
-from uuid import UUID
 
 import attrs
 from hypothesis import given
@@ -35,9 +34,8 @@ from msmq.structures.soap_header import SoapHeader
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message import UserMessage
-
-ALPHA = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-BETA = UUID("43CD8907-394C-8F11-4445-9078909EA0FC")
+from tests.vectors import ACCEPTOR as BETA
+from tests.vectors import INITIATOR as ALPHA
 
 
 def whole_message() -> UserMessage:

@@ -20,10 +20,10 @@ from msmq.session.ping_responder import (
     PingResponder,
 )
 from msmq.session.settings import SessionSettings
+from tests.vectors import ACCEPTOR as OURS
+from tests.vectors import INITIATOR as THEIRS
 from tests.vectors import vector
 
-OURS = UUID("43cd8907-394c-8f11-4445-9078909ea0fc")
-THEIRS = UUID("557358d1-9150-9595-4997-b6e611ea26c6")
 HOST, PORT = "10.0.0.9", 4057
 START = Moment(100.0, 1_700_000_000.0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +20,10 @@ from msmq.session.pinging import (
     canonical_host,
 )
 from msmq.session.settings import SessionSettings
+from tests.vectors import ACCEPTOR as THEIRS
+from tests.vectors import INITIATOR as OURS
 from tests.vectors import vector
 
-OURS = UUID("557358d1-9150-9595-4997-b6e611ea26c6")
-THEIRS = UUID("43cd8907-394c-8f11-4445-9078909ea0fc")
 HOST = "10.0.0.9"
 START = Moment(100.0, 1_700_000_000.0)
 

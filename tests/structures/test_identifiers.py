@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,9 +23,8 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.reader import Reader
 from tests import strategies
 from tests.structures.three_ways import Structure, assert_only_remote_errors, assert_read_three_ways, written
-
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-GUID_BYTES = "d1587355509195954997b6e611ea26c6"
+from tests.vectors import INITIATOR as GUID
+from tests.vectors import INITIATOR_HEX as GUID_BYTES
 
 
 class TxSequenceIDTests(SynchronousTestCase):

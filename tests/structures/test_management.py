@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
-from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,8 +24,7 @@ from msmq.structures.management import (
 from msmq.structures.prop_variant import PropVariant
 from msmq.structures.status import MQError, Status
 from tests.strategies_names import multicast_format_names
-
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
+from tests.vectors import INITIATOR as GUID
 
 
 class QueueTypeTests(SynchronousTestCase):

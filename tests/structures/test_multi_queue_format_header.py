@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -31,9 +29,9 @@ from msmq.wire.writer import Writer
 from tests.builders import ALPHA
 from tests.strategies import element_lists, element_names, multi_queue_format_headers
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways, written
+from tests.vectors import INITIATOR as GUID
+from tests.vectors import INITIATOR_HEX as GUID_BYTES
 
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-GUID_BYTES = "d1587355509195954997b6e611ea26c6"
 NOTHING = "0c0000006400000000000000"
 """A list of no destinations."""
 

@@ -15,8 +15,8 @@ from msmq.structures.prop_variant import PropVariant, VarEnum
 from msmq.wire.reader import Reader
 from tests.strategies_names import prop_variants
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
+from tests.vectors import INITIATOR as GUID
 
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
 OTHER = UUID("00000000-0000-0000-0000-000000000001")
 
 

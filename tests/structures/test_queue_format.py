@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -22,8 +20,7 @@ from msmq.structures.identifiers import ObjectIdentifier
 from msmq.structures.queue_format import QueueFormat, QueueFormatType
 from tests.strategies_names import format_names
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
-
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
+from tests.vectors import INITIATOR as GUID
 
 NAMES = {
     1: (f"PUBLIC={GUID}", f"PUBLIC={GUID};JOURNAL"),

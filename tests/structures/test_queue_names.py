@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -31,10 +29,9 @@ from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.strategies import NAMES_BY_KIND, private_ids, private_names, public_names
 from tests.structures.three_ways import Structure, assert_only_remote_errors, assert_read_three_ways, written
+from tests.vectors import INITIATOR as GUID
+from tests.vectors import INITIATOR_HEX as GUID_BYTES
 from tests.vectors import vector
-
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-GUID_BYTES = "d1587355509195954997b6e611ea26c6"
 
 
 def resolve(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -11,8 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.structures.ta_address import AddressType, TaAddress
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
-
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
+from tests.vectors import INITIATOR as GUID
 
 
 class TaAddressTests(SynchronousTestCase):

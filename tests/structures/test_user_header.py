@@ -28,9 +28,9 @@ from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
 from tests.strategies import ADMIN_KINDS, DESTINATION_KINDS, NAMES_BY_KIND, user_headers
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
+from tests.vectors import INITIATOR as CLIENT
 from tests.vectors import vector
 
-CLIENT = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
 FRAME_7 = UserHeader(
     source_queue_manager=CLIENT,
     sent_time=0x524F494C,

@@ -13,8 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
+from tests.vectors import INITIATOR as GUID
 
-GUID = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
 CERTIFICATE = MqUserSignCert.of(b"\x30\x03\x02\x01\x05", GUID)
 OTHER = MqUserSignCert.of(b"", UUID(int=1))
 

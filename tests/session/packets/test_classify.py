@@ -13,10 +13,10 @@ from msmq.session.packets.order_ack import OrderAck
 from msmq.session.packets.order_queue import AckEnvelope, is_for_order_queue
 from msmq.structures.identifiers import TxSequenceID
 from msmq.wire.guid import NULL_GUID
+from tests.vectors import ACCEPTOR as BETA
+from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector
 
-ALPHA = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-BETA = UUID("43CD8907-394C-8F11-4445-9078909EA0FC")
 GAMMA = UUID("3C3A6AEB-F567-4143-87D3-85CF4D68CEB4")
 BY_GUID = AckEnvelope(ALPHA, BETA)
 BY_ADDRESS = AckEnvelope(ALPHA, "TCP:10.0.0.5")

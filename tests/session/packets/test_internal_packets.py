@@ -16,10 +16,7 @@ from msmq.session.packets.session_ack import SessionAck
 from msmq.structures.session_header import SessionHeader
 from msmq.structures.user_message import UserMessage
 from msmq.wire.guid import NULL_GUID
-from tests.vectors import vector
-
-INITIATOR = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-ACCEPTOR = UUID("43CD8907-394C-8F11-4445-9078909EA0FC")
+from tests.vectors import ACCEPTOR, INITIATOR, vector
 
 EXAMPLES: dict[str, Callable[[bytes], Any]] = {
     "mqqb-4.1.3-establish-connection-request": EstablishConnection.from_bytes,

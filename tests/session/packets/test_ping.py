@@ -1,17 +1,12 @@
 """[MS-MQQB] 2.2.7 Ping Packet."""
 
-from uuid import UUID
-
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.session.packets.ping import Ping
-from tests.vectors import vector
-
-INITIATOR = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-ACCEPTOR = UUID("43CD8907-394C-8F11-4445-9078909EA0FC")
+from tests.vectors import ACCEPTOR, INITIATOR, vector
 
 pings = st.builds(
     Ping,

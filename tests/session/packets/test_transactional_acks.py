@@ -1,7 +1,6 @@
 """[MS-MQQB] 2.2.4 OrderAck Packet and 2.2.5 FinalAck Packet."""
 
 from typing import Any
-from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +16,10 @@ from msmq.structures.message_class import MessageClass
 from msmq.structures.session_header import SessionHeader
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
+from tests.vectors import ACCEPTOR as BETA
+from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector
 
-ALPHA = UUID("557358D1-9150-9595-4997-B6E611EA26C6")
-BETA = UUID("43CD8907-394C-8F11-4445-9078909EA0FC")
 SEQUENCE = TxSequenceID(ordinal=0x11223344, timestamp=0x55667788)
 BY_GUID = AckEnvelope(ALPHA, BETA, message_id=7, sent_time=1_000_000_000)
 BY_ADDRESS = AckEnvelope(ALPHA, "TCP:10.0.0.5", message_id=7, sent_time=1_000_000_000)
