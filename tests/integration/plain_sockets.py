@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 from uuid import UUID
@@ -71,7 +70,7 @@ class ServerProcess:
             [
                 os.fspath(Path(sys.executable).with_name("twistd")),
                 *("-n", "--pidfile=", "msmq", "--config", os.fspath(file)),
-                *("--data", os.fspath(self.data), "--address", address),
+                *("--data", os.fspath(self.data), "--address", address, "--storage", "memory"),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -82,7 +81,7 @@ class ServerProcess:
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
         test.addCleanup(self.stop)
-        self.wait_for("recoverable and transactional sends are refused")
+        self.wait_for("store memory")
         self.client = ControlClient(self.data / "control.sock")
         self.identifier = UUID(self.client.status()["identifier"])
         self.client.create_queue(ORDERS, {})
@@ -249,8 +248,3 @@ class PlainListener:
         peer = PlainPeer(connection)
         self._test.addCleanup(peer.close)
         return peer
-
-
-def all_packets(data: bytes, size: int) -> Sequence[bytes]:
-    """A stream of packets of one size, cut."""
-    return [data[start : start + size] for start in range(0, len(data), size)]
