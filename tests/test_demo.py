@@ -24,7 +24,7 @@ from msmq.structures.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA
 from tests.nodes.support import Node, NodesTestCase
-from tests.test_examples import DEADLINE, EXAMPLES, example
+from tests.test_examples import DEADLINE, EXAMPLES, example, own_address
 
 
 class PromisesTests(SynchronousTestCase):
@@ -160,7 +160,7 @@ class DemoTests(SynchronousTestCase):
 
     def run_demo(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, str(EXAMPLES / "demo.py"), "127.0.0.94", "127.0.0.95"],
+            [sys.executable, str(EXAMPLES / "demo.py"), own_address(4), own_address(5)],
             capture_output=True,
             text=True,
             timeout=DEADLINE,
@@ -177,11 +177,11 @@ class DemoTests(SynchronousTestCase):
         """An address whose port is taken is named in one line, and nothing keeps running."""
         with socket.socket() as taken:
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            taken.bind(("127.0.0.94", 1801))
+            taken.bind((own_address(4), 1801))
             taken.listen()
             done = self.run_demo()
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertEqual(
             done.stderr,
-            "demo: ALPHA cannot start: cannot listen on TCP 127.0.0.94:1801: Address already in use\n",
+            f"demo: ALPHA cannot start: cannot listen on TCP {own_address(4)}:1801: Address already in use\n",
         )

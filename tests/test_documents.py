@@ -20,6 +20,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.control.client import ControlClient
 from msmq.structures.status import MQError
+from tests.test_examples import own_address
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEADLINE = 30
@@ -137,7 +138,7 @@ class PythonListingTests(SynchronousTestCase):
 class ShellListingTests(SynchronousTestCase):
     """Listings for the shell, run one after the other in a directory of their own."""
 
-    addresses = (("127.0.0.2", "127.0.0.92"), ("127.0.0.3", "127.0.0.93"), ("127.0.0.4", "127.0.0.94"))
+    addresses = tuple((f"127.0.0.{number}", own_address(number + 10)) for number in (2, 3, 4))
     """Those of the pages, and those that are used instead."""
 
     def setUp(self) -> None:

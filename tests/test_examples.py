@@ -50,6 +50,15 @@ TO_THERE = r"DIRECT=TCP:127.0.0.3\private$\echo"
 ANSWERS = parse_format_name(r"DIRECT=TCP:127.0.0.2\private$\answers")
 
 
+def own_address(number: int) -> str:
+    """An address of loopback on which no other run of the tests listens at the same time.
+
+    @param number: 1 to 254, another one for each server of a test.
+    """
+    run = os.getpid()
+    return f"127.{64 + run // 254 % 64}.{run % 254 + 1}.{number}"
+
+
 def example(name: str, directory: Path = EXAMPLES) -> Any:
     """The module of an example, which finds its neighbours as it does when it is run."""
     if str(directory) not in sys.path:
@@ -264,7 +273,7 @@ class ProgramTests(SynchronousTestCase):
 
     def test_embedding(self) -> None:
         """A queue manager inside an application sends, receives, and stops."""
-        process = self.begin(str(EXAMPLES / "embedding.py"), "data", "127.0.0.97")
+        process = self.begin(str(EXAMPLES / "embedding.py"), "data", own_address(7))
         output, _ = process.communicate(timeout=DEADLINE)
         first, *rest = output.splitlines()
         self.assertRegex(first, r"^sent \{[0-9A-F-]{36}\}\\[0-9]+$")
@@ -281,7 +290,7 @@ class ProgramTests(SynchronousTestCase):
 
     def answer_to(self, client: UUID) -> bytes:
         """What the queue manager answers to an introduction."""
-        with socket.create_connection(("127.0.0.96", 1801), timeout=DEADLINE) as peer:
+        with socket.create_connection((own_address(6), 1801), timeout=DEADLINE) as peer:
             peer.sendall(establish(client))
             answer = b""
             while len(answer) < 572:
@@ -290,9 +299,10 @@ class ProgramTests(SynchronousTestCase):
 
     def test_policy(self) -> None:
         """The whole queue manager runs with the policy, and refuses a stranger in the handshake."""
-        process = self.begin(str(EXAMPLES / "policy.py"), "data", "127.0.0.96", str(ALPHA))
+        address = own_address(6)
+        process = self.begin(str(EXAMPLES / "policy.py"), "data", address, str(ALPHA))
         assert process.stdout is not None
-        self.assertEqual(process.stdout.readline(), "listens on TCP 127.0.0.96:1801, UDP 127.0.0.96:3527\n")
+        self.assertEqual(process.stdout.readline(), f"listens on TCP {address}:1801, UDP {address}:3527\n")
         connection_status = 18
         self.assertEqual(self.answer_to(ALPHA)[connection_status] & 0x10, 0)
         self.assertEqual(self.answer_to(GAMMA)[connection_status] & 0x10, 0x10)
@@ -300,7 +310,7 @@ class ProgramTests(SynchronousTestCase):
     def test_brokers_as_programs(self) -> None:
         """The broker and the recorder say where they listen, and accept sessions there."""
         for name, *arguments in (("custom_broker.py",), ("recorder.py", "recordings")):
-            endpoint = "tcp:1801:interface=127.0.0.96"
+            endpoint = f"tcp:1801:interface={own_address(6)}"
             process = self.begin(str(EXAMPLES / name), endpoint, *arguments)
             assert process.stdout is not None
             self.assertIn(endpoint, process.stdout.readline())
