@@ -16,6 +16,7 @@ from msmq.queues.admission import Admission, EnqueueStatus
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
 from msmq.structures.message_class import MessageClass
+from msmq.structures.queue_names import DirectQueueFormatName, direct_text
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -25,6 +26,9 @@ _REFUSED = {
     EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
     EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
 }
+
+LONGEST_SHOWN = 200
+"""Characters of a destination that a log line shows."""
 
 
 class Arrivals:
@@ -140,11 +144,18 @@ class Arrivals:
             reason = why
         self.refused[reason] += 1
         self.log.warn(
-            "message {source}\\{number} for {destination} from {address} not taken: {reason}",
-            source=message.source_queue_manager.hex(),
-            number=message.message_id,
-            destination=message.destination(),
+            "message {message} for {destination} from {address} not taken: {reason}",
+            message=message.identifier,
+            destination=_shown(message),
             address=session.remote_address,
             reason=reason,
         )
         session.message_rejected(message, reason)
+
+
+def _shown(message: UserMessageView) -> str:
+    """The destination in one short printable piece; its sender chose the text, and may be anyone."""
+    name = message.destination()
+    text = direct_text(name) if isinstance(name, DirectQueueFormatName) else str(name)
+    shown = ascii(text)
+    return shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."

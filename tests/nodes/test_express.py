@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from typing import cast
+
+from twisted.internet.testing import StringTransport
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
 from msmq.session.settings import SessionSettings
 from msmq.structures.format_name import PrivateFormatName
 from msmq.testing.streams import Conditions
-from tests.builders import ALPHA, BETA
+from tests.builders import ALPHA, BETA, establish, parameters, user_packet
 from tests.nodes.support import NodesTestCase
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -149,6 +153,20 @@ class ExpressTests(NodesTestCase):
         self.clock.advance(60)
         self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
         self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 0)
+
+    def test_the_trace_of_a_message_is_one_short_line(self) -> None:
+        """A destination of thousands of characters, some of them unprintable, cannot flood the log."""
+        events: list[LogEvent] = []
+        observer = cast("ILogObserver", events.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        hostile = user_packet(destination="OS:beta\\private$\\" + "\x1b\n" * 5000)
+        session = self.beta.factory.build(is_initiator=False)
+        session.makeConnection(StringTransport())
+        session.dataReceived(establish(ALPHA) + parameters() + hostile)
+        [line] = [text for event in events if "not taken" in (text := formatEvent(event))]
+        self.assertLess(len(line), 500)
+        self.assertTrue(line.isprintable())
 
     def test_sessions_describe_themselves(self) -> None:
         """Both sides tell of the same session."""
