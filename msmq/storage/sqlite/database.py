@@ -144,7 +144,8 @@ class Database:
             excess = pragma(self._connection, "freelist_count") - SLACK_PAGES
             if excess <= 0 or 4 * (excess + SLACK_PAGES) < pragma(self._connection, "page_count"):
                 return False
-            execute(f"PRAGMA incremental_vacuum({min(excess, STEP_PAGES)})").fetchall()
+            # It answers with a row without columns for each page, and only a script goes on after the first.
+            self._connection.executescript(f"PRAGMA incremental_vacuum({min(excess, STEP_PAGES)})")
             if excess <= STEP_PAGES:
                 # The file itself is cut only when the log is brought into it.
                 execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

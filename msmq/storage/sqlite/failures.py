@@ -34,8 +34,9 @@ def failure(path: Path, doing: str, error: Exception) -> StorageError:
     if isinstance(error, OSError):
         return StorageError(f"{path}: cannot {doing}: {error.strerror}")
     if isinstance(error, sqlite3.Error):
-        said = getattr(error, "sqlite_errorname", None)
-        detail = f"{error} ({said})" if said else str(error)
+        name = getattr(error, "sqlite_errorname", None)
+        detail = f"{error} ({name})" if name else str(error)
         meaning = _MEANING.get(kind_of(error))
         return StorageError(f"{path}: cannot {doing}: {f'{meaning}: ' if meaning else ''}{detail}")
-    return StorageError(f"{path}: cannot {doing}: {error!r}")
+    said = str(error) if isinstance(error, ValueError) else repr(error)
+    return StorageError(f"{path}: cannot {doing}: {said}")

@@ -1,0 +1,74 @@
+"""The store in SQLite, killed at any moment."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.reading import PacketReader
+from tests.storage.crash_model import STEP, Model, batch
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+KILLS = 20
+
+
+class KilledTests(SynchronousTestCase):
+    """A process that writes without end, killed again and again over the same file."""
+
+    def setUp(self) -> None:
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        self.path = directory.resolve() / "msmq.sqlite"
+        self.model = Model()
+        self.step = 0
+
+    def run_and_kill(self, lines: int) -> tuple[int, int]:
+        """Let it say so many lines; gives the last step that was handed over, and the last one done."""
+        handed, confirmed = self.step, self.step
+        command = [sys.executable, "-m", "tests.storage.crash_child", str(self.path)]
+        with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for number, line in enumerate(process.stdout):
+                what, _, step = line.partition(" ")
+                if what == "h":
+                    handed = int(step)
+                else:
+                    self.assertEqual(int(step), confirmed + 1, "they are done in order")
+                    confirmed = int(step)
+                if number == lines:
+                    process.kill()
+        self.assertEqual(process.returncode, -9)
+        return handed, confirmed
+
+    def assert_kept(self, handed: int, confirmed: int) -> None:
+        """What the file holds is what the model holds after one of the steps that it may be at."""
+        database = Database(self.path)
+        snapshot = database.snapshot()
+        database.close()
+        found = int(snapshot.state[STEP])
+        self.assertTrue(confirmed <= found <= handed, f"{confirmed} <= {found} <= {handed}")
+        for step in range(self.step + 1, found + 1):
+            self.model.perform(batch(step))
+        self.step = found
+        self.assertEqual({queue.identifier: queue for queue in snapshot.queues}, self.model.queues)
+        self.assertEqual(
+            {queue: kept for queue, kept in snapshot.messages.items() if kept}, self.model.index()
+        )
+        reader = PacketReader(self.path)
+        for queue, kept in self.model.messages.items():
+            packets = reader.read(queue, list(kept))
+            self.assertEqual(packets, [packet for packet, _ in kept.values()])
+        reader.close()
+
+    def test_nothing_that_was_confirmed_is_lost(self) -> None:
+        """Whenever it is killed, every confirmed batch is there, and no batch is there in part."""
+        chance = random.Random(4711)
+        for _ in range(KILLS):
+            handed, confirmed = self.run_and_kill(chance.randrange(1, 200))
+            self.assert_kept(handed, confirmed)
+        self.assertGreater(self.step, KILLS)

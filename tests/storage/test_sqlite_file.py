@@ -1,0 +1,227 @@
+"""Which files the store in SQLite opens, and how it brings old ones up to date."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from twisted.trial.unittest import TestCase
+
+from msmq.interfaces import StorageError
+from msmq.queues.changes import Change, PutQueue, PutState
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.sqlite import SqliteMessageStore
+from msmq.storage.sqlite.schema import SCHEMA, Schema
+from tests.contracts.message_store import BILLS, ORDERS, put
+
+NEXT = Schema(
+    version=3,
+    tables=SCHEMA.tables,
+    migrations={
+        1: ("CREATE TABLE note (lookup_id INTEGER)", "INSERT INTO note SELECT lookup_id FROM message"),
+        2: ("ALTER TABLE note ADD COLUMN text TEXT",),
+    },
+)
+"""A schema as a later version might have it, two steps from the first."""
+
+
+class _FileTests(TestCase):
+    """Tests that have a file of their own."""
+
+    def setUp(self) -> None:
+        directory = Path(self.mktemp()).absolute()
+        directory.mkdir()
+        self.path = directory / "msmq.sqlite"
+
+    async def filled(self, *changes: Change) -> None:
+        """A file that holds these changes, closed."""
+        store = SqliteMessageStore(self.path)
+        await store.open()
+        await store.commit([PutQueue(ORDERS), *changes])
+        await store.close()
+
+    async def found(self, schema: Schema = SCHEMA, path: Path | None = None) -> tuple[Snapshot, list[bytes]]:
+        """What a start finds: the index, and the packets of one queue."""
+        store = SqliteMessageStore(path or self.path, schema=schema)
+        snapshot = await store.open()
+        index = snapshot.messages.get(ORDERS.identifier, ())
+        packets = await store.read(ORDERS.identifier, [entry[0] for entry in index])
+        await store.close()
+        return snapshot, list(packets)
+
+    async def refusal(self, schema: Schema = SCHEMA) -> str:
+        """Why the file is not opened."""
+        store = SqliteMessageStore(self.path, schema=schema)
+        try:
+            await store.open()
+        except StorageError as error:
+            return str(error)
+        finally:
+            await store.close()
+        raise self.failureException("it was opened")
+
+    def sql(self, *statements: str) -> None:
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def overwrite(self, position: int, content: bytes) -> None:
+        with self.path.open("r+b") as file:
+            file.seek(position)
+            file.write(content)
+
+
+class OpeningTests(_FileTests):
+    """Files that are no store of ours, or no longer a sound one."""
+
+    async def test_no_directory(self) -> None:
+        """A directory that is not there is named."""
+        self.path = self.path.parent / "none" / "msmq.sqlite"
+        self.assertIn("none/msmq.sqlite.lock: cannot open: No such file", await self.refusal())
+
+    async def test_empty_file(self) -> None:
+        """A file of no bytes, which a power cut may leave of a new store, is a new store."""
+        self.path.touch()
+        self.assertEqual(list((await self.found())[0].queues), [])
+
+    async def test_no_database(self) -> None:
+        """A file of something else is refused, and stays as it is."""
+        self.path.write_bytes(b"Dear diary, " * 1000)
+        self.assertIn("the file is no SQLite database", await self.refusal())
+        self.assertEqual(self.path.read_bytes(), b"Dear diary, " * 1000)
+
+    async def test_database_of_another_program(self) -> None:
+        """So is a database with tables of somebody else."""
+        for statement in ("CREATE TABLE message (text TEXT)", "PRAGMA application_id = 99"):
+            self.sql(statement)
+            content = self.path.read_bytes()
+            self.assertEqual(
+                await self.refusal(), f"{self.path}: this is the database of another program", statement
+            )
+            self.assertEqual(self.path.read_bytes(), content)
+
+    async def test_newer_version(self) -> None:
+        """What a newer version wrote is not touched, and both versions are named."""
+        await self.filled(put(1))
+        self.sql("PRAGMA user_version = 7")
+        content = self.path.read_bytes()
+        self.assertEqual(
+            await self.refusal(),
+            f"{self.path}: written by a newer version of msmq (schema 7, this one knows 1)",
+        )
+        self.assertEqual(self.path.read_bytes(), content)
+
+    async def test_cut_short(self) -> None:
+        """A file that lost its end is refused before anybody misses a message."""
+        await self.filled(*(put(number, bytes(3000)) for number in range(100)))
+        os.truncate(self.path, self.path.stat().st_size // 4096 // 2 * 4096)
+        self.assertIn("the file is damaged", await self.refusal())
+
+    async def test_overwritten(self) -> None:
+        """A file with rubbish in any of its pages but a packet's own bytes is refused."""
+        await self.filled(put(1))
+        sound = self.path.read_bytes()
+        for page in range(len(sound) // 4096):
+            self.path.write_bytes(sound)
+            self.overwrite(page * 4096, b"\xa5" * 4096)
+            self.assertIn("the file is", await self.refusal(), page)
+
+    async def test_damaged_definition(self) -> None:
+        """A queue whose properties cannot be read is not passed over."""
+        await self.filled()
+        self.sql("UPDATE queue SET definition = x'7b7d'")
+        self.assertIn("not the definition of a queue", await self.refusal())
+
+    async def test_unknown_property(self) -> None:
+        """A property of a queue that this version does not know is not lost in silence."""
+        await self.filled()
+        self.sql("UPDATE queue SET definition = CAST('{\"colour\": 1}' AS BLOB)")
+        self.assertIn("colour", await self.refusal())
+
+    async def test_missing_property(self) -> None:
+        """A property that an older version did not know has its default."""
+        await self.filled(PutQueue(BILLS))
+        self.sql(
+            "UPDATE queue SET definition ="
+            " CAST(json_remove(CAST(definition AS TEXT), '$.label', '$.privacy') AS BLOB)"
+        )
+        _, bills = (await self.found())[0].queues
+        self.assertEqual((bills.path, bills.label), (BILLS.path, ""))
+
+    async def test_packet_that_cannot_be_read(self) -> None:
+        """Damage that shows only when a packet is read fails the read, and says so."""
+        await self.filled(put(1, b"one"), put(2, b"two" * 30_000), put(3, b"three"))
+        store = SqliteMessageStore(self.path)
+        await store.open()
+        self.addCleanup(store.close)
+        position = self.path.read_bytes().index(b"two" * 1000)
+        # The page of a long packet begins with the number of the next.
+        for page in range(position // 4096 + 1, self.path.stat().st_size // 4096):
+            self.overwrite(page * 4096, b"\x7f" * 4)
+        try:
+            await store.read(ORDERS.identifier, [2])
+        except StorageError as error:
+            self.assertIn("cannot read: the file is damaged", str(error))
+        else:
+            self.fail("it was read")
+        self.assertEqual(list(await store.read(ORDERS.identifier, [1, 3])), [b"one", b"three"])
+
+
+class MigrationTests(_FileTests):
+    """A file of an older version."""
+
+    async def test_brought_up_to_date(self) -> None:
+        """All steps are done, in order, and everything is still there."""
+        await self.filled(put(1, b"one"), PutState("n", b"5"))
+        for _ in range(2):
+            snapshot, packets = await self.found(NEXT)
+            self.assertEqual((list(snapshot.queues), packets), ([ORDERS], [b"one"]))
+            self.assertEqual(dict(snapshot.state), {"n": b"5"})
+        with closing(sqlite3.connect(self.path)) as connection:
+            self.assertEqual(
+                connection.execute("SELECT count(*), max(text) FROM note").fetchall(), [(1, None)]
+            )
+
+    async def test_backup_comes_first(self) -> None:
+        """A copy of the older version stays beside it, for its owner alone, and can be opened."""
+        await self.filled(put(1, b"one"))
+        await self.found(NEXT)
+        backup = self.path.with_name("msmq.sqlite.schema-1")
+        self.assertEqual(stat.S_IMODE(backup.stat().st_mode), 0o600)
+        snapshot, packets = await self.found(path=backup)
+        self.assertEqual((list(snapshot.queues), packets), ([ORDERS], [b"one"]))
+
+    async def test_older_version_refuses_it_afterwards(self) -> None:
+        """There is no way back but the backup."""
+        await self.filled()
+        await self.found(NEXT)
+        self.assertIn("written by a newer version", await self.refusal())
+
+    async def test_step_that_fails(self) -> None:
+        """A migration that fails at its end has changed nothing."""
+        await self.filled(put(1, b"one"))
+        steps: dict[int, Sequence[str]] = {**NEXT.migrations, 2: ("DROP TABLE message", "DROP TABLE none")}
+        broken = Schema(version=3, tables=(), migrations=steps)
+        self.assertIn("no such table: none", await self.refusal(broken))
+        _, packets = await self.found()
+        self.assertEqual(packets, [b"one"])
+
+    async def test_backup_that_fails(self) -> None:
+        """Without a backup nothing is migrated."""
+        await self.filled(put(1, b"one"))
+        self.path.with_name("msmq.sqlite.schema-1.partial").mkdir()
+        self.assertIn("cannot open", await self.refusal(NEXT))
+        _, packets = await self.found()
+        self.assertEqual(packets, [b"one"])
+
+    async def test_new_file_needs_none(self) -> None:
+        """A file that is made anew is of the last version, without a backup."""
+        await self.found(NEXT)
+        await self.found(NEXT)
+        self.assertEqual(
+            sorted(path.name for path in self.path.parent.iterdir()), ["msmq.sqlite", "msmq.sqlite.lock"]
+        )
