@@ -12,12 +12,14 @@ from collections.abc import Callable
 import bare_frames
 import express
 import parsing
+import storage
 from measuring import Result, table
 
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "parsing": parsing.measure,
     "bare_frames": bare_frames.measure,
     "express": express.measure,
+    "storage": storage.measure,
 }
 
 

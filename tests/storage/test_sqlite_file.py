@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 from collections.abc import Sequence
@@ -120,6 +121,22 @@ class OpeningTests(_FileTests):
         await self.filled(*(put(number, bytes(3000)) for number in range(100)))
         os.truncate(self.path, self.path.stat().st_size // 4096 // 2 * 4096)
         self.assertIn("the file is damaged", await self.refusal())
+
+    async def test_somebody_else_reads_it(self) -> None:
+        """A program that looks into the file while the server starts does not make it look damaged."""
+        store = SqliteMessageStore(self.path)
+        await store.open()
+        await store.commit([PutQueue(ORDERS), *(put(number, bytes(3000)) for number in range(100))])
+        copy = self.path.with_name("copy.sqlite")
+        # As a kill leaves it: a short file, and a log that holds the rest.
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{self.path}{suffix}", f"{copy}{suffix}")
+        await store.close()
+        with closing(sqlite3.connect(copy, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            self.assertEqual(reader.execute("SELECT count(*) FROM message").fetchone(), (100,))
+            _, packets = await self.found(path=copy)
+        self.assertEqual(len(packets), 100)
 
     async def test_overwritten(self) -> None:
         """A file with rubbish in any of its pages but a packet's own bytes is refused."""

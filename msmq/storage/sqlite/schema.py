@@ -118,26 +118,27 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA)
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {mode!r})")
-    # Bounds the log of the next transactions, and brings the file to the size that its header tells.
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    # Begins with an empty log, and brings the file to the size that its header tells.
+    busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if is_new:
         _perform(connection, schema.tables, schema.version)
         return
-    check(connection, path)
+    check(connection, path, is_whole=not busy)
     if version < schema.version:
         _migrate(connection, path, version, schema)
 
 
-def check(connection: sqlite3.Connection, path: Path) -> None:
+def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None:
     """Look for damage: everywhere in a small file, in the small tables of a large one.
 
     That a large file is cut short is found too; its index of messages is read whole at a start anyway.
 
+    @param is_whole: no part of it is in the log still, where a program that reads it may have kept it.
     @raise StorageError: the file is damaged.
     """
     expected = pragma(connection, "page_count") * pragma(connection, "page_size")
     size = path.stat().st_size
-    if size < expected:
+    if is_whole and size < expected:
         raise StorageError(f"{path}: the file is damaged: it has {size} of {expected} bytes")
     what = ("1",) if size <= CHECKED_WHOLE else ("queue", "state", "removed_queue")
     for argument in what:
