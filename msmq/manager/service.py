@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -32,12 +34,16 @@ from msmq.manager.transfer import Transfer
 from msmq.queues.definition import UNLIMITED, QueuePrivacy
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.position import MessagePosition
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
+
+SLICE = 500
+"""Messages that are dealt with in one turn of the reactor when a whole queue goes."""
 
 
 @implementer(IQueueManager)
@@ -77,6 +83,7 @@ class QueueManagerService(Service):
         self.store = store
         self._sessions = sessions
         self._clock = clock
+        self._reactor = reactor
         self._computer_name = computer_name
         self._dns_name = dns_name
         self._addresses = addresses
@@ -217,15 +224,18 @@ class QueueManagerService(Service):
                 count=len(deletion.positions),
             )
         self._performer.perform(deletion.effects)
-        try:
-            await self._performer.load(deletion.positions)
-        except MQError as error:
-            self.log.warn(
-                "who sent to {path} may not be told: {error}", path=queue.definition.path, error=error
-            )
-        lost = [position.view for position in deletion.positions if position.view is not None]
-        self._outbox.acknowledge(lost, MessageClass.NACK_Q_DELETED)
         await self._performer.commit(deletion.changes)
+        await self._tell_senders(deletion.positions, MessageClass.NACK_Q_DELETED)
+
+    async def _tell_senders(self, gone: deque[MessagePosition], message_class: MessageClass) -> None:
+        """Acknowledge messages that left unread, a slice in each turn of the reactor."""
+        while gone:
+            slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
+            # What only the store held is gone from there, so its sender cannot be told.
+            views = [position.view for position in slice_of_it if position.view is not None]
+            self._outbox.acknowledge(views, message_class)
+            if gone:
+                await deferLater(self._reactor, 0)
 
     # Messages
 

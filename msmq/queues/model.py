@@ -6,6 +6,7 @@ What has to be stored is asked for first and takes effect for others when its ca
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
@@ -60,13 +61,14 @@ class Deletion:
     """A queue that is gone.
 
     @ivar effects: its readers, who wait in vain.
-    @ivar positions: the messages that went with it, in order.
+    @ivar positions: the messages that went with it, in the order of arrival; whoever tells their
+        senders may take them out piece by piece.
     """
 
     queue: Queue
     changes: Sequence[Change]
     effects: Sequence[Effect]
-    positions: Sequence[MessagePosition] = attrs.field(repr=False)
+    positions: deque[MessagePosition] = attrs.field(repr=False)
 
 
 @attrs.frozen
@@ -389,7 +391,7 @@ class QueueManagerModel:
         leaving: list[MessagePosition] = []
         stored: dict[Queue, list[int]] = {}
         for position in positions:
-            if position.state is PositionState.LOCKED_READER:
+            if position.state is PositionState.LOCKED_READER and not position.queue.is_deleted:
                 position.state = removing
                 leaving.append(position)
                 if position.is_recoverable:
@@ -409,6 +411,8 @@ class QueueManagerModel:
         """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait."""
         returned: dict[Queue, list[MessagePosition]] = {}
         for position in positions:
+            if position.queue.is_deleted:
+                continue
             if position.state in (PositionState.LOCKED_READER, PositionState.REMOVING):
                 returned.setdefault(position.queue, []).append(position)
         effects: list[Effect] = []

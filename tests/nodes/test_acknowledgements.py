@@ -95,6 +95,20 @@ class AcknowledgementTests(NodesTestCase):
         self.run_to_end(self.beta.service.delete_queue(path))
         self.assertEqual(self.classes(), [MessageClass.NACK_Q_DELETED])
 
+    def test_a_large_queue_goes_in_slices(self) -> None:
+        """Thousands of senders are told without holding the reactor, and all of them are."""
+        path = self.queue(self.beta)
+        messages = [Message(acknowledge=Acknowledge.NEGATIVE_RECEIVE, admin_queue=ADMIN) for _ in range(1200)]
+        self.run_to_end(self.alpha.service.send(TO_BETA, messages))
+        self.clock.advance(10)
+        deleting = self.deferred(self.beta.service.delete_queue(path))
+        self.assertNoResult(deleting)
+        self.clock.advance(10)
+        self.successResultOf(deleting)
+        self.clock.advance(1)
+        answers = self.take(self.alpha, self.admin, 5000)
+        self.assertEqual([view.message_class for view in answers], [MessageClass.NACK_Q_DELETED] * 1200)
+
     def test_a_non_transactional_message_to_a_transactional_queue(self) -> None:
         """NA: NACK_NOT_TRANSACTIONAL_MSG (MQQB-3.1.5.8.2-09)."""
         self.queue(self.beta, transactional=True)
