@@ -260,7 +260,7 @@ def _list(element: str, count: int) -> str:
 def _pieces(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """Cut into pieces of few different lengths, so that their statements stay prepared."""
     position = 0
-    for length in (64, 8, 1):
+    for length in (64, 16, 4, 1):
         while len(rows) - position >= length:
             yield rows[position : position + length]
             position += length

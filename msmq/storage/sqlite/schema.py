@@ -18,6 +18,9 @@ APPLICATION_ID = 0x4D534D51
 CHECKED_WHOLE = 64 * 1024 * 1024
 """Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
 
+BUSY_SECONDS = 5
+"""How long another program may keep the file locked, such as one that makes a backup."""
+
 
 @attrs.frozen
 class Schema:
@@ -59,7 +62,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
     @raise sqlite3.Error: it cannot be opened.
     """
-    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     for pragma in (
         "synchronous = FULL",
         "temp_store = MEMORY",
@@ -119,7 +122,10 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA)
     if mode != "wal":
         raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {mode!r})")
     # Begins with an empty log, and brings the file to the size that its header tells.
+    # Whoever reads the file meanwhile is not waited for.
+    connection.execute("PRAGMA busy_timeout = 0")
     busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
     if is_new:
         _perform(connection, schema.tables, schema.version)
         return
