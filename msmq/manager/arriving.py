@@ -49,7 +49,7 @@ class Arrivals:
         """Take messages that arrived together; a Deferred only while the store is at work.
 
         A recoverable message that no store can keep closes its session unacknowledged, so that its
-        sender keeps it.
+        sender keeps it; so does a transactional one, since no place in a sequence is kept for it.
         """
         performer = self._performer
         model = performer.model
@@ -62,9 +62,10 @@ class Arrivals:
         is_unsupported = False
         for message in messages:
             if message.is_recoverable:
-                if not is_durable:
+                if message.is_transactional or not is_durable:
                     is_unsupported = True
-                    self._refuse(session, message, "UNSUPPORTED_RECOVERABLE")
+                    kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
+                    self._refuse(session, message, f"UNSUPPORTED_{kind}")
                     break
                 last_recoverable += 1
             address = message.queue_manager_address
@@ -74,13 +75,8 @@ class Arrivals:
             queue = queue_for(message)
             if queue is None:
                 self._refuse(session, message, MessageClass.NACK_BAD_DST_Q)
-            elif queue.definition.transactional != message.is_transactional:
-                wrong = (
-                    MessageClass.NACK_NOT_TRANSACTIONAL_Q
-                    if message.is_transactional
-                    else MessageClass.NACK_NOT_TRANSACTIONAL_MSG
-                )
-                self._refuse(session, message, wrong)
+            elif queue.definition.transactional:
+                self._refuse(session, message, MessageClass.NACK_NOT_TRANSACTIONAL_MSG)
             else:
                 arrivals.append((queue, message))
         admission = model.admit(arrivals, performer.clock.now())

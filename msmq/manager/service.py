@@ -248,7 +248,7 @@ class QueueManagerService(Service):
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_FORMATNAME and its like for names;
             MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_USAGE for a kind of
             message that the queue does not take; MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable
-            message without a durable store.
+            message without a durable store, and for a transactional one.
         """
         targets = destinations(self.model, destination, self._clock.now())
         for message in messages:
@@ -258,11 +258,15 @@ class QueueManagerService(Service):
         return [MessageIdentifier(identifier, number) for number in range(first, first + len(messages))]
 
     def _check(self, message: Message, targets: Sequence[Target]) -> None:
-        if message.is_recoverable and not self.store.durable:
-            kind = "transactional" if message.transactional else "recoverable"
+        if message.transactional:
             raise MQError(
                 Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                f"a {kind} message needs a durable store; {self.store.name} keeps nothing over a restart",
+                "a transactional message needs a place in a sequence, which is not kept yet",
+            )
+        if message.is_recoverable and not self.store.durable:
+            raise MQError(
+                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
+                f"a recoverable message needs a durable store; {self.store.name} keeps nothing over a restart",
             )
         if message.message_class and not is_application_class(message.message_class):
             raise MQError(
@@ -270,10 +274,10 @@ class QueueManagerService(Service):
                 f"class {message.message_class:#06x} is the system's own, and no application sends it",
             )
         for target in targets:
-            if target.is_local and target.queue.definition.transactional != message.transactional:
-                kind = "a transactional" if target.queue.definition.transactional else "no transactional"
+            if target.is_local and target.queue.definition.transactional:
                 raise MQError(
-                    Status.MQ_ERROR_TRANSACTION_USAGE, f"{target.queue.definition.path} is {kind} queue"
+                    Status.MQ_ERROR_TRANSACTION_USAGE,
+                    f"{target.queue.definition.path} takes transactional messages only",
                 )
 
     async def reserve(

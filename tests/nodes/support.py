@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import IMessageStore
@@ -20,7 +21,7 @@ from msmq.session.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
-from msmq.testing.network import Network
+from msmq.testing.network import MemoryHost, Network
 from msmq.testing.streams import PERFECT, Conditions
 from tests.builders import ALPHA, BETA
 
@@ -105,6 +106,17 @@ class NodesTestCase(SynchronousTestCase):
         """One more queue manager."""
         return Node(self.network, self.clock, name, identifier, self.settings, **kwargs)
 
+    def converse(self, host: MemoryHost, data: bytes, seconds: float = 5) -> bytes:
+        """Say all this to BETA at once from another host, and give what it answers in that time."""
+        protocol = _Talking()
+        endpoint = host.client_endpoint(ADDRESSES["BETA"], 1801)
+        connecting = endpoint.connect(Factory.forProtocol(lambda: protocol))
+        self.clock.advance(0)
+        self.successResultOf(connecting)
+        protocol.say(data)
+        self.clock.advance(seconds)
+        return protocol.heard
+
     def deferred(self, coroutine: Coroutine[Deferred[object], Any, T]) -> Deferred[T]:
         """Something under way."""
         return Deferred.fromCoroutine(coroutine)
@@ -136,3 +148,17 @@ class NodesTestCase(SynchronousTestCase):
     def bodies(self, node: Node, path: str) -> list[bytes]:
         """The bodies of what is there, received for good."""
         return [bytes(view.body) for view in self.take(node, path)]
+
+
+class _Talking(Protocol):
+    """A peer that says what it is told to."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+
+    def say(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.transport.write(data)
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard += data
