@@ -266,7 +266,8 @@ class QueueManagerService(Service):
         if message.is_recoverable and not self.store.durable:
             raise MQError(
                 Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                f"a recoverable message needs a durable store; {self.store.name} keeps nothing over a restart",
+                "a recoverable message needs a durable store;"
+                f" {self.store.name} keeps nothing over a restart",
             )
         if message.message_class and not is_application_class(message.message_class):
             raise MQError(
