@@ -10,10 +10,11 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.changes import Change, PutMessage, PutQueue
+from msmq.queues.expiring import FOREVER, TIME_TO_BE_RECEIVED, is_late, time_limit
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
-from msmq.structures.base_header import INFINITE, BaseHeader
+from msmq.structures.base_header import BaseHeader
 from msmq.structures.user_header import UserHeader
 
 if TYPE_CHECKING:
@@ -49,11 +50,13 @@ class Admission:
 
     @ivar changes: what has to be in the store before that; nothing for express messages.
     @ivar groups: the positions of each queue, in the order of arrival.
+    @ivar mortal: those of them that do not live forever.
     @ivar refusals: the messages that did not come in; the others did.
     """
 
     changes: list[Change] = attrs.field(factory=list)
     groups: dict[Queue, list[MessagePosition]] = attrs.field(factory=dict)
+    mortal: list[MessagePosition] = attrs.field(factory=list)
     refusals: list[Refusal] = attrs.field(factory=list)
 
     @property
@@ -93,21 +96,24 @@ def admit(
     queue: Queue | None = None
     entries: dict[int, MessagePosition] = {}
     positions: list[MessagePosition] = []
-    is_special = False
+    mortal: list[tuple[list[MessagePosition], int]] = []
+    limit, forever = TIME_TO_BE_RECEIVED, FOREVER
     room = 0
     for number, (target, view) in enumerate(arrivals, first):
         if target is not queue:
             queue = target
-            is_special = target.is_deleted or isinstance(target, OutgoingQueue)
+            limit = time_limit(target)
             room = _room(target)
             entries = target.positions
             positions = groups.setdefault(target, [])
         size = view.size
-        if size > free or size > room or is_special:
+        if size > free or size > room or view.packet[limit] != forever:
             status = _judge(target, view, free, room, now)
             if status:
                 admission.refusals.append(Refusal(number - first, target, view, status))
                 continue
+            if view.packet[limit] != forever:
+                mortal.append((positions, len(positions)))
         # Slots of the view, not its properties: this line is run for every message.
         priority = 0 if view.flags & UserHeader.TH else view.base_flags & BaseHeader.PR
         lookup_id = (7 - priority) << 56 | number
@@ -123,6 +129,7 @@ def admit(
         storage.used += size
         free -= size
         room -= size
+    admission.mortal = [positions[place] for positions, place in mortal]
     return admission
 
 
@@ -136,6 +143,8 @@ def _free(storage: Storage) -> int:
 
 
 def _room(queue: Queue) -> int:
+    if queue.is_deleted:
+        return -1
     limit = queue.quota_bytes
     return _ENDLESS if limit is None else limit - queue.total_bytes
 
@@ -147,10 +156,6 @@ def _judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Momen
         return EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED
     if view.size > room:
         return EnqueueStatus.QUEUE_QUOTA_EXCEEDED
-    if (
-        isinstance(queue, OutgoingQueue)
-        and view.time_to_reach_queue != INFINITE
-        and now.unix_seconds - view.sent_time > view.time_to_reach_queue
-    ):
+    if isinstance(queue, OutgoingQueue) and is_late(view, now.wall):
         return EnqueueStatus.TIMED_OUT_IN_TRANSIT
     return EnqueueStatus.STORED

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from msmq.queues.leaving import Departure
 from msmq.structures.status import Status
 
 if TYPE_CHECKING:
@@ -41,4 +42,4 @@ class OutgoingReady:
     queue: OutgoingQueue
 
 
-Effect: TypeAlias = ReadCompleted | ReadFailed | OutgoingReady
+Effect: TypeAlias = ReadCompleted | ReadFailed | OutgoingReady | Departure

@@ -6,23 +6,24 @@ What has to be stored is asked for first and takes effect for others when its ca
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
-import attrs
-
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, Storage, admit
-from msmq.queues.changes import Change, PutQueue, PutState, RemoveMessages, RemoveQueue
+from msmq.queues.changes import PutQueue, PutState, RemoveQueue
 from msmq.queues.counters import ReservedCounter
+from msmq.queues.creation import Creation, Deletion
 from msmq.queues.definition import UNLIMITED, QueueDefinition, QueuePrivacy, QueueType, quota_in_bytes
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
+from msmq.queues.expiry import Expiry
+from msmq.queues.leaving import Departure, Removal, by_queue, removals
 from msmq.queues.naming import QueueNames
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.purging import finish_purge, purge_available, purge_locked
 from msmq.queues.queue import Queue
 from msmq.queues.reading import WaitingReader, WaitingReaders
 from msmq.queues.snapshot import Snapshot
@@ -46,37 +47,6 @@ _PRIVATE_NUMBER = "private_queue_number"
 
 def _nowhere(address: str) -> bool:
     return False
-
-
-@attrs.frozen
-class Creation:
-    """A queue that is not there before its changes are stored; its name is taken meanwhile."""
-
-    queue: Queue
-    changes: Sequence[Change]
-
-
-@attrs.frozen
-class Deletion:
-    """A queue that is gone.
-
-    @ivar effects: its readers, who wait in vain.
-    @ivar positions: the messages that went with it, in the order of arrival; whoever tells their
-        senders may take them out piece by piece.
-    """
-
-    queue: Queue
-    changes: Sequence[Change]
-    effects: Sequence[Effect]
-    positions: deque[MessagePosition] = attrs.field(repr=False)
-
-
-@attrs.frozen
-class Removal:
-    """Messages that were received; they leave their queues when the changes are stored."""
-
-    positions: Sequence[MessagePosition] = attrs.field(repr=False)
-    changes: Sequence[Change]
 
 
 class QueueManagerModel:
@@ -110,6 +80,7 @@ class QueueManagerModel:
         self.storage = Storage(quota_in_bytes(quota))
         self._outgoing: dict[FormatName, OutgoingQueue] = {}
         self._waiting = WaitingReaders()
+        self._expiry = Expiry()
         self._last_private_number = FIRST_PRIVATE_NUMBER - 1
         self._sequential = ReservedCounter("sequential_id", 56, SEQUENTIAL_BLOCK)
         self._message_ids = ReservedCounter("message_id", 32, MESSAGE_BLOCK)
@@ -295,13 +266,20 @@ class QueueManagerModel:
                 admission.changes.append(reservation)
         return admission
 
-    def commit(self, admission: Admission) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages are available to all who wait."""
+    def commit(self, admission: Admission, now: Moment) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages are available to all who wait.
+
+        Those whose time is over already never become so (3.1.2.4, reading 31).
+        """
         for change in admission.changes:
             if isinstance(change, PutState):
                 self._stored(change)
         effects: list[Effect] = []
+        if admission.mortal:
+            effects += self._expiry.sift(admission.mortal, now)[1]
         for queue, positions in admission.groups.items():
+            if admission.mortal:
+                positions = [position for position in positions if position.state is PositionState.ARRIVING]
             if not queue.is_deleted and positions:
                 queue.make_available(positions)
                 effects += self._serve(queue)
@@ -353,13 +331,16 @@ class QueueManagerModel:
             raise LocalProtocolError(f"a read takes at least one message, not {count}")
         if queue.is_deleted:
             return [ReadFailed(tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
-        found = queue.peek(count) if peek else queue.take(count, tag)
+        look = (lambda: queue.peek(count)) if peek else (lambda: queue.take(count, tag))
+        found, departures = self._expiry.find(look, now)
+        effects: list[Effect] = [*departures]
         if found:
-            return [ReadCompleted(tag, found)]
-        if deadline is not None and deadline <= now.monotonic:
-            return [ReadFailed(tag, Status.MQ_ERROR_IO_TIMEOUT)]
-        self._waiting.add(WaitingReader(tag, queue, peek, count, deadline))
-        return []
+            effects.append(ReadCompleted(tag, found))
+        elif deadline is not None and deadline <= now.monotonic:
+            effects.append(ReadFailed(tag, Status.MQ_ERROR_IO_TIMEOUT))
+        else:
+            self._waiting.add(WaitingReader(tag, queue, peek, count, deadline))
+        return effects
 
     def cancel(self, tag: Hashable, status: Status = Status.MQ_ERROR_OPERATION_CANCELLED) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.17 Cancel Waiting Message Read Request.
@@ -368,18 +349,51 @@ class QueueManagerModel:
         """
         return [] if self._waiting.discard(tag) is None else [ReadFailed(tag, status)]
 
-    def deadline(self) -> float | None:
+    def deadline(self, now: Moment) -> float | None:
         """When L{expire} has something to do next, in seconds of the monotonic clock."""
-        return self._waiting.deadline()
+        end_of_wait, expiry = self._waiting.deadline(), self._expiry.deadline(now)
+        if end_of_wait is None or expiry is None:
+            return expiry if end_of_wait is None else end_of_wait
+        return min(end_of_wait, expiry)
 
     def expire(self, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.2.3 end the reads that have waited long enough."""
-        timed_out = Status.MQ_ERROR_IO_TIMEOUT
-        return [ReadFailed(reader.tag, timed_out) for reader in self._waiting.due(now.monotonic)]
+        """[MS-MQDMPR] 3.1.2.3 and 3.1.7.2.7: end what has waited long enough, reads and messages.
 
-    def take(self, queue: Queue, count: int, owner: Hashable) -> list[MessagePosition]:
-        """Lock what is available, up to C{count} messages, without waiting, to transfer them elsewhere."""
-        return queue.take(count, owner)
+        When very many messages are due together, each call lets only some of them leave.
+        """
+        timed_out = Status.MQ_ERROR_IO_TIMEOUT
+        reads = [ReadFailed(reader.tag, timed_out) for reader in self._waiting.due(now.monotonic)]
+        departures = self._expiry.expire(now)
+        effects: list[Effect] = [*reads, *departures]
+        for queue in {departure.queue for departure in departures}:
+            # Who found nothing but what leaves waits now, though there may be more behind it.
+            if queue.readers and queue.has_available:
+                effects += self._serve(queue)
+        return effects
+
+    def take(
+        self, queue: Queue, count: int, owner: Hashable, now: Moment
+    ) -> tuple[list[MessagePosition], list[Effect]]:
+        """Lock what is available, up to C{count} messages, without waiting.
+
+        Messages whose time is over are not among them; the effects let them leave.
+        """
+        found, departures = self._expiry.find(lambda: queue.take(count, owner), now)
+        return found, [*departures]
+
+    def sift(
+        self, positions: Iterable[MessagePosition], now: Moment
+    ) -> tuple[list[MessagePosition], list[Effect]]:
+        """Those messages whose time is not over; the effects let the others leave.
+
+        To be asked when messages that were restored have been read, for only then it is known.
+
+        @param positions: locked or available.
+        """
+        fresh, departures = self._expiry.sift(positions, now)
+        return fresh, [*departures]
+
+    # Messages leave
 
     def remove(self, positions: Iterable[MessagePosition]) -> Removal:
         """[MS-MQDMPR] 3.1.7.2.1 ask that locked messages leave; their readers have them.
@@ -389,38 +403,84 @@ class QueueManagerModel:
         """
         removing = PositionState.REMOVING
         leaving: list[MessagePosition] = []
-        stored: dict[Queue, list[int]] = {}
+        purged: list[MessagePosition] = []
         for position in positions:
-            if position.state is PositionState.LOCKED_READER and not position.queue.is_deleted:
+            if position.queue.is_deleted:
+                continue
+            if position.state is PositionState.LOCKED_READER:
                 position.state = removing
                 leaving.append(position)
-                if position.is_recoverable:
-                    stored.setdefault(position.queue, []).append(position.lookup_id)
-        changes = tuple(
-            RemoveMessages(queue.definition.identifier, tuple(lookup_ids))
-            for queue, lookup_ids in stored.items()
-        )
-        return Removal(leaving, changes)
+            elif position.state is PositionState.PURGE_PENDING:
+                purged.append(position)
+        return Removal(leaving, removals(leaving), finish_purge(purged))
 
     def removed(self, removal: Removal) -> None:
         """The changes of a removal are stored: the messages are out of their queues."""
-        for position in removal.positions:
-            self.storage.used -= position.queue.unlink(position)
+        self._unlink(removal.positions)
 
-    def release(self, positions: Iterable[MessagePosition]) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait."""
-        returned: dict[Queue, list[MessagePosition]] = {}
+    def departed(self, departure: Departure) -> None:
+        """The changes of a departure are stored: the messages are out of their queue."""
+        self._unlink(departure.positions)
+
+    def _unlink(self, positions: Iterable[MessagePosition]) -> None:
+        for position in positions:
+            self.storage.used -= position.queue.unlink(position)
+        self._expiry.forget(positions)
+
+    def release(self, positions: Iterable[MessagePosition], now: Moment) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait.
+
+        Those whose time is over, or whose queue was purged meanwhile, leave instead.
+        """
+        back: list[MessagePosition] = []
+        purged: list[MessagePosition] = []
         for position in positions:
             if position.queue.is_deleted:
                 continue
             if position.state in (PositionState.LOCKED_READER, PositionState.REMOVING):
-                returned.setdefault(position.queue, []).append(position)
-        effects: list[Effect] = []
-        for queue, back in returned.items():
+                position.state = PositionState.LOCKED_READER
+                back.append(position)
+            elif position.state is PositionState.PURGE_PENDING:
+                purged.append(position)
+        back, departures = self._expiry.sift(back, now)
+        effects: list[Effect] = [*departures]
+        effects += finish_purge(purged)
+        for queue, returned in by_queue(back).items():
             # The last first, so that each goes in front of those behind it.
-            queue.make_available(sorted(back, key=_lookup_id, reverse=True))
+            queue.make_available(sorted(returned, key=_lookup_id, reverse=True))
             effects += self._serve(queue)
         return effects
+
+    def forget(self, positions: Iterable[MessagePosition]) -> None:
+        """Messages that went with their queue: nothing waits for their time any more."""
+        self._expiry.forget(positions)
+
+    # Queues are purged
+
+    @property
+    def last_sequential(self) -> int:
+        """The SequentialID of the youngest message."""
+        return self._sequential.last
+
+    def purge(self, queue: Queue, through: int, count: int) -> Departure | None:
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: let up to C{count} available messages leave.
+
+        Either L{departed} or L{stay} has to follow. When nothing is left to leave the answer is C{None},
+        and what readers have is going to leave as well.
+
+        @param through: what is younger than this SequentialID stays.
+        """
+        departure = purge_available(queue, through, count)
+        if departure is None:
+            purge_locked(queue, through)
+        return departure
+
+    def stay(self, departure: Departure, now: Moment) -> list[Effect]:
+        """The changes of a departure were not stored: its messages are back in their places."""
+        for position in departure.positions:
+            if position.state is PositionState.LEAVING:
+                position.state = PositionState.LOCKED_READER
+        return self.release(departure.positions, now)
 
 
 def _lookup_id(position: MessagePosition) -> int:

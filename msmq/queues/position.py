@@ -21,14 +21,18 @@ class PositionState(enum.Enum):
     ARRIVING: in the queue, not yet in the store; nobody sees it.
     AVAILABLE: can be received.
     LOCKED_READER: handed to a reader that has neither confirmed nor given back.
+    PURGE_PENDING: was so when the queue was purged; whatever its reader decides, it leaves.
     REMOVING: confirmed, and its removal is not yet stored.
+    LEAVING: leaves unread, and its removal is not yet stored.
     DELETED: not in the queue any more.
     """
 
     ARRIVING = "arriving"
     AVAILABLE = "available"
     LOCKED_READER = "locked"
+    PURGE_PENDING = "purge pending"
     REMOVING = "removing"
+    LEAVING = "leaving"
     DELETED = "deleted"
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 PRIORITIES = 8
 
+SEQUENTIAL_MASK = (1 << 56) - 1
+"""The part of a LookupIdentifier that is the SequentialID."""
+
 
 @attrs.define(eq=False)
 class Queue:
@@ -89,6 +92,28 @@ class Queue:
             position.state = locked
             position.owner = owner
         return taken
+
+    def take_through(self, number: int, count: int) -> list[MessagePosition]:
+        """Let up to C{count} available positions leave, none younger than the SequentialID C{number}."""
+        taken: list[MessagePosition] = []
+        for level in self._levels:
+            if level is not None:
+                found = level.pop(count - len(taken))
+                while found and found[-1].lookup_id & SEQUENTIAL_MASK > number:
+                    level.add(found.pop())
+                taken += found
+                if len(taken) == count:
+                    break
+        for position in taken:
+            position.state = PositionState.LEAVING
+        return taken
+
+    def let_go(self, position: MessagePosition) -> None:
+        """Let an available position leave, from wherever it lies."""
+        position.state = PositionState.LEAVING
+        level = self._levels[position.lookup_id >> 56]
+        if level is not None:
+            level.discard(position)
 
     def peek(self, count: int) -> list[MessagePosition]:
         """The first C{count} available positions, or as many as there are, which stay so."""

@@ -53,6 +53,7 @@ def arriving(
     transactional: bool = False,
     destination: FormatName | str = ORDERS,
     time_to_reach_queue: int = 0xFFFFFFFF,
+    time_to_be_received: int = 0xFFFFFFFF,
     sent_time: int = NOW.unix_seconds,
 ) -> UserMessageView:
     """A message as it comes from BETA."""
@@ -64,6 +65,7 @@ def arriving(
         delivery=Delivery.RECOVERABLE if recoverable else Delivery.EXPRESS,
         transactional=transactional,
         time_to_reach_queue=time_to_reach_queue,
+        time_to_be_received=time_to_be_received,
     )
     packet = build_packet(message, destination, source=BETA, message_id=1, sent_time=sent_time)
     return UserMessageView(packet)
@@ -73,7 +75,7 @@ def put(
     alpha: QueueManagerModel, queue: Queue, *arrivals: UserMessageView | bytes, now: Moment = NOW
 ) -> list[Effect]:
     """Let messages come in, store and all."""
-    return alpha.commit(admit(alpha, queue, *arrivals, now=now))
+    return alpha.commit(admit(alpha, queue, *arrivals, now=now), now)
 
 
 def admit(

@@ -30,7 +30,7 @@ class VisibilityTests(SynchronousTestCase):
         admission = admit(self.model, self.queue, arriving(b"1", recoverable=True))
         self.assertEqual(peek(self.model, self.queue), [])
         self.assertEqual(receive(self.model, self.queue), [])
-        self.assertEqual(completions(self.model.commit(admission)), [("waiting", [b"1"])])
+        self.assertEqual(completions(self.model.commit(admission, NOW)), [("waiting", [b"1"])])
 
     def test_only_recoverable_messages_are_stored(self) -> None:
         """The store is asked to keep recoverable and transactional messages, and no express ones."""
@@ -41,7 +41,7 @@ class VisibilityTests(SynchronousTestCase):
         self.assertEqual([change.packet for change in stored], [recoverable.packet, transactional.packet])
         self.assertEqual({change.queue for change in stored}, {self.queue.definition.identifier})
         self.assertEqual([change.arrived for change in stored], [NOW.wall, NOW.wall])
-        self.model.commit(admission)
+        self.model.commit(admission, NOW)
         positions = receive(self.model, self.queue, count=3)
         self.assertEqual(
             {position.lookup_id for position in positions if position.is_recoverable},
@@ -65,7 +65,7 @@ class VisibilityTests(SynchronousTestCase):
         """One batch may hold messages for any queues, in any order."""
         other = create(self.model, "other")
         arrivals = [(queue, arriving(body)) for body in (b"1", b"2") for queue in (self.queue, other)]
-        self.model.commit(self.model.admit(arrivals, NOW))
+        self.model.commit(self.model.admit(arrivals, NOW), NOW)
         self.assertEqual(peek(self.model, self.queue), [b"1", b"2"])
         self.assertEqual(peek(self.model, other), [b"1", b"2"])
 
@@ -106,7 +106,7 @@ class CountTests(SynchronousTestCase):
         view = arriving(b"x")
         put(self.model, self.queue, view)
         for _ in range(3):
-            self.model.release(receive(self.model, self.queue))
+            self.model.release(receive(self.model, self.queue), NOW)
         self.assertEqual(self.counts(), (1, view.size, view.size))
 
     def test_message_count_of_all(self) -> None:
@@ -146,7 +146,7 @@ class RemovalTests(SynchronousTestCase):
         held = receive(self.model, self.queue)
         self.model.removed(self.model.remove(held))
         self.assertEqual(held[0].state, PositionState.DELETED)
-        self.assertEqual(self.model.release(held), [])
+        self.assertEqual(self.model.release(held, NOW), [])
         self.assertEqual(list(self.model.remove(held).positions), [])
         self.assertEqual(peek(self.model, self.queue), [b"2"])
 
@@ -155,22 +155,22 @@ class RemovalTests(SynchronousTestCase):
         put(self.model, self.queue, b"1", b"2")
         held = receive(self.model, self.queue)
         self.model.remove(held)
-        self.model.release(held)
+        self.model.release(held, NOW)
         self.assertEqual(peek(self.model, self.queue), [b"1", b"2"])
 
     def test_released_twice(self) -> None:
         """Giving back twice gives back once."""
         put(self.model, self.queue, b"1")
         held = receive(self.model, self.queue)
-        self.model.release(held)
-        self.model.release(held)
+        self.model.release(held, NOW)
+        self.model.release(held, NOW)
         self.assertEqual(peek(self.model, self.queue), [b"1"])
 
     def test_release_of_what_another_holds(self) -> None:
         """What was given back is available at its place, to the next reader."""
         put(self.model, self.queue, b"1", b"2")
         held = receive(self.model, self.queue, tag="first")
-        self.model.release(held)
+        self.model.release(held, NOW)
         self.assertIsNone(held[0].owner)
         again = receive(self.model, self.queue, tag="second")
         self.assertEqual((bodies(again), again[0].owner), ([b"1"], "second"))
@@ -193,7 +193,7 @@ class QuotaTests(SynchronousTestCase):
         [refusal] = admission.refusals
         self.assertEqual((refusal.index, refusal.status), (1, EnqueueStatus.QUEUE_QUOTA_EXCEEDED))
         self.assertEqual(int(refusal.status), 1)
-        alpha.commit(admission)
+        alpha.commit(admission, NOW)
         self.assertEqual((queue.message_count, queue.total_bytes), (1, 1024))
         alpha.removed(alpha.remove(receive(alpha, queue)))
         self.assertEqual(admit(alpha, queue, exact).refusals, [])
@@ -204,7 +204,7 @@ class QuotaTests(SynchronousTestCase):
         queue = create(alpha, quota=1)
         admission = admit(alpha, queue, arriving(b"x" * 2000), b"small", arriving(b"x" * 2000), b"too")
         self.assertEqual([refusal.index for refusal in admission.refusals], [0, 2])
-        alpha.commit(admission)
+        alpha.commit(admission, NOW)
         self.assertEqual(peek(alpha, queue), [b"small", b"too"])
 
     def test_quota_counts_what_is_underway(self) -> None:
@@ -295,7 +295,7 @@ class DeletedQueueTests(SynchronousTestCase):
         first, second = receive(self.model, self.queue), receive(self.model, self.queue)
         self.model.delete_queue(self.queue)
         self.assertEqual(list(self.model.remove(first).changes), [])
-        self.assertEqual(self.model.release(second), [])
+        self.assertEqual(self.model.release(second, NOW), [])
         self.assertEqual(self.model.storage.used, 0)
 
     def test_removal_under_way(self) -> None:
@@ -312,7 +312,7 @@ class DeletedQueueTests(SynchronousTestCase):
         withdrawn = admit(self.model, self.queue, b"2")
         deletion = self.model.delete_queue(self.queue)
         self.assertEqual(bodies(deletion.positions), [b"1", b"2"])
-        self.assertEqual(self.model.commit(committed), [])
+        self.assertEqual(self.model.commit(committed, NOW), [])
         self.model.withdraw(withdrawn)
         self.assertEqual(self.model.storage.used, 0)
 

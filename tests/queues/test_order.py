@@ -66,7 +66,7 @@ class OrderTests(SynchronousTestCase):
         first = receive(self.model, self.queue)
         put(self.model, self.queue, b"4")
         self.assertEqual(peek(self.model, self.queue), [b"2", b"3", b"4"])
-        self.model.release(first)
+        self.model.release(first, NOW)
         self.assertEqual(bodies(receive(self.model, self.queue, count=9)), [b"1", b"2", b"3", b"4"])
 
     def test_released_out_of_turn(self) -> None:
@@ -74,7 +74,7 @@ class OrderTests(SynchronousTestCase):
         put(self.model, self.queue, *[b"%d" % number for number in range(8)])
         held = [receive(self.model, self.queue) for _ in range(6)]
         for number in (2, 5, 0, 3):
-            self.model.release(held[number])
+            self.model.release(held[number], NOW)
         self.assertEqual(peek(self.model, self.queue), [b"0", b"2", b"3", b"5", b"6", b"7"])
         self.assertEqual(peek(self.model, self.queue, count=3), [b"0", b"2", b"3"])
         self.assertEqual(bodies(receive(self.model, self.queue, count=9)), peek_order(b"023567"))
@@ -83,7 +83,7 @@ class OrderTests(SynchronousTestCase):
         """A message whose storing took longer still lies in front of those that came after it."""
         slow = self.model.admit([(self.queue, arriving(b"slow", recoverable=True))], NOW)
         put(self.model, self.queue, b"quick", b"quick too")
-        self.model.commit(slow)
+        self.model.commit(slow, NOW)
         self.assertEqual(peek(self.model, self.queue), [b"slow", b"quick", b"quick too"])
 
     def test_batch_comes_out_as_it_went_in(self) -> None:
@@ -118,7 +118,7 @@ class OrderTests(SynchronousTestCase):
         held = receive(alpha, queue, count=1 + len(sent))
         chance.shuffle(held)
         for position in held:
-            alpha.release([position])
+            alpha.release([position], NOW)
         self.assertEqual(peek(alpha, queue), expected)
         self.assertEqual(bodies(receive(alpha, queue, count=1 + len(sent))), expected)
 
@@ -133,7 +133,7 @@ class ManyMessagesTests(SynchronousTestCase):
         receive(alpha, queue, count=10_000)
         for _ in range(10_000):
             [position] = receive(alpha, queue)
-            alpha.release([position])
+            alpha.release([position], NOW)
         self.assertEqual(queue.message_count, 10_100)
         self.assertEqual(len(peek(alpha, queue)), 100)
 
@@ -141,7 +141,7 @@ class ManyMessagesTests(SynchronousTestCase):
         """A reader that held everything gives it back in its order."""
         alpha, queue = fresh()
         put(alpha, queue, *[b"%d" % number for number in range(1_000)])
-        alpha.release(receive(alpha, queue, count=1_000))
+        alpha.release(receive(alpha, queue, count=1_000), NOW)
         self.assertEqual(peek(alpha, queue), [b"%d" % number for number in range(1_000)])
 
 

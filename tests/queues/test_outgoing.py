@@ -49,17 +49,17 @@ class OutgoingQueueTests(SynchronousTestCase):
     def test_transfer(self) -> None:
         """Messages are taken in order, stay until the other side has them, and come back if it has not."""
         put(self.model, self.queue, b"1", arriving(b"2", priority=5), b"3")
-        sent = self.model.take(self.queue, 2, "session")
+        sent = self.model.take(self.queue, 2, "session", NOW)[0]
         self.assertEqual(bodies(sent), [b"2", b"1"])
         self.model.removed(self.model.remove(sent[:1]))
-        self.assertEqual(self.model.release(sent), [OutgoingReady(self.queue)])
-        self.assertEqual(bodies(self.model.take(self.queue, 9, "session")), [b"1", b"3"])
+        self.assertEqual(self.model.release(sent, NOW), [OutgoingReady(self.queue)])
+        self.assertEqual(bodies(self.model.take(self.queue, 9, "session", NOW)[0]), [b"1", b"3"])
 
     def test_position_is_what_a_session_sends(self) -> None:
         """A position gives its packet, and says whether the other side has to store it."""
         express, recoverable = arriving(b"1"), arriving(b"2", recoverable=True)
         put(self.model, self.queue, express, recoverable)
-        sent = self.model.take(self.queue, 2, "session")
+        sent = self.model.take(self.queue, 2, "session", NOW)[0]
         self.assertEqual([position.packet for position in sent], [express.packet, recoverable.packet])
         self.assertEqual([position.is_recoverable for position in sent], [False, True])
 

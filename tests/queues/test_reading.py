@@ -38,7 +38,7 @@ class WaitingReaderTests(SynchronousTestCase):
         """
         self.wait("a", seconds=5)
         self.assertEqual(self.put(b"1"), [("a", [b"1"])])
-        self.assertIsNone(self.model.deadline())
+        self.assertIsNone(self.model.deadline(NOW))
         self.assertEqual(peek(self.model, self.queue), [])
 
     def test_order_of_waiting(self) -> None:
@@ -103,7 +103,7 @@ class WaitingReaderTests(SynchronousTestCase):
         put(self.model, self.queue, b"1")
         held = receive(self.model, self.queue)
         self.wait("a")
-        self.assertEqual(completions(self.model.release(held)), [("a", [b"1"])])
+        self.assertEqual(completions(self.model.release(held, NOW)), [("a", [b"1"])])
 
     def test_no_time_to_wait(self) -> None:
         """MQDMPR-3.1.7.3.1-02: a read that may not wait ends at once; nobody waits afterwards."""
@@ -118,13 +118,13 @@ class WaitingReaderTests(SynchronousTestCase):
         self.wait("a", seconds=5, is_peek=True)
         self.wait("b", seconds=2)
         self.wait("c")
-        self.assertEqual(self.model.deadline(), NOW.later(2).monotonic)
+        self.assertEqual(self.model.deadline(NOW), NOW.later(2).monotonic)
         self.assertEqual(self.model.expire(NOW.later(1.9)), [])
         timed_out = Status.MQ_ERROR_IO_TIMEOUT
         self.assertEqual(self.failed(self.model.expire(NOW.later(2))), [("b", timed_out)])
-        self.assertEqual(self.model.deadline(), NOW.later(5).monotonic)
+        self.assertEqual(self.model.deadline(NOW), NOW.later(5).monotonic)
         self.assertEqual(self.failed(self.model.expire(NOW.later(1e9))), [("a", timed_out)])
-        self.assertIsNone(self.model.deadline())
+        self.assertIsNone(self.model.deadline(NOW))
         self.assertEqual(self.put(b"1"), [("c", [b"1"])])
 
     def test_cancel(self) -> None:
@@ -134,7 +134,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.failed(self.model.cancel("a")), [("a", Status.MQ_ERROR_OPERATION_CANCELLED)])
         effects = self.model.cancel("b", Status.MQ_ERROR_INVALID_HANDLE)
         self.assertEqual(self.failed(effects), [("b", Status.MQ_ERROR_INVALID_HANDLE)])
-        self.assertIsNone(self.model.deadline())
+        self.assertIsNone(self.model.deadline(NOW))
         self.assertEqual(self.put(b"1"), [])
         self.assertEqual(peek(self.model, self.queue), [b"1"])
 
@@ -160,7 +160,7 @@ class WaitingReaderTests(SynchronousTestCase):
         deleted = Status.MQ_ERROR_QUEUE_DELETED
         deletion = self.model.delete_queue(self.queue)
         self.assertEqual(self.failed(list(deletion.effects)), [("a", deleted), ("b", deleted)])
-        self.assertIsNone(self.model.deadline())
+        self.assertIsNone(self.model.deadline(NOW))
 
     def test_read_of_a_deleted_queue(self) -> None:
         """A queue that is gone is not available.
@@ -188,6 +188,6 @@ class WaitingReaderTests(SynchronousTestCase):
         for number in range(10_000):
             self.wait(str(number), seconds=3600)
             self.put(b"x")
-        self.assertIsNone(self.model.deadline())
+        self.assertIsNone(self.model.deadline(NOW))
         self.wait("last", seconds=1)
-        self.assertEqual(self.model.deadline(), NOW.later(1).monotonic)
+        self.assertEqual(self.model.deadline(NOW), NOW.later(1).monotonic)

@@ -51,7 +51,7 @@ class RestartTests(SynchronousTestCase):
         views = [arriving(body, recoverable=recoverable, priority=len(body)) for body in bodies]
         admission = admit(self.model, queue, *views)
         self.stored(admission.changes)
-        self.model.commit(admission)
+        self.model.commit(admission, NOW)
 
     def test_queues_come_back(self) -> None:
         """A queue is there again with all its properties, under all its names."""

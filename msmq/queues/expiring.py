@@ -1,0 +1,126 @@
+"""When messages expire: [MS-MQDMPR] 3.1.2.4 in a queue, [MS-MQQB] 3.1.7.1.2 on the way to one.
+
+Both times are counted from SentTime, which the wall clock of the sender stamped, so they are compared with
+the wall clock here. The arithmetic is signed and of any width: SentTime may lie ahead of us, and what was
+sent then is fresh (readings 64 and 96).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
+from msmq.structures.base_header import INFINITE
+
+if TYPE_CHECKING:
+    from msmq.queues.queue import Queue
+    from msmq.structures.user_message_view import UserMessageView
+
+FOREVER: Final = INFINITE.to_bytes(4, "little")
+"""What a packet holds in place of a time if its message never expires."""
+
+TIME_TO_REACH_QUEUE: Final = slice(12, 16)
+"""Where a packet holds BaseHeader.TimeToReachQueue."""
+
+TIME_TO_BE_RECEIVED: Final = slice(48, 52)
+"""Where a packet holds UserHeader.TimeToBeReceived."""
+
+
+def time_limit(queue: Queue) -> slice:
+    """Where a packet holds the time that counts in this queue: on the way the one, at its end the other."""
+    return TIME_TO_REACH_QUEUE if isinstance(queue, OutgoingQueue) else TIME_TO_BE_RECEIVED
+
+
+def is_late(view: UserMessageView, now: float) -> bool:
+    """[MS-MQQB] 3.1.5.8 whether a message that arrives now was on its way for too long.
+
+    @param now: seconds since 1970-01-01 UTC.
+    """
+    return view.packet[TIME_TO_REACH_QUEUE] != FOREVER and now >= _reach_limit(view)
+
+
+def due_time(position: MessagePosition) -> int | None:
+    """When a message has to leave its queue, in seconds since 1970-01-01 UTC.
+
+    C{None} for never, and for a stored message that was not read yet.
+    """
+    view = position.view
+    if view is None or view.packet[time_limit(position.queue)] == FOREVER:
+        return None
+    if isinstance(position.queue, OutgoingQueue):
+        return _reach_limit(view)
+    return view.sent_time + view.time_to_be_received
+
+
+def _reach_limit(view: UserMessageView) -> int:
+    # Whole seconds are compared, and at the limit itself a message is still in time.
+    return view.sent_time + view.time_to_reach_queue + 1
+
+
+@attrs.define(eq=False)
+class ExpiringMessages:
+    """The messages in queues that do not live forever, by the second at which each is due.
+
+    All others cost nothing here.
+    """
+
+    _by_second: dict[int, dict[MessagePosition, None]] = attrs.field(factory=dict, init=False)
+    _seconds: list[int] = attrs.field(factory=list, init=False)
+    _overdue: list[MessagePosition] = attrs.field(factory=list, init=False)
+    _most_seconds: int = attrs.field(default=1024, init=False)
+
+    def __bool__(self) -> bool:
+        """Whether there may be any."""
+        return bool(self._by_second or self._overdue)
+
+    def add(self, position: MessagePosition, due: int) -> None:
+        """Remember a message by its L{due_time}."""
+        same_second = self._by_second.get(due)
+        if same_second is None:
+            self._forget_empty()
+            same_second = self._by_second[due] = {}
+            heappush(self._seconds, due)
+        same_second[position] = None
+
+    def discard(self, positions: Iterable[MessagePosition]) -> None:
+        """Forget messages that are gone; those that never were in here are passed over."""
+        if not self._by_second:
+            return
+        for position in positions:
+            due = due_time(position)
+            if due is not None and due in self._by_second:
+                self._by_second[due].pop(position, None)
+
+    def next_due(self) -> int | None:
+        """When the next one is due, in seconds since 1970-01-01 UTC; 0 if some are overdue."""
+        if self._overdue:
+            return 0
+        seconds = self._seconds
+        while seconds and not self._by_second[seconds[0]]:
+            del self._by_second[heappop(seconds)]
+        return seconds[0] if seconds else None
+
+    def take_due(self, now: float, count: int) -> list[MessagePosition]:
+        """Forget up to C{count} whose time is over, and answer them in that order.
+
+        Some of them may be gone already, as their states tell.
+        """
+        taken: list[MessagePosition] = []
+        while len(taken) < count and (due := self.next_due()) is not None and due <= now:
+            if not self._overdue:
+                self._overdue = list(self._by_second.pop(heappop(self._seconds)))
+                self._overdue.reverse()
+            taken.append(self._overdue.pop())
+        return taken
+
+    def _forget_empty(self) -> None:
+        # Messages that were received leave their seconds behind; most never come.
+        if len(self._seconds) >= self._most_seconds:
+            self._by_second = {due: positions for due, positions in self._by_second.items() if positions}
+            self._seconds = sorted(self._by_second)
+            self._most_seconds = 2 * len(self._seconds) + 1024
