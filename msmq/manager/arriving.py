@@ -12,7 +12,9 @@ from twisted.logger import Logger
 from msmq.interfaces.session import ISession
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.manager.tracing import shown
 from msmq.queues.admission import Admission, EnqueueStatus
+from msmq.queues.expiring import FOREVER, TIME_TO_REACH_QUEUE, is_late
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
 from msmq.structures.message_class import MessageClass
@@ -26,9 +28,6 @@ _REFUSED = {
     EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
     EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
 }
-
-LONGEST_SHOWN = 200
-"""Characters of a destination that a log line shows."""
 
 
 class Arrivals:
@@ -60,6 +59,7 @@ class Arrivals:
         arrivals: list[tuple[Queue, UserMessageView]] = []
         last_recoverable = first_recoverable - 1
         is_unsupported = False
+        now = performer.clock.now()
         for message in messages:
             if message.is_recoverable:
                 if message.is_transactional or not is_durable:
@@ -77,9 +77,11 @@ class Arrivals:
                 self._refuse(session, message, MessageClass.NACK_BAD_DST_Q)
             elif queue.definition.transactional:
                 self._refuse(session, message, MessageClass.NACK_NOT_TRANSACTIONAL_MSG)
+            elif message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
+                self._refuse(session, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             else:
                 arrivals.append((queue, message))
-        admission = model.admit(arrivals, performer.clock.now())
+        admission = model.admit(arrivals, now)
         is_full = self._report(session, admission)
         if is_unsupported or is_full:
             session.close(CloseReason.UNSUPPORTED_MESSAGE if is_unsupported else CloseReason.NO_RESOURCES)
@@ -110,8 +112,10 @@ class Arrivals:
     def _show(self, admission: Admission) -> None:
         """The messages have reached their queues."""
         reached = [position.view for position in admission.positions if position.view is not None]
-        self._performer.perform(self._performer.model.commit(admission))
+        effects = self._performer.model.commit(admission, self._performer.clock.now())
         self._outbox.acknowledge(reached, MessageClass.ACK_REACH_QUEUE)
+        # What happens to the messages in their queues comes after their arrival.
+        self._performer.perform(effects)
 
     def _report(self, session: ISession, admission: Admission) -> bool:
         """Trace what was refused; whether the queue manager itself is full.
@@ -142,16 +146,13 @@ class Arrivals:
         self.log.warn(
             "message {message} for {destination} from {address} not taken: {reason}",
             message=message.identifier,
-            destination=_shown(message),
+            destination=_destination(message),
             address=session.remote_address,
             reason=reason,
         )
         session.message_rejected(message, reason)
 
 
-def _shown(message: UserMessageView) -> str:
-    """The destination in one short printable piece; its sender chose the text, and may be anyone."""
+def _destination(message: UserMessageView) -> str:
     name = message.destination()
-    text = direct_text(name) if isinstance(name, DirectQueueFormatName) else str(name)
-    shown = ascii(text)
-    return shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "..."
+    return shown(direct_text(name) if isinstance(name, DirectQueueFormatName) else str(name))

@@ -74,11 +74,13 @@ class Outbox:
         except BaseException:
             model.withdraw(admission)
             raise
-        performer.perform(model.commit(admission))
+        effects = model.commit(admission, performer.clock.now())
         if any(target.is_local for target in targets):
             local = {target.queue for target in targets if target.is_local}
             arrived = (view for queue, view in arrivals if queue in local)
             self.acknowledge(arrived, MessageClass.ACK_REACH_QUEUE)
+        # What happens to the messages in their queues comes after their arrival.
+        performer.perform(effects)
         return first
 
     def acknowledge(self, views: Iterable[UserMessageView], message_class: MessageClass) -> None:

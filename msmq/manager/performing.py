@@ -13,6 +13,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.queues.changes import Change
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
+from msmq.queues.leaving import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
@@ -24,6 +25,7 @@ class Performer:
     """Stands between the queue model and the store, the clock, and the readers that wait.
 
     @ivar on_outgoing: told of an outgoing queue in which messages wait.
+    @ivar on_departure: told of messages that leave their queue unread; has to see to their changes.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -35,6 +37,7 @@ class Performer:
         self.store = store
         self.clock = clock
         self.on_outgoing: Callable[[OutgoingQueue], None] = lambda queue: None
+        self.on_departure: Callable[[Departure], None] = model.departed
         self._reactor = reactor
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer: IDelayedCall | None = None
@@ -51,9 +54,10 @@ class Performer:
         except StorageError as error:
             raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
 
-    async def load(self, positions: Sequence[MessagePosition]) -> None:
+    async def load(self, positions: Sequence[MessagePosition]) -> bool:
         """Read from the store the packets of those positions that have none in memory.
 
+        @return: whether there was any.
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying what could not be read.
         """
         missing: dict[MessagePosition, None] = {
@@ -69,6 +73,7 @@ class Performer:
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
             for position, packet in zip(wanted, packets, strict=True):
                 position.view = UserMessageView(packet)
+        return bool(missing)
 
     def wait_for(self, tag: Hashable) -> Deferred[Sequence[MessagePosition]]:
         """What the read of this tag will find; cancelling it ends the read."""
@@ -89,13 +94,15 @@ class Performer:
                     if reader is not None:
                         reader.callback(positions)
                     else:
-                        self.perform(self.model.release(positions))
+                        self.perform(self.model.release(positions, self.clock.now()))
                 case ReadFailed(tag, status):
                     reader = self._readers.pop(tag, None)
                     if reader is not None:
                         reader.errback(MQError(status, _WHY.get(status, "the read has ended")))
                 case OutgoingReady(queue):
                     self.on_outgoing(queue)
+                case Departure():
+                    self.on_departure(effect)
         self._schedule()
 
     def stop(self) -> None:
@@ -109,13 +116,14 @@ class Performer:
             self._timer = None
 
     def _schedule(self) -> None:
-        deadline = self.model.deadline()
+        now = self.clock.now()
+        deadline = self.model.deadline(now)
         if deadline is None:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
             return
-        delay = max(0.0, deadline - self.clock.now().monotonic)
+        delay = max(0.0, deadline - now.monotonic)
         if self._timer is not None:
             if self._timer.getTime() <= self._reactor.seconds() + delay:
                 return

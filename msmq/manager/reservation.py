@@ -42,22 +42,29 @@ class Reservation:
     async def confirm(self) -> None:
         """Remove the messages; done once the removal is stored.
 
+        Those whose queue was purged meanwhile leave for that reason.
+
         @raise msmq.structures.status.MQError: it could not be stored; the messages are back in the
             queue.
         """
         positions, self._positions = self._positions, ()
         model = self._performer.model
         removal = model.remove(positions)
+        self._performer.perform(removal.departures)
         try:
             await self._performer.commit(removal.changes)
         except BaseException:
-            self._performer.perform(model.release(removal.positions))
+            self._performer.perform(model.release(removal.positions, self._performer.clock.now()))
             raise
         model.removed(removal)
         self._received([position.view for position in removal.positions if position.view is not None])
 
     def release(self) -> None:
-        """Give the messages back, each in its place; nothing if they are confirmed or given back."""
+        """Give the messages back, each in its place; nothing if they are confirmed or given back.
+
+        Those whose time is over by now, or whose queue was purged, leave instead.
+        """
         positions, self._positions = self._positions, ()
         if positions:
-            self._performer.perform(self._performer.model.release(positions))
+            now = self._performer.clock.now()
+            self._performer.perform(self._performer.model.release(positions, now))

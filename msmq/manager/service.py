@@ -20,6 +20,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore
+from msmq.manager.departing import Departures
 from msmq.manager.describing import (
     describe_counts,
     describe_outgoing,
@@ -34,7 +35,7 @@ from msmq.manager.transfer import Transfer
 from msmq.queues.definition import UNLIMITED, QueuePrivacy
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.position import MessagePosition
+from msmq.queues.position import MessagePosition, PositionState
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.path_name import parse_path_name
@@ -90,6 +91,7 @@ class QueueManagerService(Service):
         self._new_identifier = new_identifier
         self._performer = Performer(model, store, reactor, clock)
         self._outbox = Outbox(self._performer, send_insecure=send_insecure_nacks)
+        self._departures = Departures(self._performer, self._outbox, reactor)
         self._transfer = Transfer(self._performer, sessions, self._outbox)
         self._tags = itertools.count()
         self._state = "stopped"
@@ -115,6 +117,7 @@ class QueueManagerService(Service):
         Service.stopService(self)
         self._state = "stopped"
         self._transfer.stop()
+        self._departures.stop()
         self._performer.stop()
         return self.store.close()
 
@@ -138,6 +141,7 @@ class QueueManagerService(Service):
             "durable": bool(self.store.durable),
             "packets": describe_counts(self._sessions.counts),
             "refused": dict(self._transfer.arrivals.refused),
+            "expired": dict(self._departures.expired),
         }
 
     def queues(self) -> list[dict[str, Any]]:
@@ -232,7 +236,12 @@ class QueueManagerService(Service):
         while gone:
             slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
             # What only the store held is gone from there, so its sender cannot be told.
-            views = [position.view for position in slice_of_it if position.view is not None]
+            views = [
+                position.view
+                for position in slice_of_it
+                if position.view is not None and position.state is not PositionState.LEAVING
+            ]
+            self.model.forget(slice_of_it)
             self._outbox.acknowledge(views, message_class)
             if gone:
                 await deferLater(self._reactor, 0)
@@ -296,21 +305,34 @@ class QueueManagerService(Service):
             MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a remote queue.
         """
         target = own_queue(self.model, queue)
-        now = self._clock.now()
-        tag = next(self._tags)
-        waiting = self._performer.wait_for(tag)
-        deadline = None if timeout is None else now.monotonic + timeout
-        self._performer.perform(
-            self.model.receive(target, tag=tag, now=now, peek=peek, count=count, deadline=deadline)
-        )
-        positions = await waiting
-        try:
-            await self._performer.load(positions)
-        except BaseException:
-            if not peek:
-                self._performer.perform(self.model.release(positions))
-            raise
+        deadline = None if timeout is None else self._clock.now().monotonic + timeout
+        positions: Sequence[MessagePosition] = ()
+        while not positions:
+            tag = next(self._tags)
+            waiting = self._performer.wait_for(tag)
+            self._performer.perform(
+                self.model.receive(
+                    target, tag=tag, now=self._clock.now(), peek=peek, count=count, deadline=deadline
+                )
+            )
+            positions = await waiting
+            positions = await self._read(positions, is_peek=peek)
         return Reservation(self._performer, positions, is_peek=peek, received=self._received)
+
+    async def _read(
+        self, positions: Sequence[MessagePosition], *, is_peek: bool
+    ) -> Sequence[MessagePosition]:
+        """Those messages that a reader found, read from the store, without those whose time is over."""
+        try:
+            was_stored = await self._performer.load(positions)
+        except BaseException:
+            if not is_peek:
+                self._performer.perform(self.model.release(positions, self._clock.now()))
+            raise
+        if was_stored:
+            positions, effects = self.model.sift(positions, self._clock.now())
+            self._performer.perform(effects)
+        return positions
 
     def _received(self, views: Sequence[UserMessageView]) -> None:
         self._outbox.acknowledge(views, MessageClass.ACK_RECEIVE)

@@ -22,6 +22,7 @@ from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.manager.arriving import Arrivals
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.moment import Moment
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition
 from msmq.session.effects import CloseReason, ConnectionProgress
@@ -185,15 +186,19 @@ class Transfer:
     def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
         """[MS-MQQB] 3.1.7.1: send what may go, the highest priority first, then the oldest."""
         waiting = [queue for queue in queues if queue.has_available and queue.state not in _STILL]
+        now = self._performer.clock.now()
         while waiting and session.capacity > 0:
             if len(waiting) == 1:
                 queue, count = waiting[0], session.capacity
             else:
                 queue, count = min(waiting, key=_first_lookup_id), 1
-            self._send(session, self._performer.model.take(queue, count, session))
+            positions, effects = self._performer.model.take(queue, count, session, now)
+            self._send(session, positions, now)
+            if effects:
+                self._performer.perform(effects)
             waiting = [queue for queue in waiting if queue.has_available]
 
-    def _send(self, session: ISession, positions: list[MessagePosition]) -> None:
+    def _send(self, session: ISession, positions: list[MessagePosition], now: Moment) -> None:
         """Send locked messages in portions; what the peer is too slow for goes back."""
         if any(position.view is None for position in positions):
             Deferred.fromCoroutine(self._load(positions)).addErrback(
@@ -211,7 +216,7 @@ class Transfer:
             start = end
         if start < len(positions):
             # Released without being told of: whoever sees room again dispatches.
-            self._performer.model.release(positions[start:])
+            self._performer.model.release(positions[start:], now)
 
     async def _load(self, positions: list[MessagePosition]) -> None:
         """Read stored messages, then offer them again."""
@@ -220,7 +225,7 @@ class Transfer:
         except MQError as error:
             self.log.error("outgoing messages could not be read: {error}", error=error)
             return
-        self._performer.perform(self._performer.model.release(positions))
+        self._performer.perform(self._performer.model.release(positions, self._performer.clock.now()))
 
     # What sessions tell
 
@@ -298,7 +303,8 @@ class Transfer:
             ):
                 queue.state = OutgoingState.DISCONNECTING
         effects = self._performer.model.release(
-            message for message in unacknowledged if isinstance(message, MessagePosition)
+            (message for message in unacknowledged if isinstance(message, MessagePosition)),
+            self._performer.clock.now(),
         )
         if not self._is_stopped:
             self._performer.perform(effects)

@@ -1,0 +1,110 @@
+"""Messages that leave their queues unread: each leaves a trace, and its sender is told if it asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from msmq.manager.outbox import Outbox
+from msmq.manager.performing import Performer
+from msmq.manager.tracing import shown
+from msmq.queues.leaving import Departure
+from msmq.queues.position import MessagePosition
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError
+
+RETRY = 60.0
+"""Seconds after which the store is asked again to let messages go."""
+
+_TIMEOUTS = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+
+
+class Departures:
+    """[MS-MQDMPR] 3.1.7.2.1 and [MS-MQQB] 3.1.7.1.2, 3.1.7.2: what follows when messages leave unread."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, outbox: Outbox, reactor: IReactorTime) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._reactor = reactor
+        self._waiting: set[Deferred[None]] = set()
+        self._is_stopped = False
+        self.expired: Counter[str] = Counter()
+        """Messages that were not received, or not delivered, in time, by the class that says which."""
+        performer.on_departure = self.let_go
+
+    def stop(self) -> None:
+        """Try no more."""
+        self._is_stopped = True
+        for waiting in list(self._waiting):
+            waiting.cancel()
+
+    def let_go(self, departure: Departure) -> None:
+        """See that these messages leave; nobody gets them meanwhile."""
+        if departure.changes:
+            Deferred.fromCoroutine(self._persist(departure))
+        else:
+            self._gone(departure)
+
+    async def finish(self, departure: Departure) -> None:
+        """Let these messages leave, durably, and tell of it.
+
+        @raise MQError: the store could not forget them.
+        """
+        try:
+            await self._performer.load(departure.positions)
+        except MQError as error:
+            self.log.warn(
+                "who sent to {queue} may not be told: {error}",
+                queue=shown(departure.queue.definition.path),
+                error=error,
+            )
+        await self._performer.commit(departure.changes)
+        self._gone(departure)
+
+    async def _persist(self, departure: Departure) -> None:
+        """Let these messages leave, however often the store has to be asked."""
+        while not self._is_stopped:
+            try:
+                await self.finish(departure)
+                return
+            except MQError as error:
+                self.log.error(
+                    "messages that left {queue} are still stored: {error}",
+                    queue=shown(departure.queue.definition.path),
+                    error=error,
+                )
+            waiting: Deferred[None] = deferLater(self._reactor, RETRY)
+            self._waiting.add(waiting)
+            try:
+                await waiting
+            except CancelledError:
+                return
+            finally:
+                self._waiting.discard(waiting)
+
+    def _gone(self, departure: Departure) -> None:
+        positions = departure.positions
+        self._performer.model.departed(departure)
+        reason = departure.message_class
+        if reason in _TIMEOUTS:
+            self.expired[reason.name] += len(positions)
+        self.log.info(
+            "{count} message(s) left {queue} unread, {reason}: {messages}",
+            count=len(positions),
+            queue=shown(departure.queue.definition.path),
+            reason=reason.name,
+            messages=", ".join(map(_name, positions)),
+        )
+        views = [position.view for position in positions if position.view is not None]
+        self._outbox.acknowledge(views, reason)
+
+
+def _name(position: MessagePosition) -> str:
+    return str(position.lookup_id) if position.view is None else str(position.view.identifier)
