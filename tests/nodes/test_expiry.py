@@ -190,7 +190,6 @@ class TransferExpiryTests(ExpiryTestCase):
         self.beta.deaf()
         self.ask(b"in vain", time_to_reach_queue=10)
         self.clock.advance(100)
-        self.alpha.service.outgoing()[0]
         before = len(self.alpha.service.outgoing()[0]["history"])
         self.clock.advance(300)
         self.assertEqual(len(self.alpha.service.outgoing()[0]["history"]), before)
@@ -308,7 +307,7 @@ class DurableStoreTests(ExpiryTestCase):
         self.clock.advance(5)
         self.restart()
         self.assertEqual(self.run_to_end(self.beta.service.peek(path, timeout=0)).body_size, 6)
-        self.clock.advance(5)
+        self.clock.advance(30)
         self.restart()
         self.assertEqual(self.beta.service.queue(path)["messages"], 0)
         [answer] = self.answers()
