@@ -2,7 +2,7 @@
 
 Both times are counted from SentTime, which the wall clock of the sender stamped, so they are compared with
 the wall clock here. The arithmetic is signed and of any width: SentTime may lie ahead of us, and what was
-sent then is fresh (readings 64 and 96).
+sent then is fresh (reading 64).
 """
 
 from __future__ import annotations

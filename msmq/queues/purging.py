@@ -22,7 +22,7 @@ def purge_available(queue: Queue, through: int, count: int) -> Departure | None:
 def purge_locked(queue: Queue, through: int) -> None:
     """Mark the messages that readers have: they leave whatever their readers decide.
 
-    Messages that are on their way into the store are not touched and survive (reading 26).
+    Messages that are on their way into the store are not touched and survive.
     """
     for position in queue.positions.values():
         if position.state is PositionState.LOCKED_READER and position.lookup_id & SEQUENTIAL_MASK <= through:
