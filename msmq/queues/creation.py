@@ -1,4 +1,4 @@
-"""Queues that come and go."""
+"""Queues that come, change and go."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from msmq.queues.changes import Change
+from msmq.queues.definition import QueueDefinition
 from msmq.queues.effects import Effect
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
@@ -18,6 +19,15 @@ class Creation:
     """A queue that is not there before its changes are stored; its name is taken meanwhile."""
 
     queue: Queue
+    changes: Sequence[Change]
+
+
+@attrs.frozen
+class Alteration:
+    """A queue that has other properties once its changes are stored."""
+
+    queue: Queue
+    definition: QueueDefinition
     changes: Sequence[Change]
 
 

@@ -7,15 +7,17 @@ What has to be stored is asked for first and takes effect for others when its ca
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
+
+import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, Storage, admit
 from msmq.queues.changes import PutQueue, PutState, RemoveQueue
 from msmq.queues.counters import ReservedCounter
-from msmq.queues.creation import Creation, Deletion
+from msmq.queues.creation import Alteration, Creation, Deletion
 from msmq.queues.definition import UNLIMITED, QueueDefinition, QueuePrivacy, QueueType, quota_in_bytes
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.expiry import Expiry
@@ -209,6 +211,21 @@ class QueueManagerModel:
     def abandon(self, creation: Creation) -> None:
         """The changes of a creation were not stored: its name is free again."""
         self.names.free(creation.queue.definition.path)
+
+    def alter_queue(self, queue: Queue, now: Moment, **properties: Any) -> Alteration:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; L{altered} has to follow if they are stored.
+
+        @param properties: attributes of L{QueueDefinition}.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone, or what L{QueueDefinition} raises.
+        """
+        if queue.is_deleted:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is deleted")
+        definition = attrs.evolve(queue.definition, modified=now.unix_seconds, **properties)
+        return Alteration(queue, definition, (PutQueue(definition),))
+
+    def altered(self, alteration: Alteration) -> None:
+        """The changes of an alteration are stored: the queue has its new properties."""
+        alteration.queue.definition = alteration.definition
 
     def delete_queue(self, queue: Queue) -> Deletion:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it is gone at once, with all that is in it.
@@ -414,18 +431,11 @@ class QueueManagerModel:
                 purged.append(position)
         return Removal(leaving, removals(leaving), finish_purge(purged))
 
-    def removed(self, removal: Removal) -> None:
+    def removed(self, removal: Removal | Departure) -> None:
         """The changes of a removal are stored: the messages are out of their queues."""
-        self._unlink(removal.positions)
-
-    def departed(self, departure: Departure) -> None:
-        """The changes of a departure are stored: the messages are out of their queue."""
-        self._unlink(departure.positions)
-
-    def _unlink(self, positions: Iterable[MessagePosition]) -> None:
-        for position in positions:
+        for position in removal.positions:
             self.storage.used -= position.queue.unlink(position)
-        self._expiry.forget(positions)
+        self._expiry.forget(removal.positions)
 
     def release(self, positions: Iterable[MessagePosition], now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait.
@@ -465,7 +475,7 @@ class QueueManagerModel:
     def purge(self, queue: Queue, through: int, count: int) -> Departure | None:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: let up to C{count} available messages leave.
 
-        Either L{departed} or L{stay} has to follow. When nothing is left to leave the answer is C{None},
+        Either L{removed} or L{stay} has to follow. When nothing is left to leave the answer is C{None},
         and what readers have is going to leave as well.
 
         @param through: what is younger than this SequentialID stays.

@@ -148,7 +148,7 @@ class QueueHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.departures)
     @rule()
     def store_departure(self) -> None:
-        self.model.departed(self.departures.pop(0))
+        self.model.removed(self.departures.pop(0))
 
     @rule(seconds=st.integers(0, 15))
     def wait(self, seconds: int) -> None:
