@@ -79,6 +79,18 @@ class IQueueManager(Interface):
         @param privacy: C{none}, C{optional} or C{body}.
         """
 
+    def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:
+        """Give a queue other properties and answer what L{queue} would.
+
+        @param properties: those of C{create_queue} that are to change; C{transactional} cannot.
+        """
+
+    def purge_queue(path: str) -> Awaitable[int]:
+        """Remove all messages that are in a queue, and answer how many these were.
+
+        Those that readers have leave too, whatever the readers decide, and are not counted.
+        """
+
     def delete_queue(path: str) -> Awaitable[None]:
         """Remove a queue and all that is in it."""
 

@@ -91,7 +91,7 @@ class Departures:
 
     def _gone(self, departure: Departure) -> None:
         positions = departure.positions
-        self._performer.model.departed(departure)
+        self._performer.model.removed(departure)
         reason = departure.message_class
         if reason in _TIMEOUTS:
             self.expired[reason.name] += len(positions)

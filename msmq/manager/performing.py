@@ -37,7 +37,7 @@ class Performer:
         self.store = store
         self.clock = clock
         self.on_outgoing: Callable[[OutgoingQueue], None] = lambda queue: None
-        self.on_departure: Callable[[Departure], None] = model.departed
+        self.on_departure: Callable[[Departure], None] = model.removed
         self._reactor = reactor
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer: IDelayedCall | None = None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -36,6 +36,7 @@ from msmq.queues.definition import UNLIMITED, QueuePrivacy
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.path_name import parse_path_name
@@ -45,6 +46,9 @@ from msmq.wire.guid import format_guid
 
 SLICE = 500
 """Messages that are dealt with in one turn of the reactor when a whole queue goes."""
+
+PURGED_AT_ONCE = 200
+"""Messages that leave in one turn of the reactor when a queue is purged."""
 
 
 @implementer(IQueueManager)
@@ -93,6 +97,7 @@ class QueueManagerService(Service):
         self._outbox = Outbox(self._performer, send_insecure=send_insecure_nacks)
         self._departures = Departures(self._performer, self._outbox, reactor)
         self._transfer = Transfer(self._performer, sessions, self._outbox)
+        self._altering = DeferredLock()
         self._tags = itertools.count()
         self._state = "stopped"
 
@@ -187,12 +192,6 @@ class QueueManagerService(Service):
             public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
         """
-        try:
-            level = QueuePrivacy(privacy)
-        except ValueError:
-            raise MQError(
-                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {privacy!r} is none of none, optional, body"
-            ) from None
         creation = self.model.create_queue(
             parse_path_name(path),
             identifier=self._new_identifier(),
@@ -201,10 +200,10 @@ class QueueManagerService(Service):
             transactional=transactional,
             journal=journal,
             log=log,
-            quota=UNLIMITED if quota is None else quota,
-            journal_quota=UNLIMITED if journal_quota is None else journal_quota,
+            quota=_kilobytes(quota),
+            journal_quota=_kilobytes(journal_quota),
             authenticate=authenticate,
-            privacy=level,
+            privacy=_privacy(privacy),
         )
         try:
             await self._performer.commit(creation.changes)
@@ -213,6 +212,55 @@ class QueueManagerService(Service):
             raise
         self.model.created(creation)
         return describe_queue(self.model, creation.queue)
+
+    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers what L{queue} would.
+
+        @param properties: those of L{create_queue} that are to change. Whether a queue is transactional
+            is decided once.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_PROPERTY_NOTALLOWED for a property that does
+            not change, MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_LABEL_TOO_LONG.
+        """
+        queue = own_queue(self.model, path)
+        values: dict[str, Any] = {}
+        for name, value in properties.items():
+            read = _SETTABLE.get(name)
+            if read is None:
+                raise MQError(
+                    Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+                    f"{name} of a queue does not change; {', '.join(_SETTABLE)} do",
+                )
+            values[name] = read(value)
+        # One after the other, so that what is stored last has the changes of all.
+        await self._altering.run(self._alter, queue, values)
+        return describe_queue(self.model, queue)
+
+    async def _alter(self, queue: Queue, values: Mapping[str, Any]) -> None:
+        alteration = self.model.alter_queue(queue, self._clock.now(), **values)
+        await self._performer.commit(alteration.changes)
+        self.model.altered(alteration)
+
+    async def purge_queue(self, path: str) -> int:
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
+
+        What readers have leaves too, whatever they decide; it is not counted.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
+            forget the messages; those that are left are back in their places.
+        """
+        queue = own_queue(self.model, path)
+        through = self.model.last_sequential
+        purged = 0
+        while (departure := self.model.purge(queue, through, PURGED_AT_ONCE)) is not None:
+            try:
+                if purged:
+                    await deferLater(self._reactor, 0)
+                await self._departures.finish(departure)
+            except BaseException:
+                self._performer.perform(self.model.stay(departure, self._clock.now()))
+                raise
+            purged += len(departure.positions)
+        return purged
 
     async def delete_queue(self, path: str) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
@@ -353,3 +401,28 @@ class QueueManagerService(Service):
         """
         reservation = await self.reserve(queue, timeout=timeout, peek=True)
         return reservation.messages[0].view
+
+
+def _kilobytes(quota: int | None) -> int:
+    return UNLIMITED if quota is None else quota
+
+
+def _privacy(name: str) -> QueuePrivacy:
+    try:
+        return QueuePrivacy(name)
+    except ValueError:
+        raise MQError(
+            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {name!r} is none of none, optional, body"
+        ) from None
+
+
+_SETTABLE: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "journal": bool,
+    "log": bool,
+    "quota": _kilobytes,
+    "journal_quota": _kilobytes,
+    "label": str,
+    "authenticate": bool,
+    "privacy": _privacy,
+}
+"""The properties of a queue that may change, and how each is read."""
