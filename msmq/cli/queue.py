@@ -9,13 +9,26 @@ import click
 from msmq.cli.options import Settings, common_options, pass_settings
 
 _COLUMNS: Final = ("path", "type", "transactional", "journal", "messages", "bytes", "label")
-_KILOBYTES: Final = click.IntRange(0, 0xFFFFFFFF)
+_NO_LIMIT: Final = 0xFFFFFFFF
+_KILOBYTES: Final = click.IntRange(0, _NO_LIMIT)
+_PRIVACY: Final = click.Choice(["none", "optional", "body"])
+
+
+class _KilobytesOrNone(click.IntRange):
+    """A quota, or that there is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number of kilobytes."""
+        return _NO_LIMIT if value == "none" else super().convert(value, param, ctx)
+
+
+_LIMIT: Final = _KilobytesOrNone(0, _NO_LIMIT)
 
 
 @click.group
 @common_options
 def queue() -> None:
-    r"""Create, list, show and delete queues.
+    r"""Create, list, show, change, purge and delete queues.
 
     PATH is the path of a queue, as .\private$\orders, or its format name.
     """
@@ -32,7 +45,7 @@ def queue() -> None:
 @click.option("--authenticate", is_flag=True, help="Take only messages that are signed.")
 @click.option(
     "--privacy",
-    type=click.Choice(["none", "optional", "body"]),
+    type=_PRIVACY,
     help="Whether messages must not, may or must be encrypted.",
 )
 @common_options
@@ -61,6 +74,36 @@ def queue_list(settings: Settings) -> None:
 def queue_show(settings: Settings, path: str) -> None:
     """Show everything about the queue PATH."""
     settings.output.one(settings.client.queue(path))
+    settings.output.flush()
+
+
+@queue.command("set")
+@click.argument("path")
+@click.option("--journal/--no-journal", default=None, help="Keep a copy of what is received from it.")
+@click.option("--log/--no-log", default=None, help="Keep a log of every message that enters it.")
+@click.option("--quota", metavar="KB", type=_LIMIT, help="The most that it holds, or none.")
+@click.option("--journal-quota", metavar="KB", type=_LIMIT, help="The most that its journal holds, or none.")
+@click.option("--label", metavar="T", help="A text for people.")
+@click.option("--authenticate/--no-authenticate", default=None, help="Take only messages that are signed.")
+@click.option("--privacy", type=_PRIVACY, help="Whether messages must not, may or must be encrypted.")
+@common_options
+@pass_settings
+def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
+    """Change what the options name of the queue PATH."""
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if not chosen:
+        raise click.UsageError("there is nothing to set; name at least one option")
+    settings.output.one(settings.client.set_queue(path, chosen))
+    settings.output.flush()
+
+
+@queue.command("purge")
+@click.argument("path")
+@common_options
+@pass_settings
+def queue_purge(settings: Settings, path: str) -> None:
+    """Remove all messages in the queue PATH, and print how many."""
+    settings.output.one(settings.client.purge_queue(path))
     settings.output.flush()
 
 

@@ -162,6 +162,15 @@ class ControlClient:
         body = json.dumps({"path": path, **options}).encode("ascii")
         return self._object("POST", "/v1/queues", body)
 
+    def set_queue(self, path: str, properties: Mapping[str, object]) -> dict[str, Any]:
+        """Give a queue other properties; a quota of C{None} sets no limit."""
+        body = json.dumps(dict(properties)).encode("ascii")
+        return self._object("PATCH", _queue_target(path), body)
+
+    def purge_queue(self, path: str) -> dict[str, Any]:
+        """Remove all messages in a queue; C{purged} says how many."""
+        return self._object("POST", f"{_queue_target(path)}/purge")
+
     def delete_queue(self, path: str) -> dict[str, Any]:
         """Remove a queue and all that is in it."""
         return self._object("DELETE", _queue_target(path))

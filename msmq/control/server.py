@@ -47,6 +47,8 @@ _QUEUE_PARAMETERS: Final = {
     "privacy": text,
 }
 
+_QUOTAS: Final = ("quota", "journal_quota")
+
 _IDENTIFIERS_AT_ONCE: Final = 500
 
 
@@ -97,6 +99,29 @@ class ControlAPI:
         """One queue."""
         refuse_rest(parameters(request), "none")
         return json_answer(request, dict(self._manager.queue(path)))
+
+    @app.route("/v1/queues/<path:path>", methods=["PATCH"])
+    async def set_queue(self, request: ControlRequest, path: str) -> bytes:
+        """Change what the body says of one queue."""
+        refuse_rest(parameters(request), "those in the request body")
+        wanted = json_body(request, self._limits.document)
+        properties = {
+            name: None if name in _QUOTAS and wanted[name] is None else read(name, wanted[name])
+            for name, read in _QUEUE_PARAMETERS.items()
+            if name in wanted
+        }
+        refuse_rest(
+            {name: value for name, value in wanted.items() if name not in properties},
+            ", ".join(_QUEUE_PARAMETERS),
+        )
+        queue = await shielded(self._manager.set_queue(path, properties))
+        return json_answer(request, dict(queue))
+
+    @app.route("/v1/queues/<path:path>/purge", methods=["POST"])
+    async def purge_queue(self, request: ControlRequest, path: str) -> bytes:
+        """Remove all messages in one queue."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, {"purged": await shielded(self._manager.purge_queue(path))})
 
     @app.route("/v1/queues/<path:path>", methods=["DELETE"])
     async def delete_queue(self, request: ControlRequest, path: str) -> bytes:

@@ -7,7 +7,7 @@ import json
 import attrs
 
 from msmq.control.limits import ControlLimits
-from tests.control.support import ORDERS, ControlTestCase
+from tests.control.support import ORDERS, Answer, ControlTestCase
 
 
 class ResourceTests(ControlTestCase):
@@ -115,11 +115,49 @@ class QueueTests(ControlTestCase):
         self.assertEqual((answer.status, answer.json), (200, {"deleted": ORDERS}))
         self.assertEqual(self.service.queues(), [])
 
+    def set(self, properties: object) -> Answer:
+        """Change properties of the queue."""
+        return self.call("PATCH", "/v1/queues/.%5Cprivate$%5Corders", json.dumps(properties).encode())
+
+    def test_set(self) -> None:
+        """What the body names changes; a quota of null is none; the answer has everything."""
+        answer = self.set({"label": "Orders", "quota": 10, "journal": True, "privacy": "none"})
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.json, self.service.queue(ORDERS))
+        self.assertEqual((answer.json["label"], answer.json["quota"]), ("Orders", 10))
+        self.assertEqual((answer.json["journal"], answer.json["privacy"]), (True, "none"))
+        answer = self.set({"quota": None, "journal": False})
+        self.assertEqual((answer.json["quota"], answer.json["journal"]), (None, False))
+        self.assertEqual(answer.json["label"], "Orders")
+
+    def test_set_refused(self) -> None:
+        """What no queue has, what none changes, and values that are none; nothing is changed then."""
+        before = self.service.queue(ORDERS)
+        invalid = "MQ_ERROR_INVALID_PARAMETER"
+        self.assert_refused(self.set({"label": "x", "lable": "y"}), 400, invalid, "lable")
+        self.assert_refused(self.set({"label": None}), 400, invalid, "label")
+        self.assert_refused(self.set({"quota": "much"}), 400, invalid, "quota")
+        self.assert_refused(
+            self.set({"label": "x", "transactional": True}),
+            400,
+            "MQ_ERROR_PROPERTY_NOTALLOWED",
+            "transactional",
+        )
+        self.assert_refused(self.set({"privacy": "full"}), 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE", "full")
+        self.assertEqual(self.service.queue(ORDERS), before)
+
+    def test_purge(self) -> None:
+        """The messages are gone, and the answer says how many."""
+        self.put(b"1", b"2", b"3")
+        answer = self.call("POST", "/v1/queues/.%5Cprivate$%5Corders/purge")
+        self.assertEqual((answer.status, answer.json), (200, {"purged": 3}))
+        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+
     def test_missing_queue(self) -> None:
         """A queue that is not there is not found, whatever was wanted of it."""
-        for method in ("GET", "DELETE"):
+        for method, rest in (("GET", ""), ("DELETE", ""), ("PATCH", ""), ("POST", "/purge")):
             with self.subTest(method=method):
-                answer = self.call(method, "/v1/queues/.%5Cprivate$%5Cmissing")
+                answer = self.call(method, f"/v1/queues/.%5Cprivate$%5Cmissing{rest}")
                 self.assert_refused(answer, 404, "MQ_ERROR_QUEUE_NOT_FOUND", "missing")
 
 
