@@ -47,7 +47,7 @@ from msmq.wire.guid import format_guid
 SLICE = 500
 """Messages that are dealt with in one turn of the reactor when a whole queue goes."""
 
-PURGED_AT_ONCE = 200
+PURGED_AT_ONCE = 50
 """Messages that leave in one turn of the reactor when a queue is purged."""
 
 

@@ -13,7 +13,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.structures.message_class import MessageClass
 
-EXPIRED_AT_ONCE = 100
+EXPIRED_AT_ONCE = 50
 """How many messages leave in one step because their time is over, with what is told of each."""
 
 LONGEST_TRUST = 60.0

@@ -106,7 +106,7 @@ class PurgeTests(ManagingTestCase):
         self.failureResultOf(purging)
         left = self.alpha.service.queue(self.path)["messages"]
         self.assertEqual(self.bodies(self.alpha, self.path), [b"x"] * left)
-        self.assertEqual(left, 800)
+        self.assertEqual(left, 950)
 
 
 class SetTests(ManagingTestCase):
