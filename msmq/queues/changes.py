@@ -19,7 +19,7 @@ class PutQueue:
 
 @attrs.frozen
 class RemoveQueue:
-    """Forget a queue and all its messages; an identifier that is not kept is no error."""
+    """Forget a queue, all its messages and its message log; an identifier that is not kept is no error."""
 
     identifier: UUID
 
@@ -31,20 +31,67 @@ class PutMessage:
     @ivar lookup_id: LookupIdentifier, unsigned 64 bits; the messages of a queue lie in its order.
     @ivar packet: the UserMessage packet, without a SessionHeader.
     @ivar arrived: ArrivalTime, seconds since 1970-01-01 UTC.
+    @ivar due: when it has to leave its queue, seconds since 1970-01-01 UTC; C{None} for never.
+    @ivar aborts: AbortCount, how many transactions that had received it were aborted.
+    @ivar moves: MoveCount, how often it was moved.
+    @ivar is_express: it need not survive the process, so the disk is not waited for.
     """
 
     queue: UUID
     lookup_id: int
     packet: bytes = attrs.field(repr=False)
     arrived: float
+    due: int | None = None
+    aborts: int = 0
+    moves: int = 0
+    is_express: bool = False
 
 
 @attrs.frozen
 class RemoveMessages:
-    """Forget these messages of a queue; what is not kept is no error."""
+    """Forget these messages of a queue; what is not kept is no error.
+
+    @ivar is_express: they were put so.
+    """
 
     queue: UUID
     lookup_ids: tuple[int, ...]
+    is_express: bool = False
+
+
+@attrs.frozen
+class MoveMessage:
+    """Take a message over into another queue that is kept; one that is not kept is no error.
+
+    Its packet and its ArrivalTime stay what they are.
+
+    @ivar lookup_id: its LookupIdentifier until now.
+    @ivar new_lookup_id: its LookupIdentifier in the target.
+    @ivar due: as of L{PutMessage}, from now on; so are C{aborts} and C{moves}.
+    @ivar is_express: it was put so, and stays so.
+    """
+
+    queue: UUID
+    lookup_id: int
+    target: UUID
+    new_lookup_id: int
+    due: int | None = None
+    aborts: int = 0
+    moves: int = 0
+    is_express: bool = False
+
+
+@attrs.frozen
+class PutAborts:
+    """Keep the AbortCount of a message; a message that is not kept is no error.
+
+    @ivar is_express: it was put so.
+    """
+
+    queue: UUID
+    lookup_id: int
+    aborts: int
+    is_express: bool = False
 
 
 @attrs.frozen
@@ -55,4 +102,81 @@ class PutState:
     value: bytes
 
 
-Change: TypeAlias = PutQueue | RemoveQueue | PutMessage | RemoveMessages | PutState
+@attrs.frozen
+class RemoveState:
+    """Forget a value; a name that is not kept is no error."""
+
+    name: str
+
+
+@attrs.frozen
+class AppendLog:
+    """Append to the message log of a queue that is kept, under the next sequence number of the store.
+
+    Whatever becomes of the message, its entry stays until L{TrimLog}, or L{RemoveQueue}.
+
+    @ivar lookup_id: the LookupIdentifier that the message has in the queue.
+    """
+
+    queue: UUID
+    lookup_id: int
+    packet: bytes = attrs.field(repr=False)
+    arrived: float
+
+
+@attrs.frozen
+class TrimLog:
+    """Forget the oldest entries of the message log of a queue.
+
+    @ivar before: entries that arrived earlier go, seconds since 1970-01-01 UTC; C{None} for no such limit.
+    @ivar keep_bytes: the oldest go until the packets that are left have at most so many bytes; C{None} for
+        no such limit.
+    """
+
+    queue: UUID
+    before: float | None = None
+    keep_bytes: int | None = None
+
+
+@attrs.frozen
+class AppendEvent:
+    """Append to the event log, under the next sequence number of the store.
+
+    @ivar time: seconds since 1970-01-01 UTC.
+    @ivar identity: whose event it is: the GUID of its SourceQueueManager as it stands in a packet, and its
+        MessageID, 4 bytes little-endian; 20 bytes, or none for an event of the queue manager itself.
+    @ivar event: what happened, a word such as C{expired} or C{refused}.
+    @ivar reason: why, for people.
+    @ivar message_class: the class that says so on the wire; 0 if none does.
+    @ivar queue: the path or format name of the queue in which, or on the way to which, it happened.
+    """
+
+    time: float
+    identity: bytes
+    event: str
+    reason: str = ""
+    message_class: int = 0
+    queue: str = ""
+
+
+@attrs.frozen
+class TrimEvents:
+    """Forget the oldest events until at most C{keep} are left."""
+
+    keep: int
+
+
+Change: TypeAlias = (
+    PutQueue
+    | RemoveQueue
+    | PutMessage
+    | RemoveMessages
+    | MoveMessage
+    | PutAborts
+    | PutState
+    | RemoveState
+    | AppendLog
+    | TrimLog
+    | AppendEvent
+    | TrimEvents
+)

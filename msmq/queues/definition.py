@@ -22,6 +22,7 @@ class QueueType(enum.Enum):
 
     OUTGOING is not in that list: it marks the definition of an OutgoingQueue (3.1.1.3), which the
     document describes as an element of its own.
+    A journal is a SYSTEM queue with a parent, a subqueue a queue of its parent's type.
     """
 
     PRIVATE = "private"
@@ -52,13 +53,16 @@ class QueueDefinition:
     @ivar number: PrivateQueueNumber, the number in C{PRIVATE=guid\\number}; 0 if it is not private.
     @ivar journal: Journaling, whether received messages are copied to the journal.
     @ivar log: whether arrivals are kept in the message log of the queue.
+    @ivar log_age: seconds for which the message log keeps them, at least; 0 for no such limit.
+    @ivar log_size: kilobytes of packets that the message log keeps at most; 0xFFFFFFFF for no such limit.
     @ivar quota: kilobytes of 1024 bytes for messages, 0 to 0xFFFFFFFF, which is no limit.
     @ivar journal_quota: the same for the journal.
     @ivar authenticate: Authentication, whether only authenticated messages are taken.
     @ivar application_type: Type, a GUID that only applications give a meaning to.
     @ivar created: CreateTime, seconds since 1970-01-01 UTC.
     @ivar modified: ModifyTime, the same.
-    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a quota outside its range,
+    @ivar parent: the identifier of the queue of which it is the journal or a subqueue; else C{None}.
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a quota or a log limit outside its range,
         MQ_ERROR_LABEL_TOO_LONG for a label over 124 characters.
     """
 
@@ -77,6 +81,9 @@ class QueueDefinition:
     application_type: UUID = NULL_GUID
     created: int = 0
     modified: int = 0
+    log_age: int = 0
+    log_size: int = UNLIMITED
+    parent: UUID | None = None
 
     def __attrs_post_init__(self) -> None:
         if len(self.label) > LABEL_LENGTH:
@@ -84,10 +91,15 @@ class QueueDefinition:
                 Status.MQ_ERROR_LABEL_TOO_LONG,
                 f"the label has {len(self.label)} characters; a queue takes at most {LABEL_LENGTH}",
             )
-        for name, kilobytes in (("quota", self.quota), ("journal quota", self.journal_quota)):
-            if not 0 <= kilobytes <= UNLIMITED:
+        for name, value in (
+            ("quota", self.quota),
+            ("journal quota", self.journal_quota),
+            ("log size", self.log_size),
+            ("log age", self.log_age),
+        ):
+            if not 0 <= value <= UNLIMITED:
                 raise MQError(
-                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {kilobytes} is not within 0..0xFFFFFFFF"
+                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {value} is not within 0..0xFFFFFFFF"
                 )
 
 

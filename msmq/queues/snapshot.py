@@ -10,16 +10,17 @@ import attrs
 
 from msmq.queues.definition import QueueDefinition
 
-StoredMessage: TypeAlias = tuple[int, int, float]
-"""LookupIdentifier, size of the packet in bytes, ArrivalTime: plain, since there may be millions."""
+StoredMessage: TypeAlias = tuple[int, int, float, int | None, int, int]
+"""LookupIdentifier, size of the packet in bytes, and of L{msmq.queues.changes.PutMessage} C{arrived},
+C{due}, C{aborts} and C{moves}: plain, since there may be millions."""
 
 
 @attrs.frozen
 class Snapshot:
     """The queues, an index of their messages and the state; packets stay in the store until they are read.
 
-    @ivar messages: by queue identifier, in ascending order of LookupIdentifier; a queue without
-        messages may be missing.
+    @ivar messages: by queue identifier, in ascending order of LookupIdentifier, without what was put as
+        express; a queue without messages may be missing.
     @ivar state: the values of L{msmq.queues.changes.PutState} by their names.
     """
 
