@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 SOURCES := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test crash lint bench clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -14,6 +14,11 @@ demo: $(INSTALLED)
 # A coroutine that nobody awaited is only a RuntimeWarning; here it fails its test.
 test: $(INSTALLED)
 	$(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial --temp-directory=_trial_temp tests
+
+# Every fault and hundreds of kills, of which the tests try a sample; it takes most of an hour.
+crash: $(INSTALLED)
+	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_crash tests.faults tests.storage.test_sqlite_crash
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

@@ -1,0 +1,83 @@
+"""Stores that break the promise that what they have committed is on the disk, to see that it is noticed.
+
+A test lets C{twistd} find them by a plugin that it writes into a directory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import attrs
+from twisted.internet.defer import Deferred, succeed
+from zope.interface import implementer
+
+from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.storage import IMessageStore
+from msmq.queues.changes import Change
+from msmq.storage.sqlite import SqliteMessageStore
+from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.store import FILE_NAME
+
+PLUGIN = """\
+from tests.faults.careless import CARELESS, HASTY
+
+careless, hasty = CARELESS, HASTY
+"""
+
+
+class CarelessMessageStore(SqliteMessageStore):
+    """Does not wait for the disk.
+
+    @param synchronous: SQLite's pragma: C{OFF}, or C{NORMAL} for a log that is synchronised sometimes.
+    """
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        super().__init__(path)
+        self._open_database = partial(_open_carelessly, path, synchronous)
+
+
+class HastyMessageStore(SqliteMessageStore):
+    """Says that it is done before it has begun."""
+
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """Hand it over, and answer at once."""
+        super().commit(changes)
+        return succeed(None)
+
+
+def _open_carelessly(path: Path, synchronous: str) -> Database:
+    database = Database(path)
+    database._connection.execute(f"PRAGMA synchronous = {synchronous}")
+    return database
+
+
+@implementer(IStorageFactory)
+@attrs.frozen
+class CarelessStorageFactory:
+    """C{careless:OFF}."""
+
+    name: str = "careless"
+    description: str = "loses messages"
+
+    def open_store(self, argument: str, data: Path) -> IMessageStore:
+        """See L{IStorageFactory.open_store}."""
+        return CarelessMessageStore(data / FILE_NAME, argument)
+
+
+@implementer(IStorageFactory)
+@attrs.frozen
+class HastyStorageFactory:
+    """C{hasty}."""
+
+    name: str = "hasty"
+    description: str = "loses messages too"
+
+    def open_store(self, argument: str, data: Path) -> IMessageStore:
+        """See L{IStorageFactory.open_store}."""
+        return HastyMessageStore(data / FILE_NAME)
+
+
+CARELESS = CarelessStorageFactory()
+HASTY = HastyStorageFactory()

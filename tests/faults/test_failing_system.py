@@ -1,0 +1,169 @@
+"""A server under which the system fails, at any of the calls by which it writes."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from msmq.structures.status import Status
+from tests.faults import IS_THOROUGH, tell
+from tests.faults.scenario import ORDERS, Account, Fate, Visitor, busy_life, first_life, second_life
+from tests.faults.server import ServerProcess, ServerTestCase
+from tests.faults.tracing import CALLS, Fault, read_log, tracer, why_not
+
+Life: TypeAlias = Callable[[Visitor], None]
+
+ERRORS: Mapping[str, Sequence[tuple[str, bool]]] = {
+    "pwrite64": (("ENOSPC", False), ("ENOSPC", True), ("EIO", False), ("KILL", False)),
+    "write": (("ENOSPC", False), ("ENOSPC", True), ("EIO", False), ("KILL", False)),
+    "fdatasync": (("EIO", False), ("EIO", True), ("KILL", False)),
+    "fsync": (("EIO", False), ("EIO", True), ("KILL", False)),
+    "ftruncate": (("EIO", False), ("EIO", True), ("KILL", False)),
+}
+"""The ways in which each call fails: once, or again and again from there on."""
+
+TOLD = (
+    "cannot write: there is no space left: ",
+    "cannot write: the disk or its file system failed: ",
+    "cannot open: there is no space left: ",
+    "cannot open: the disk or its file system failed: ",
+    "identity.json: Input/output error",
+    "msmq.sqlite: cannot open: Input/output error",
+)
+"""What people are told, one of these."""
+
+
+class FailingSystemTests(ServerTestCase):
+    """Nothing that was confirmed is lost, what is not done is refused, and the server goes on."""
+
+    skip = why_not()
+
+    def run_traced(self, home: Path, *options: str) -> ServerProcess:
+        data = home / "data"
+        only = [data, *(data / f"msmq.sqlite{end}" for end in ("", "-wal", "-shm"))]
+        return self.server(home, tracer=tracer(home / "log", CALLS, *options, only=only))
+
+    def faults(self, life: Life, home: Path, account: Account) -> list[Fault]:
+        """All that can fail in a life."""
+        server = self.run_traced(home, "--seccomp-bpf")
+        self.assertTrue(server.is_ready(), server.output)
+        life(Visitor(server.client, account))
+        self.assertEqual(server.terminate(), -15)
+        self.assertEqual(account.refusals, [])
+        calls = Counter((call.name, call.thread) for call in read_log(home / "log"))
+        counts: dict[str, int] = {}
+        for (name, _), count in sorted(calls.items()):
+            counts[name] = max(count, counts.get(name, 0))
+        tell(f"{life.__name__}: {counts}")
+        return [
+            Fault(call, error, number, is_lasting)
+            for call, count in counts.items()
+            for error, is_lasting in ERRORS[call]
+            for number in range(1, count + 1)
+        ]
+
+    def live_with_faults(
+        self, life: Life, *, before: Life | None = None, stride: int, thorough: int = 1
+    ) -> None:
+        """Live through this with each fault in turn, or with some of them.
+
+        @param before: another life, which ends with a kill.
+        @param stride: of how many faults one is tried; C{thorough} is the same for L{IS_THOROUGH}.
+        """
+        account = Account()
+        if before is not None:
+            server = self.server()
+            self.assertTrue(server.is_ready(), server.output)
+            before(Visitor(server.client, account))
+            server.kill()
+        twin = self.directory()
+        copy_home(self.home, twin)
+        faults = self.faults(life, twin, copy.deepcopy(account))
+        tried = faults[:: thorough if IS_THOROUGH else stride]
+        wrong: list[str] = []
+        for fault in tried:
+            home = self.directory()
+            copy_home(self.home, home)
+            try:
+                self.live_with(fault, life, home, copy.deepcopy(account))
+            except self.failureException as error:
+                wrong.append(f"{fault}: {error}")
+            else:
+                shutil.rmtree(home / "data")
+        tell(f"{life.__name__}: {len(tried)} of {len(faults)} faults")
+        self.assertEqual(wrong, [])
+
+    def live_with(self, fault: Fault, life: Life, home: Path, account: Account) -> None:
+        """Live with a fault, then look at what is left."""
+        server = self.run_traced(home, *fault.options)
+        visitor = Visitor(server.client, account)
+        is_killed = fault.error == "KILL"
+        if server.is_ready():
+            life(visitor)
+            if not is_killed:
+                self.check_running(server, visitor, account, fault)
+            self.assertIn(server.terminate(), (-9, -15) if is_killed else (-15,))
+        elif is_killed:
+            self.assertEqual(server.ended(), -9)
+        else:
+            self.assertEqual(server.ended(), 1)
+            self.assertIn("msmq cannot start: ", server.output)
+            self.assert_told(server.output)
+        self.assertFalse(server.is_hung)
+        self.assertNotIn("Traceback", server.output)
+        self.check_restart(home, account)
+
+    def check_running(self, server: ServerProcess, visitor: Visitor, account: Account, fault: Fault) -> None:
+        """It said what happened, and does what can be done."""
+        self.assertEqual(server.client.status()["state"], "running")
+        if not fault.is_lasting:
+            visitor.send(ORDERS, "when it is over")
+            visitor.send(ORDERS, "when it is surely over")
+            self.assertLessEqual(len(account.refusals), 1)
+        for refusal in account.refusals:
+            self.assertIs(refusal.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, refusal)
+            self.assert_told(refusal.detail)
+        if account.kept(ORDERS):
+            self.assertTrue(visitor.send(ORDERS, "needs no disk", delivery="express"))
+            self.assertIn("needs no disk", visitor.look(ORDERS))
+
+    def assert_told(self, text: str) -> None:
+        self.assertTrue(any(told in text for told in TOLD), text)
+
+    def check_restart(self, home: Path, account: Account) -> None:
+        """A server on a sound system finds what was promised, and works."""
+        server = self.server(home)
+        self.assertTrue(server.is_ready(), server.output)
+        visitor = Visitor(server.client, account)
+        for queue, fate in account.queues.items():
+            is_there = visitor.is_there(queue)
+            if fate is not Fate.OPEN:
+                self.assertIs(is_there, fate is Fate.KEPT, queue)
+            if is_there:
+                self.assertEqual(account.wrong(queue, visitor.look(queue)), [])
+        self.assertTrue(visitor.is_there(ORDERS) or visitor.create(ORDERS))
+        there = visitor.look(ORDERS)
+        self.assertTrue(visitor.send(ORDERS, "at last"))
+        self.assertEqual(visitor.receive(ORDERS, len(there) + 1), [*there, "at last"])
+        server.kill()
+
+    def test_first_life(self) -> None:
+        """Every write of a server that begins with nothing."""
+        self.live_with_faults(first_life, stride=43)
+
+    def test_after_a_kill(self) -> None:
+        """Every write of one that was killed and starts again."""
+        self.live_with_faults(second_life, before=first_life, stride=43)
+
+    def test_checkpoint(self) -> None:
+        """Writes of one that brings its log into the file while it works."""
+        self.live_with_faults(busy_life, before=first_life, stride=6007, thorough=211)
+
+
+def copy_home(home: Path, target: Path) -> None:
+    """Copy what a server that was killed has left, but for its socket."""
+    shutil.copytree(home, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))

@@ -1,0 +1,150 @@
+"""No answer leaves a server before what it says is on the disk, as a trace of the process shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from msmq.control.client import ControlClient, Delivered, Receipt
+from msmq.control.records import Record
+from tests.faults import tell
+from tests.faults.careless import PLUGIN
+from tests.faults.order import TRACED, Disk, early_acknowledgements, early_answers, mark
+from tests.faults.scenario import ORDERS
+from tests.faults.server import PROJECT, ServerProcess, ServerTestCase
+from tests.faults.tracing import Call, read_log, tracer, why_not
+
+SENDERS = 8
+SENDS = 20
+"""Of each sender, of one message to five each."""
+
+REMOTE = "DIRECT=OS:BETA\\private$\\orders"
+
+
+class OrderTests(ServerTestCase):
+    """Durable first, then acknowledged."""
+
+    skip = why_not()
+
+    def traced(
+        self, storage: str = "sqlite", name: str = "ALPHA", environment: Mapping[str, str] | None = None
+    ) -> ServerProcess:
+        around = tracer(self.log, TRACED, "--seccomp-bpf", "-s", "100000")
+        server = self.server(storage=storage, name=name, environment=environment, tracer=around)
+        self.assertTrue(server.is_ready(), server.output)
+        return server
+
+    @property
+    def log(self) -> Path:
+        return self.home / "log"
+
+    def calls(self, server: ServerProcess) -> Sequence[Call]:
+        """What the server did, which ends with this."""
+        self.assertEqual(server.terminate(), -15)
+        self.assertFalse(server.is_hung)
+        return list(read_log(self.log))
+
+    def load(self, server: ServerProcess) -> dict[str, str]:
+        """Send from many sides at once, and receive meanwhile; gives identifiers by marks."""
+        client = server.client
+        client.create_queue(ORDERS, {})
+        total = SENDERS * SENDS * 3
+        with ThreadPoolExecutor(SENDERS + 1) as pool:
+            receiver = pool.submit(_receive, client, total)
+            senders = [pool.submit(_send, client, sender) for sender in range(SENDERS)]
+            identifiers = {found: identifier for sender in senders for found, identifier in sender.result()}
+            self.assertEqual(receiver.result(), total)
+        self.assertEqual(len(set(identifiers.values())), total)
+        return identifiers
+
+    def plugins(self) -> Mapping[str, str]:
+        """An environment in which C{twistd} finds the stores that are not to be trusted."""
+        plugins = self.home / "plugins" / "twisted" / "plugins"
+        plugins.mkdir(parents=True)
+        (plugins / "careless_plugin.py").write_text(PLUGIN)
+        path = [os.fspath(self.home / "plugins"), os.fspath(PROJECT), os.environ.get("PYTHONPATH", "")]
+        return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+    def test_answers_follow_the_disk(self) -> None:
+        """Nobody hears of an identifier, or of a confirmation, before the record is on the disk."""
+        server = self.traced()
+        identifiers = self.load(server)
+        calls = self.calls(server)
+        self.assertEqual(early_answers(calls, identifiers), [])
+        transactions = len(Disk.of(calls).commits)
+        tell(f"{len(identifiers)} messages in {transactions} transactions, none answered too early")
+        # Else there was never more than one answer that could have been too early.
+        self.assertLess(transactions, len(identifiers))
+
+    def transfer(self, receiver: ServerProcess, marks: Sequence[str]) -> None:
+        """Send recoverable messages from another queue manager, until it knows that they arrived."""
+        receiver.client.create_queue(ORDERS, {})
+        sender = self.server(self.directory(), hosts={"BETA": receiver.session_address})
+        self.assertTrue(sender.is_ready(), sender.output)
+        header = {"destination": REMOTE, "delivery": "recoverable"}
+        list(sender.client.send(Record(header, text.encode()) for text in marks))
+        self.assertEqual(_receive(receiver.client, len(marks)), len(marks))
+        # The last acknowledgement comes a moment after the last message.
+        while any(queue["messages"] for queue in sender.client.outgoing()):
+            pass
+
+    def test_acknowledgements_follow_the_disk(self) -> None:
+        """No session acknowledgement leaves before the messages that it names are on the disk."""
+        server = self.traced(name="BETA")
+        marks = [mark(number) for number in range(500)]
+        self.transfer(server, marks)
+        self.assertEqual(early_acknowledgements(self.calls(server), marks), [])
+
+    def careless(self, storage: str) -> list[str]:
+        """What is found of a store that is not to be trusted."""
+        server = self.traced(storage, environment=self.plugins())
+        identifiers = self.load(server)
+        return early_answers(self.calls(server), identifiers)
+
+    def test_notices_a_store_that_does_not_wait(self) -> None:
+        """With C{synchronous = OFF} these tests fail, for messages and for confirmations."""
+        faults = self.careless("careless:OFF")
+        self.assertTrue(any("<mark" in fault for fault in faults), faults)
+        self.assertTrue(any("receipts" in fault for fault in faults), faults)
+
+    def test_notices_a_store_that_seldom_waits(self) -> None:
+        """With C{synchronous = NORMAL} too."""
+        faults = self.careless("careless:NORMAL")
+        self.assertTrue(any("<mark" in fault for fault in faults), faults)
+
+    def test_notices_a_store_that_answers_at_once(self) -> None:
+        """A store that synchronises all it writes, but does not wait for that, is noticed too."""
+        faults = self.careless("hasty")
+        self.assertTrue(any("<mark" in fault for fault in faults), faults)
+
+    def test_notices_acknowledgements_of_a_store_that_does_not_wait(self) -> None:
+        """So are acknowledgements in a session."""
+        server = self.traced("careless:OFF", name="BETA", environment=self.plugins())
+        marks = [mark(number) for number in range(50)]
+        self.transfer(server, marks)
+        faults = early_acknowledgements(self.calls(server), marks)
+        self.assertIn(f"{marks[0]} was acknowledged before it was on the disk", faults)
+
+
+def _send(client: ControlClient, sender: int) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    header = {"destination": ORDERS, "delivery": "recoverable"}
+    for number in range(SENDS):
+        first = sender * 1000 + number * 10
+        marks = [mark(first + more) for more in range(number % 5 + 1)]
+        found += zip(marks, client.send(Record(header, text.encode()) for text in marks), strict=True)
+    return found
+
+
+def _receive(client: ControlClient, count: int) -> int:
+    received = 0
+    with client.receive(ORDERS, count=count) as stream:
+        for item in stream:
+            match item:
+                case Delivered():
+                    received += 1
+                case Receipt():
+                    item.confirm()
+    return received

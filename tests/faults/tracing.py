@@ -1,0 +1,144 @@
+"""Processes under C{strace}: what they ask of the system, and faults in the answers."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+CALLS = "pwrite64,write,fdatasync,fsync,ftruncate"
+"""What a store does to its files."""
+
+_TRIAL = ("--seccomp-bpf", "-f", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO")
+
+
+@functools.cache
+def why_not() -> str | None:
+    """Why no process can be traced here; C{None} if it can."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    program = ["sh", "-c", "exec sync ."]
+    done = subprocess.run(["strace", *_TRIAL, *program], capture_output=True, text=True, timeout=60)
+    if "INJECTED" in done.stderr:
+        return None
+    return f"tracing a process is not allowed here: {done.stderr.strip().splitlines()[-1:]}"
+
+
+@attrs.frozen
+class Fault:
+    """A call that fails without being done.
+
+    @ivar error: what the system says, C{ENOSPC} for example; C{KILL} ends the process there instead.
+    @ivar number: which one of each thread, from 1.
+    @ivar is_lasting: whether all that come after it fail too.
+    """
+
+    call: str
+    error: str
+    number: int
+    is_lasting: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.call} {self.number}{'+' if self.is_lasting else ''}: {self.error}"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What C{strace} has to be told."""
+        effect = "signal=KILL" if self.error == "KILL" else f"error={self.error}"
+        when = f"{self.number}{'+' if self.is_lasting else ''}"
+        # The filter in the kernel, which makes tracing fast, swallows signals.
+        fast = () if self.error == "KILL" else ("--seccomp-bpf",)
+        return (*fast, "-e", f"inject={self.call}:{effect}:when={when}")
+
+
+def tracer(log: Path, calls: str, *options: str, only: Sequence[Path] = ()) -> list[str]:
+    """The command in front of the command of the process that is to be traced.
+
+    The tracer is not the parent of the process, and ends with it.
+
+    @param calls: the names of what is traced, with commas.
+    @param only: files of which at least one has to be meant.
+    """
+    paths = [part for path in only for part in ("-P", str(path))]
+    how = ("-D", "-f", "-xx", "-yy", "-o", str(log), "-e", f"trace={calls}")
+    return ["strace", *how, *paths, *options]
+
+
+@attrs.frozen
+class Call:
+    """One call that a process made of the system.
+
+    @ivar thread: which thread made it.
+    @ivar file: the path, or what else stands for the descriptor that is the first argument.
+    @ivar arguments: all of them as text, strings in hex.
+    @ivar result: what it answered; C{None} if the process did not live to see it.
+    @ivar began: its place among the beginnings and ends of all calls; C{ended} is the same.
+    """
+
+    thread: int
+    name: str
+    file: str
+    arguments: str = attrs.field(repr=False)
+    result: int | None
+    began: int
+    ended: int
+
+    @property
+    def data(self) -> bytes:
+        """The first string behind the descriptor, which has to be whole; empty if there is none."""
+        descriptor = _FILE.match(self.arguments)
+        found = _STRING.search(self.arguments, descriptor.end() if descriptor is not None else 0)
+        if found is None:
+            return b""
+        assert found[2] is None, "the tracer has cut a string"
+        return unhex(found[1])
+
+    @property
+    def last_number(self) -> int:
+        """The last argument, which has to be a number: an offset, a length."""
+        return int(self.arguments.rpartition(",")[2])
+
+
+_STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
+_LINE = re.compile(r"(\d+) +(.*)")
+_WHOLE = re.compile(r"(\w+)\((.*)\) += (-?\d+|\?)(?:<[^>]*>)?(?: .*)?")
+_RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)")
+_FILE = re.compile(r"\d+<([A-Z-]+:\[[^]]*\]|[^>]*)>")
+
+
+def unhex(text: str) -> bytes:
+    """What C{\\x61\\x62} means."""
+    return bytes.fromhex(text.replace("\\x", ""))
+
+
+def read_log(path: Path) -> Iterator[Call]:
+    """The calls in a log, in the order in which they ended."""
+    unfinished: dict[int, tuple[int, str]] = {}
+    with path.open() as lines:
+        for place, line in enumerate(lines):
+            found = _LINE.match(line)
+            assert found is not None, line
+            thread, text = int(found[1]), found[2]
+            began = place
+            if text.endswith("<unfinished ...>"):
+                unfinished[thread] = place, text.removesuffix("<unfinished ...>").rstrip()
+                continue
+            if (resumed := _RESUMED.match(text)) is not None:
+                began, beginning = unfinished.pop(thread)
+                text = beginning + resumed[2]
+            if (whole := _WHOLE.fullmatch(text)) is not None:
+                yield _call(thread, whole[1], whole[2], whole[3], began, place)
+
+
+def _call(thread: int, name: str, arguments: str, result: str, began: int, ended: int) -> Call:
+    found = _FILE.match(arguments)
+    file = "" if found is None else _HEX.sub(lambda run: unhex(run[0]).decode("utf-8", "replace"), found[1])
+    return Call(thread, name, file, arguments, None if result == "?" else int(result), began, ended)
+
+
+_HEX = re.compile(r"(?:\\x[0-9a-f]{2})+")
