@@ -2,61 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TypeVar
 from uuid import UUID
 
-import attrs
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
-from msmq.interfaces.storage import IMessageStore, MessageNotStored, StorageError, StoreNotOpen, UnknownQueue
-from msmq.queues.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
-from msmq.queues.definition import QueueDefinition
-from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.interfaces.storage import (
+    IMessageStore,
+    LogEntry,
+    LogExtent,
+    MessageNotStored,
+    StorageError,
+    StoredEvent,
+    StoreNotOpen,
+    UnknownQueue,
+)
+from msmq.queues.changes import Change
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.memory_contents import Contents
 
-
-@attrs.define
-class _Contents:
-    queues: dict[UUID, QueueDefinition] = attrs.field(factory=dict)
-    messages: dict[UUID, dict[int, tuple[bytes, float]]] = attrs.field(factory=dict)
-    state: dict[str, bytes] = attrs.field(factory=dict)
-
-    def check(self, changes: Sequence[Change]) -> None:
-        """Find what cannot be done before anything is done."""
-        known = set(self.queues)
-        for change in changes:
-            match change:
-                case PutQueue():
-                    known.add(change.definition.identifier)
-                case RemoveQueue():
-                    known.discard(change.identifier)
-                case PutMessage():
-                    if change.queue not in known:
-                        raise UnknownQueue(change.queue)
-
-    def perform(self, change: Change) -> None:
-        match change:
-            case PutQueue(definition):
-                self.queues[definition.identifier] = definition
-                self.messages.setdefault(definition.identifier, {})
-            case RemoveQueue(identifier):
-                self.queues.pop(identifier, None)
-                self.messages.pop(identifier, None)
-            case PutMessage():
-                self.messages[change.queue][change.lookup_id] = (change.packet, change.arrived)
-            case RemoveMessages(queue, lookup_ids):
-                kept = self.messages.get(queue, {})
-                for lookup_id in lookup_ids:
-                    kept.pop(lookup_id, None)
-            case PutState(name, value):
-                self.state[name] = value
-
-    def snapshot(self) -> Snapshot:
-        return Snapshot(
-            queues=tuple(self.queues.values()),
-            messages={queue: _index(kept) for queue, kept in self.messages.items() if kept},
-            state=dict(self.state),
-        )
+Answer = TypeVar("Answer")
 
 
 @implementer(IMessageStore)
@@ -71,7 +39,7 @@ class MemoryMessageStore:
 
     def __init__(self, *, durable: bool = False) -> None:
         self.durable = durable
-        self._contents = _Contents()
+        self._contents = Contents()
         self._is_open = False
 
     def open(self) -> Deferred[Snapshot]:
@@ -97,24 +65,53 @@ class MemoryMessageStore:
         """See L{IMessageStore.read}."""
         if not self._is_open:
             return fail(_not_open())
-        kept = self._contents.messages.get(queue, {})
         packets: list[bytes] = []
         for lookup_id in lookup_ids:
-            if lookup_id not in kept:
+            packet = self._contents.packet(queue, lookup_id)
+            if packet is None:
                 return fail(MessageNotStored(queue, lookup_id))
-            packets.append(kept[lookup_id][0])
+            packets.append(packet)
         return succeed(packets)
+
+    def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
+        """See L{IMessageStore.find}."""
+        return self._answer(lambda contents: list(contents.find(identity)))
+
+    def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
+        """See L{IMessageStore.read_log}."""
+        return self._answer(lambda contents: list(contents.log_entries(queue, after, limit)))
+
+    def log_extent(self, queue: UUID) -> Deferred[LogExtent]:
+        """See L{IMessageStore.log_extent}."""
+        return self._answer(lambda contents: contents.log_extent(queue))
+
+    def read_events(
+        self, after: int, limit: int, identity: bytes | None = None
+    ) -> Deferred[Sequence[StoredEvent]]:
+        """See L{IMessageStore.read_events}."""
+        return self._answer(
+            lambda contents: list(
+                islice(
+                    (
+                        event
+                        for event in contents.events
+                        if event.sequence > after and identity in (None, event.event.identity)
+                    ),
+                    max(0, limit),
+                )
+            )
+        )
 
     def close(self) -> Deferred[None]:
         """See L{IMessageStore.close}."""
         self._is_open = False
+        self._contents.express.clear()
         if not self.durable:
-            self._contents = _Contents()
+            self._contents = Contents()
         return succeed(None)
 
-
-def _index(kept: dict[int, tuple[bytes, float]]) -> list[StoredMessage]:
-    return [(lookup_id, len(packet), arrived) for lookup_id, (packet, arrived) in sorted(kept.items())]
+    def _answer(self, ask: Callable[[Contents], Answer]) -> Deferred[Answer]:
+        return succeed(ask(self._contents)) if self._is_open else fail(_not_open())
 
 
 def _not_open() -> StoreNotOpen:

@@ -286,7 +286,7 @@ class MessageStoreContract(_Base):
         self.assertEqual(list(snapshot.queues), [BILLS, ORDERS, REMOTE])
         self.assertEqual(
             [tuple(entry) for entry in snapshot.messages[ORDERS.identifier]],
-            [(2, 0, 1_700_000_000.25), (HIGHEST, 5, 1_700_000_000.25)],
+            [(2, 0, 1_700_000_000.25, None, 0, 0), (HIGHEST, 5, 1_700_000_000.25, None, 0, 0)],
         )
         self.assertEqual(len(snapshot.messages[REMOTE.identifier]), 1)
         self.assertEqual(len(snapshot.messages.get(BILLS.identifier, ())), 0)

@@ -10,6 +10,7 @@ import attrs
 
 from msmq.queues.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
 from msmq.queues.definition import QueueDefinition
+from msmq.queues.snapshot import StoredMessage
 
 STEP = "step"
 QUEUES = tuple(
@@ -73,11 +74,12 @@ class Model:
                     self.state[name] = value
         return True
 
-    def index(self) -> dict[UUID, list[tuple[int, int, float]]]:
+    def index(self) -> dict[UUID, list[StoredMessage]]:
         """What a start should find of the messages."""
         return {
             queue: [
-                (lookup_id, len(packet), arrived) for lookup_id, (packet, arrived) in sorted(kept.items())
+                (lookup_id, len(packet), arrived, None, 0, 0)
+                for lookup_id, (packet, arrived) in sorted(kept.items())
             ]
             for queue, kept in self.messages.items()
             if kept

@@ -16,18 +16,18 @@ from msmq.interfaces import StorageError
 from msmq.queues.changes import Change, PutQueue, PutState
 from msmq.queues.snapshot import Snapshot
 from msmq.storage.sqlite import SqliteMessageStore
-from msmq.storage.sqlite.schema import SCHEMA, Schema
+from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
 from tests.contracts.message_store import BILLS, ORDERS, put
 
 NEXT = Schema(
-    version=3,
+    version=4,
     tables=SCHEMA.tables,
     migrations={
-        1: ("CREATE TABLE note (lookup_id INTEGER)", "INSERT INTO note SELECT lookup_id FROM message"),
-        2: ("ALTER TABLE note ADD COLUMN text TEXT",),
+        2: ("CREATE TABLE note (lookup_id INTEGER)", "INSERT INTO note SELECT lookup_id FROM message"),
+        3: ("ALTER TABLE note ADD COLUMN text TEXT",),
     },
 )
-"""A schema as a later version might have it, two steps from the first."""
+"""A schema as a later version might have it, two steps from this one."""
 
 
 class _FileTests(TestCase):
@@ -112,7 +112,7 @@ class OpeningTests(_FileTests):
         content = self.path.read_bytes()
         self.assertEqual(
             await self.refusal(),
-            f"{self.path}: written by a newer version of msmq (schema 7, this one knows 1)",
+            f"{self.path}: written by a newer version of msmq (schema 7, this one knows 2)",
         )
         self.assertEqual(self.path.read_bytes(), content)
 
@@ -207,7 +207,7 @@ class MigrationTests(_FileTests):
         """A copy of the older version stays beside it, for its owner alone, and can be opened."""
         await self.filled(put(1, b"one"))
         await self.found(NEXT)
-        backup = self.path.with_name("msmq.sqlite.schema-1")
+        backup = self.path.with_name("msmq.sqlite.schema-2")
         self.assertEqual(stat.S_IMODE(backup.stat().st_mode), 0o600)
         snapshot, packets = await self.found(path=backup)
         self.assertEqual((list(snapshot.queues), packets), ([ORDERS], [b"one"]))
@@ -221,8 +221,8 @@ class MigrationTests(_FileTests):
     async def test_step_that_fails(self) -> None:
         """A migration that fails at its end has changed nothing."""
         await self.filled(put(1, b"one"))
-        steps: dict[int, Sequence[str]] = {**NEXT.migrations, 2: ("DROP TABLE message", "DROP TABLE none")}
-        broken = Schema(version=3, tables=(), migrations=steps)
+        steps: dict[int, Sequence[Step]] = {**NEXT.migrations, 3: ("DROP TABLE message", "DROP TABLE none")}
+        broken = Schema(version=4, tables=(), migrations=steps)
         self.assertIn("no such table: none", await self.refusal(broken))
         _, packets = await self.found()
         self.assertEqual(packets, [b"one"])
@@ -230,7 +230,7 @@ class MigrationTests(_FileTests):
     async def test_backup_that_fails(self) -> None:
         """Without a backup nothing is migrated."""
         await self.filled(put(1, b"one"))
-        self.path.with_name("msmq.sqlite.schema-1.partial").mkdir()
+        self.path.with_name("msmq.sqlite.schema-2.partial").mkdir()
         self.assertIn("cannot open", await self.refusal(NEXT))
         _, packets = await self.found()
         self.assertEqual(packets, [b"one"])

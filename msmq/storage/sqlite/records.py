@@ -42,6 +42,16 @@ def is_text(text: str) -> bool:
     return True
 
 
+def stored_text(text: str) -> str | bytes:
+    """Text as TEXT where SQLite can hold it, else as BLOB, since peers send what is no Unicode text."""
+    return text if is_text(text) else text.encode("utf-8", "surrogatepass")
+
+
+def text_of(stored: str | bytes) -> str:
+    """The text that stands in the file so."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
 def definition_record(definition: QueueDefinition) -> bytes:
     """A definition as JSON: every property by its name.
 
@@ -77,6 +87,8 @@ def _plain(value: object) -> object:
 
 def _typed(name: str, value: Any) -> object:
     type_ = _FIELDS[name]
+    if type_ == UUID | None:
+        return None if value is None else UUID(value)
     if isinstance(type_, type) and issubclass(type_, UUID | enum.Enum):
         return type_(value)
     return value

@@ -1,25 +1,16 @@
-"""The tables, their version, and the way from an older version to this one."""
+"""The tables, their version, and the steps from an older version to this one."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 
-from msmq.interfaces.storage import StorageError
+from msmq.storage.sqlite.version_one import fill_in_from_packets
 
-APPLICATION_ID = 0x4D534D51
-"""C{MSMQ}, in the header of the file; C{file} and others can tell by it whose the file is."""
-
-CHECKED_WHOLE = 64 * 1024 * 1024
-"""Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
-
-BUSY_SECONDS = 5
-"""How long another program may keep the file locked, such as one that makes a backup."""
+Step: TypeAlias = str | Callable[[sqlite3.Connection], None]
 
 
 @attrs.frozen
@@ -28,178 +19,65 @@ class Schema:
 
     @ivar version: from 1; it stands in the header of the file as C{user_version}.
     @ivar tables: the statements that make them in an empty file.
-    @ivar migrations: the statements that lead from a version to the next one.
+    @ivar migrations: the steps that lead from a version to the next one, each a statement or a call.
     """
 
     version: int
     tables: Sequence[str]
-    migrations: Mapping[int, Sequence[str]] = attrs.field(factory=dict)
+    migrations: Mapping[int, Sequence[Step]] = attrs.field(factory=dict)
 
+
+MESSAGE_TABLES = (
+    # All that a start reads of a message; the packets lie elsewhere and stay unread.
+    "CREATE TABLE {part}.message (queue INTEGER NOT NULL, lookup_id INTEGER NOT NULL, size INTEGER NOT NULL,"
+    " arrived REAL NOT NULL, packet INTEGER NOT NULL, due INTEGER, aborts INTEGER NOT NULL DEFAULT 0,"
+    " moves INTEGER NOT NULL DEFAULT 0, identity BLOB NOT NULL DEFAULT x'',"
+    " PRIMARY KEY (queue, lookup_id)) WITHOUT ROWID",
+    "CREATE TABLE {part}.packet (id INTEGER PRIMARY KEY, content BLOB NOT NULL)",
+    "CREATE TRIGGER {part}.message_removed AFTER DELETE ON message"
+    " BEGIN DELETE FROM packet WHERE id = OLD.packet; END",
+    "CREATE TRIGGER {part}.message_replaced AFTER UPDATE OF packet ON message"
+    " BEGIN DELETE FROM packet WHERE id = OLD.packet; END",
+)
+"""The tables of messages, which the file and the file for express messages both have."""
+
+LOG_TABLES = (
+    # Entries below the first of their queue are gone, and are deleted little by little.
+    "CREATE TABLE log (sequence INTEGER PRIMARY KEY, queue INTEGER NOT NULL, lookup_id INTEGER NOT NULL,"
+    " arrived REAL NOT NULL, size INTEGER NOT NULL, packet BLOB NOT NULL)",
+    "CREATE INDEX log_of_queue ON log (queue, sequence, arrived, size)",
+    "CREATE TABLE log_extent (queue INTEGER PRIMARY KEY, first INTEGER NOT NULL, entries INTEGER NOT NULL,"
+    " size INTEGER NOT NULL)",
+    "CREATE TABLE event (sequence INTEGER PRIMARY KEY, time REAL NOT NULL, identity BLOB NOT NULL,"
+    " event TEXT NOT NULL, reason TEXT NOT NULL, message_class INTEGER NOT NULL, queue TEXT NOT NULL)",
+    "CREATE INDEX event_of_message ON event (identity)",
+    # The first number of the events that is not gone, and numbers that were given out before.
+    "CREATE TABLE sequence (name TEXT PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL)"
+    " WITHOUT ROWID",
+    "INSERT INTO sequence VALUES ('log', 1, 0), ('event', 1, 0)",
+)
+"""The logs."""
 
 SCHEMA = Schema(
-    version=1,
+    version=2,
     tables=(
         "CREATE TABLE queue (id INTEGER PRIMARY KEY, identifier BLOB NOT NULL UNIQUE,"
         " definition BLOB NOT NULL)",
-        # All that a start reads of a message; the packets lie elsewhere and stay unread.
-        "CREATE TABLE message (queue INTEGER NOT NULL, lookup_id INTEGER NOT NULL, size INTEGER NOT NULL,"
-        " arrived REAL NOT NULL, packet INTEGER NOT NULL, PRIMARY KEY (queue, lookup_id)) WITHOUT ROWID",
-        "CREATE TABLE packet (id INTEGER PRIMARY KEY, content BLOB NOT NULL)",
-        "CREATE TRIGGER message_removed AFTER DELETE ON message"
-        " BEGIN DELETE FROM packet WHERE id = OLD.packet; END",
-        "CREATE TRIGGER message_replaced AFTER UPDATE OF packet ON message"
-        " BEGIN DELETE FROM packet WHERE id = OLD.packet; END",
+        *(statement.format(part="main") for statement in MESSAGE_TABLES),
         # Queues that are gone, whose messages are deleted little by little.
         "CREATE TABLE removed_queue (id INTEGER PRIMARY KEY)",
         "CREATE TABLE state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+        *LOG_TABLES,
     ),
+    migrations={
+        1: (
+            "ALTER TABLE message ADD COLUMN due INTEGER",
+            "ALTER TABLE message ADD COLUMN aborts INTEGER NOT NULL DEFAULT 0",
+            "ALTER TABLE message ADD COLUMN moves INTEGER NOT NULL DEFAULT 0",
+            "ALTER TABLE message ADD COLUMN identity BLOB NOT NULL DEFAULT x''",
+            fill_in_from_packets,
+            *LOG_TABLES,
+        )
+    },
 )
 """The version that this one writes."""
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A connection in which nothing begins or ends a transaction but ourselves.
-
-    @raise sqlite3.Error: it cannot be opened.
-    """
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-    for pragma in (
-        "synchronous = FULL",
-        "temp_store = MEMORY",
-        "cache_size = -16384",
-        # Some builds overwrite with zeros what is deleted, which doubles the work; nobody asked for it.
-        "secure_delete = OFF",
-        "trusted_schema = OFF",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-    return connection
-
-
-def create_file(path: Path) -> None:
-    """Make the file, mode 0600, if it is not there; SQLite gives the files beside it the same mode.
-
-    @raise OSError: it cannot be made.
-    """
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return
-    sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """See to it that the names in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA) -> None:
-    """Make the tables, or find that they are ours, of this version and sound.
-
-    Nothing in a file is changed that is not ours.
-
-    @raise StorageError: the file is of something else, of a newer version, or damaged.
-    @raise sqlite3.Error: it is damaged so much that it cannot be read.
-    @raise OSError: the backup before a migration cannot be written.
-    """
-    application_id = pragma(connection, "application_id")
-    version = pragma(connection, "user_version")
-    (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    is_new = application_id == version == objects == 0
-    if not is_new and application_id != APPLICATION_ID:
-        raise StorageError(f"{path}: this is the database of another program")
-    if version > schema.version:
-        raise StorageError(
-            f"{path}: written by a newer version of msmq (schema {version}, this one knows {schema.version})"
-        )
-    if is_new:
-        # Takes effect only before there is a table.
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-    if mode != "wal":
-        raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {mode!r})")
-    # Begins with an empty log, and brings the file to the size that its header tells.
-    # Whoever reads the file meanwhile is not waited for.
-    connection.execute("PRAGMA busy_timeout = 0")
-    busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-    if is_new:
-        _perform(connection, schema.tables, schema.version)
-        return
-    check(connection, path, is_whole=not busy)
-    if version < schema.version:
-        _migrate(connection, path, version, schema)
-
-
-def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None:
-    """Look for damage: everywhere in a small file, in the small tables of a large one.
-
-    That a large file is cut short is found too; its index of messages is read whole at a start anyway.
-
-    @param is_whole: no part of it is in the log still, where a program that reads it may have kept it.
-    @raise StorageError: the file is damaged.
-    """
-    expected = pragma(connection, "page_count") * pragma(connection, "page_size")
-    size = path.stat().st_size
-    if is_whole and size < expected:
-        raise StorageError(f"{path}: the file is damaged: it has {size} of {expected} bytes")
-    what = ("1",) if size <= CHECKED_WHOLE else ("queue", "state", "removed_queue")
-    for argument in what:
-        [(found,), *_] = connection.execute(f"PRAGMA quick_check({argument})").fetchall()
-        if found != "ok":
-            raise StorageError(f"{path}: the file is damaged: {found}")
-
-
-def backup_path(path: Path, version: int) -> Path:
-    """Where the file is copied before it is migrated from a version."""
-    return path.with_name(f"{path.name}.schema-{version}")
-
-
-def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """The number that a pragma answers with."""
-    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
-    return int(value)
-
-
-def _migrate(connection: sqlite3.Connection, path: Path, version: int, schema: Schema) -> None:
-    _back_up(connection, backup_path(path, version))
-    statements = [
-        statement for step in range(version, schema.version) for statement in schema.migrations[step]
-    ]
-    _perform(connection, statements, schema.version)
-
-
-def _back_up(connection: sqlite3.Connection, target: Path) -> None:
-    """Copy the database; under its name there is a whole copy or none."""
-    partial = target.with_name(f"{target.name}.partial")
-    partial.unlink(missing_ok=True)
-    create_file(partial)
-    with closing(sqlite3.connect(partial)) as copy:
-        connection.backup(copy)
-        # The copy is one file, whatever the original has beside it.
-        copy.execute("PRAGMA journal_mode = DELETE").fetchone()
-    descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(partial, target)
-    sync_directory(target.parent)
-
-
-def _perform(connection: sqlite3.Connection, statements: Sequence[str], version: int) -> None:
-    """Do these statements and set the version, all or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statement in statements:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -14,7 +15,14 @@ from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
 from msmq.interfaces.plugins import IStorageFactory
-from msmq.interfaces.storage import IMessageStore, StorageError, StoreNotOpen
+from msmq.interfaces.storage import (
+    IMessageStore,
+    LogEntry,
+    LogExtent,
+    StorageError,
+    StoredEvent,
+    StoreNotOpen,
+)
 from msmq.queues.changes import Change
 from msmq.queues.snapshot import Snapshot
 from msmq.storage.sqlite.database import Database
@@ -95,13 +103,26 @@ class SqliteMessageStore:
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
         """See L{IMessageStore.read}."""
-        if self._threads is None or self._phase is not _Phase.OPEN:
-            return fail(self._not_open())
-        done: Deferred[Sequence[bytes]] = Deferred()
-        writing, reading = self._threads
-        # Behind the batches that are under way; past the writer, if there is none.
-        (writing if self._unfinished else reading).put(Read(queue, tuple(lookup_ids), done))
-        return done
+        wanted = tuple(lookup_ids)
+        return self._ask(lambda reader: reader.read(queue, wanted))
+
+    def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
+        """See L{IMessageStore.find}."""
+        return self._ask(lambda reader: reader.find(identity))
+
+    def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
+        """See L{IMessageStore.read_log}."""
+        return self._ask(lambda reader: reader.read_log(queue, after, limit))
+
+    def log_extent(self, queue: UUID) -> Deferred[LogExtent]:
+        """See L{IMessageStore.log_extent}."""
+        return self._ask(lambda reader: reader.log_extent(queue))
+
+    def read_events(
+        self, after: int, limit: int, identity: bytes | None = None
+    ) -> Deferred[Sequence[StoredEvent]]:
+        """See L{IMessageStore.read_events}."""
+        return self._ask(lambda reader: reader.read_events(after, limit, identity))
 
     def close(self) -> Deferred[None]:
         """See L{IMessageStore.close}."""
@@ -112,6 +133,15 @@ class SqliteMessageStore:
         if self._phase is not _Phase.CLOSING:
             self._phase = _Phase.CLOSING
             self._threads[0].put(Stop())
+        return done
+
+    def _ask(self, ask: Callable[[PacketReader], object]) -> Deferred[Any]:
+        if self._threads is None or self._phase is not _Phase.OPEN:
+            return fail(self._not_open())
+        done: Deferred[Any] = Deferred()
+        writing, reading = self._threads
+        # Behind the batches that are under way; past the writer, if there is none.
+        (writing if self._unfinished else reading).put(Read(ask, done))
         return done
 
     def _opened(self, done: Deferred[Snapshot], outcome: Snapshot | StorageError) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias
-from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -39,11 +38,10 @@ class Commit:
 
 @attrs.frozen(eq=False)
 class Read:
-    """Packets to be read after every batch that came before."""
+    """Something to be read after every batch that came before."""
 
-    queue: UUID
-    lookup_ids: Sequence[int]
-    done: Deferred[Sequence[bytes]]
+    ask: Callable[[PacketReader], object]
+    done: Deferred[Any]
 
 
 @attrs.frozen(eq=False)
@@ -73,7 +71,7 @@ class ReadingThread:
     def _run(self) -> None:
         while (read := self._asked.get()) is not None:
             try:
-                outcome: object = self._reader.read(read.queue, read.lookup_ids)
+                outcome: object = read.ask(self._reader)
             except StorageError as error:
                 outcome = error
             self._deliver([(read.done, outcome)])

@@ -1,0 +1,17 @@
+"""Whose a packet is, as stores and the event log tell messages apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SOURCE: Final = slice(16, 32)
+_MESSAGE_ID: Final = slice(56, 60)
+_END: Final = 60
+
+
+def identity_of(packet: bytes) -> bytes:
+    """[MS-MQMQ] 2.2.20.1 SourceQueueManager and MessageID of a UserMessage packet without a SessionHeader.
+
+    20 bytes, as of L{msmq.queues.changes.AppendEvent}; none for what is too short to be such a packet.
+    """
+    return packet[_SOURCE] + packet[_MESSAGE_ID] if len(packet) >= _END else b""

@@ -1,0 +1,190 @@
+"""How message logs and the event log are written, inside a transaction that is open."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import chain
+
+import attrs
+
+from msmq.queues.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
+from msmq.storage.sqlite.plan import LogStep
+from msmq.storage.sqlite.records import stored_lookup_id, stored_text
+from msmq.storage.sqlite.statements import chunks, marks, pieces
+
+
+@attrs.define
+class Logs:
+    """Both kinds of log.
+
+    Trimming only moves the first number that counts; what lies below is deleted little by little.
+
+    @ivar last_entry: the number of the newest entry of any message log.
+    @ivar last_event: the number of the newest event.
+    @ivar trimmed: rows of queues in whose logs there may be something below the first entry.
+    @ivar written: about how many bytes were written.
+    """
+
+    connection: sqlite3.Connection
+    last_entry: int
+    last_event: int
+    trimmed: set[int] = attrs.field(factory=set)
+    written: int = 0
+
+    @classmethod
+    def found(cls, connection: sqlite3.Connection) -> Logs:
+        """The logs as they are in the file."""
+        execute = connection.execute
+        last = dict(execute("SELECT name, last FROM sequence"))
+        (entry,) = execute("SELECT max(sequence) FROM log").fetchone()
+        (event,) = execute("SELECT max(sequence) FROM event").fetchone()
+        logs = cls(connection, max(entry or 0, last["log"]), max(event or 0, last["event"]))
+        logs.trimmed.update(
+            row
+            for (row,) in execute(
+                "SELECT queue FROM log_extent WHERE EXISTS (SELECT 1 FROM log"
+                " WHERE log.queue = log_extent.queue AND log.sequence < log_extent.first)"
+            )
+        )
+        return logs
+
+    def write(self, steps: Sequence[LogStep]) -> None:
+        """Do the changes to message logs, in order."""
+        entries: list[tuple[int, AppendLog]] = []
+        for row, change in steps:
+            if isinstance(change, AppendLog):
+                entries.append((row, change))
+            else:
+                self._append(entries)
+                entries = []
+                self._trim(row, change)
+        self._append(entries)
+
+    def forget(self, rows: Sequence[int]) -> None:
+        """Forget the logs of removed queues; their entries are deleted with their messages."""
+        for row in rows:
+            self.connection.execute("DELETE FROM log_extent WHERE queue = ?", (row,))
+        self._keep_last_entry()
+
+    def write_events(self, changes: Sequence[AppendEvent | TrimEvents]) -> None:
+        """Do the changes to the event log, in order."""
+        events: list[AppendEvent] = []
+        for change in changes:
+            if isinstance(change, AppendEvent):
+                events.append(change)
+            else:
+                self._append_events(events)
+                events = []
+                # Numbers without a gap: so many are left from this one on.
+                self.connection.execute(
+                    "UPDATE sequence SET first = max(first, ?), last = ? WHERE name = 'event'",
+                    (self.last_event - max(0, change.keep) + 1, self.last_event),
+                )
+        self._append_events(events)
+
+    def _append_events(self, events: Sequence[AppendEvent]) -> None:
+        for piece in pieces(events):
+            rows = (
+                (
+                    sequence,
+                    event.time,
+                    event.identity,
+                    stored_text(event.event),
+                    stored_text(event.reason),
+                    event.message_class,
+                    stored_text(event.queue),
+                )
+                for sequence, event in enumerate(piece, self.last_event + 1)
+            )
+            self.connection.execute(
+                f"INSERT INTO event VALUES {marks(7, len(piece))}", tuple(chain.from_iterable(rows))
+            )
+            self.last_event += len(piece)
+
+    def _append(self, entries: Sequence[tuple[int, AppendLog]]) -> None:
+        grown: dict[int, tuple[int, int]] = {}
+        for piece in chunks(entries, _size_of):
+            rows = (
+                (
+                    sequence,
+                    row,
+                    stored_lookup_id(entry.lookup_id),
+                    entry.arrived,
+                    len(entry.packet),
+                    entry.packet,
+                )
+                for sequence, (row, entry) in enumerate(piece, self.last_entry + 1)
+            )
+            self.connection.execute(
+                f"INSERT INTO log VALUES {marks(6, len(piece))}", tuple(chain.from_iterable(rows))
+            )
+            self.last_entry += len(piece)
+        for row, entry in entries:
+            count, size = grown.get(row, (0, 0))
+            grown[row] = count + 1, size + len(entry.packet)
+            self.written += len(entry.packet)
+        for row, (count, size) in grown.items():
+            self.connection.execute(
+                "INSERT INTO log_extent VALUES (?, 1, ?, ?) ON CONFLICT (queue) DO UPDATE"
+                " SET entries = entries + excluded.entries, size = size + excluded.size",
+                (row, count, size),
+            )
+
+    def _trim(self, row: int, change: TrimLog) -> None:
+        # By age first: what is left then counts against the size.
+        if change.before is not None:
+            self._cut(row, self._first_since(row, change.before))
+        if change.keep_bytes is not None:
+            self._cut(row, self._first_within(row, max(0, change.keep_bytes)))
+
+    def _first_since(self, row: int, before: float) -> int:
+        """The first entry that did not arrive earlier."""
+        found = self.connection.execute(
+            "SELECT sequence FROM log WHERE queue = ?1 AND arrived >= ?2"
+            " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT 1",
+            (row, before),
+        ).fetchone()
+        return int(found[0]) if found is not None else self.last_entry + 1
+
+    def _first_within(self, row: int, keep: int) -> int:
+        """The first entry from which on there are at most so many bytes."""
+        execute = self.connection.execute
+        first, entries, size = execute(
+            "SELECT first, entries, size FROM log_extent WHERE queue = ?", (row,)
+        ).fetchone() or (0, 0, 0)
+        looked_at = 256
+        while size > keep:
+            looked_at *= 4
+            found = execute(
+                "SELECT min(sequence) FROM (SELECT sequence, sum(size) OVER (ORDER BY sequence) AS total"
+                " FROM (SELECT sequence, size FROM log WHERE queue = ?1 AND sequence >= ?2"
+                " ORDER BY sequence LIMIT ?3)) WHERE total >= ?4",
+                (row, first, looked_at, size - keep),
+            ).fetchone()[0]
+            if found is not None:
+                return int(found) + 1
+            if looked_at >= entries:
+                return self.last_entry + 1
+        return int(first)
+
+    def _cut(self, row: int, first: int) -> None:
+        """Forget the entries of a log below this one."""
+        self.connection.execute(
+            "UPDATE log_extent SET first = ?2, entries = entries - gone.entries, size = size - gone.size"
+            " FROM (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size FROM log"
+            " WHERE log.queue = ?1 AND log.sequence < ?2"
+            " AND log.sequence >= (SELECT first FROM log_extent WHERE queue = ?1)) AS gone"
+            " WHERE log_extent.queue = ?1 AND log_extent.first < ?2",
+            (row, first),
+        )
+        self.trimmed.add(row)
+        self._keep_last_entry()
+
+    def _keep_last_entry(self) -> None:
+        """Keep the number that no entry may have again, once it may no longer be found in the table."""
+        self.connection.execute("UPDATE sequence SET last = ? WHERE name = 'log'", (self.last_entry,))
+
+
+def _size_of(entry: tuple[int, AppendLog]) -> int:
+    return len(entry[1].packet)

@@ -1,0 +1,150 @@
+"""How a file is found to be ours, or made so."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from msmq.interfaces.storage import StorageError
+from msmq.storage.sqlite.files import create_file, sync_directory
+from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
+
+APPLICATION_ID = 0x4D534D51
+"""C{MSMQ}, in the header of the file; C{file} and others can tell by it whose the file is."""
+
+CHECKED_WHOLE = 64 * 1024 * 1024
+"""Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
+
+BUSY_SECONDS = 5
+"""How long another program may keep the file locked, such as one that makes a backup."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection in which nothing begins or ends a transaction but ourselves.
+
+    @raise sqlite3.Error: it cannot be opened.
+    """
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    for pragma in (
+        "synchronous = FULL",
+        "temp_store = MEMORY",
+        "cache_size = -16384",
+        # Some builds overwrite with zeros what is deleted, which doubles the work; nobody asked for it.
+        "secure_delete = OFF",
+        "trusted_schema = OFF",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA) -> None:
+    """Make the tables, or find that they are ours, of this version and sound.
+
+    Nothing in a file is changed that is not ours.
+
+    @raise StorageError: the file is of something else, of a newer version, or damaged.
+    @raise sqlite3.Error: it is damaged so much that it cannot be read.
+    @raise OSError: the backup before a migration cannot be written.
+    """
+    application_id = pragma(connection, "application_id")
+    version = pragma(connection, "user_version")
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    is_new = application_id == version == objects == 0
+    if not is_new and application_id != APPLICATION_ID:
+        raise StorageError(f"{path}: this is the database of another program")
+    if version > schema.version:
+        raise StorageError(
+            f"{path}: written by a newer version of msmq (schema {version}, this one knows {schema.version})"
+        )
+    if is_new:
+        # Takes effect only before there is a table.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {mode!r})")
+    # Begins with an empty log, and brings the file to the size that its header tells.
+    # Whoever reads the file meanwhile is not waited for.
+    connection.execute("PRAGMA busy_timeout = 0")
+    busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    if is_new:
+        _perform(connection, schema.tables, schema.version)
+        return
+    check(connection, path, is_whole=not busy)
+    if version < schema.version:
+        _migrate(connection, path, version, schema)
+
+
+def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None:
+    """Look for damage: everywhere in a small file, in the small tables of a large one.
+
+    That a large file is cut short is found too; its index of messages is read whole at a start anyway.
+
+    @param is_whole: no part of it is in the log still, where a program that reads it may have kept it.
+    @raise StorageError: the file is damaged.
+    """
+    expected = pragma(connection, "page_count") * pragma(connection, "page_size")
+    size = path.stat().st_size
+    if is_whole and size < expected:
+        raise StorageError(f"{path}: the file is damaged: it has {size} of {expected} bytes")
+    what = ("1",) if size <= CHECKED_WHOLE else ("queue", "state", "removed_queue")
+    for argument in what:
+        [(found,), *_] = connection.execute(f"PRAGMA quick_check({argument})").fetchall()
+        if found != "ok":
+            raise StorageError(f"{path}: the file is damaged: {found}")
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    """The number that a pragma answers with."""
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
+
+
+def backup_path(path: Path, version: int) -> Path:
+    """Where the file is copied before it is migrated from a version."""
+    return path.with_name(f"{path.name}.schema-{version}")
+
+
+def _migrate(connection: sqlite3.Connection, path: Path, version: int, schema: Schema) -> None:
+    _back_up(connection, backup_path(path, version))
+    steps = [step for older in range(version, schema.version) for step in schema.migrations[older]]
+    _perform(connection, steps, schema.version)
+
+
+def _back_up(connection: sqlite3.Connection, target: Path) -> None:
+    """Copy the database; under its name there is a whole copy or none."""
+    partial = target.with_name(f"{target.name}.partial")
+    partial.unlink(missing_ok=True)
+    create_file(partial)
+    with closing(sqlite3.connect(partial)) as copy:
+        connection.backup(copy)
+        # The copy is one file, whatever the original has beside it.
+        copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+    descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(partial, target)
+    sync_directory(target.parent)
+
+
+def _perform(connection: sqlite3.Connection, steps: Sequence[Step], version: int) -> None:
+    """Do these steps and set the version, all or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in steps:
+            if isinstance(step, str):
+                connection.execute(step)
+            else:
+                step(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

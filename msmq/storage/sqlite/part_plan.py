@@ -1,0 +1,94 @@
+"""What a group of batches comes to in one part of the messages: in the durable or in the express ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import attrs
+
+from msmq.queues.changes import MoveMessage, PutMessage
+
+Place: TypeAlias = tuple[int, int]
+"""The row of a queue, and a LookupIdentifier as it is stored."""
+
+Move: TypeAlias = tuple[int, int, int, int, int | None, int, int]
+"""The place of a message until now, that from now on, and its due, aborts and moves from now on."""
+
+
+@attrs.define
+class Stage:
+    """Changes that may be written kind after kind, in the order of these fields.
+
+    @ivar moves: messages that are in the file and move; no place is in two of them as a source, nor is the
+        target of one the source of another.
+    @ivar aborts: the AbortCount of messages that are in the file.
+    @ivar messages: by row of the queue and lookup_id as it is stored, the message that is put there, or
+        C{None} for one that is removed.
+    """
+
+    moves: list[Move] = attrs.field(factory=list)
+    aborts: dict[Place, int] = attrs.field(factory=dict)
+    messages: dict[int, dict[int, PutMessage | None]] = attrs.field(factory=dict)
+    _moved: set[Place] = attrs.field(factory=set)
+
+    def stands_against(self, source: Place, target: Place) -> bool:
+        """Whether this move cannot be written before all that is put here, and together with other moves."""
+        row, lookup_id = target
+        return source in self._moved or lookup_id in self.messages.get(row, ())
+
+    def move(self, source: Place, target: Place, change: MoveMessage) -> None:
+        """Have a message moved that is in the file."""
+        self.moves.append((*source, *target, change.due, change.aborts, change.moves))
+        self._moved |= {source, target}
+        self.aborts.pop(source, None)
+        self.aborts.pop(target, None)
+
+
+@attrs.define
+class PartPlan:
+    """The difference that changes make together, as stages that are written one after the other.
+
+    There is one stage, unless a message moves to a place where another was, or moves on.
+    """
+
+    stages: list[Stage] = attrs.field(factory=lambda: [Stage()])
+
+    def put(self, row: int, lookup_id: int, message: PutMessage) -> None:
+        """Have a message put."""
+        self.stages[-1].messages.setdefault(row, {})[lookup_id] = message
+
+    def remove(self, row: int, lookup_ids: Iterable[int]) -> None:
+        """Have messages removed."""
+        self.stages[-1].messages.setdefault(row, {}).update(dict.fromkeys(lookup_ids))
+
+    def move(self, source: Place, target: Place, change: MoveMessage) -> None:
+        """Have a message moved."""
+        stage = self.stages[-1]
+        row, lookup_id = source
+        planned = stage.messages.get(row)
+        if planned is not None and lookup_id in planned:
+            message = planned[lookup_id]
+            if message is not None:
+                planned[lookup_id] = None
+                moved = attrs.evolve(message, due=change.due, aborts=change.aborts, moves=change.moves)
+                self.put(*target, moved)
+            return
+        if stage.stands_against(source, target):
+            stage = Stage()
+            self.stages.append(stage)
+        stage.move(source, target, change)
+
+    def put_aborts(self, place: Place, aborts: int) -> None:
+        """Have an AbortCount changed."""
+        stage = self.stages[-1]
+        row, lookup_id = place
+        planned = stage.messages.get(row)
+        if planned is None or lookup_id not in planned:
+            stage.aborts[place] = aborts
+        elif (message := planned[lookup_id]) is not None:
+            planned[lookup_id] = attrs.evolve(message, aborts=aborts)
+
+    def forget_queue(self, row: int) -> None:
+        """Drop what is planned for a queue that is removed; what may be written nevertheless goes with it."""
+        self.stages[-1].messages.pop(row, None)

@@ -1,0 +1,81 @@
+"""How space is given back, a little at a time, between the transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+import attrs
+
+from msmq.storage.sqlite.log_writing import Logs
+from msmq.storage.sqlite.opening import pragma
+
+SLACK_PAGES: Final = 1024
+"""Free pages that a file keeps, since they will be needed again."""
+STEP_PAGES: Final = 256
+"""Pages that are given back in one step."""
+STEP_ROWS: Final = 1000
+"""Messages of a removed queue, or entries of a log, that are deleted in one step."""
+
+_OF_REMOVED_QUEUE: Final = (
+    "DELETE FROM main.message WHERE queue = ?1 AND lookup_id IN"
+    " (SELECT lookup_id FROM main.message WHERE queue = ?1 LIMIT ?2)",
+    "DELETE FROM express.message WHERE queue = ?1 AND lookup_id IN"
+    " (SELECT lookup_id FROM express.message WHERE queue = ?1 LIMIT ?2)",
+    "DELETE FROM log WHERE sequence IN (SELECT sequence FROM log WHERE queue = ?1 LIMIT ?2)",
+)
+
+_OF_TRIMMED_LOG: Final = (
+    "DELETE FROM log WHERE sequence IN (SELECT sequence FROM log WHERE queue = ?1 AND sequence <"
+    " (SELECT first FROM log_extent WHERE queue = ?1) LIMIT ?2)"
+)
+
+_OF_TRIMMED_EVENTS: Final = (
+    "DELETE FROM event WHERE sequence IN (SELECT sequence FROM event WHERE sequence <"
+    " (SELECT first FROM sequence WHERE name = 'event') LIMIT ?)"
+)
+
+
+@attrs.define
+class Space:
+    """What is to be given back in the file and in the file for express messages."""
+
+    connection: sqlite3.Connection
+    logs: Logs
+
+    def give_back(self) -> bool:
+        """Do one step; whether there is more to do.
+
+        @raise sqlite3.Error: it failed, and nothing was changed.
+        """
+        if self._delete():
+            return True
+        return any([self._shrink(part) for part in ("main", "express")])
+
+    def _delete(self) -> bool:
+        """Delete some of what is gone already for everybody else; whether there was any."""
+        execute = self.connection.execute
+        left = execute("SELECT id FROM removed_queue LIMIT 1").fetchone()
+        if left is not None:
+            for statement in _OF_REMOVED_QUEUE:
+                if execute(statement, (*left, STEP_ROWS)).rowcount == STEP_ROWS:
+                    return True
+            execute("DELETE FROM removed_queue WHERE id = ?", left)
+            return True
+        for row in self.logs.trimmed:
+            if execute(_OF_TRIMMED_LOG, (row, STEP_ROWS)).rowcount < STEP_ROWS:
+                self.logs.trimmed.discard(row)
+            return True
+        return execute(_OF_TRIMMED_EVENTS, (STEP_ROWS,)).rowcount > 0
+
+    def _shrink(self, part: str) -> bool:
+        """Give pages back, if there are many; whether there are more."""
+        excess = pragma(self.connection, f"{part}.freelist_count") - SLACK_PAGES
+        if excess <= 0 or 4 * (excess + SLACK_PAGES) < pragma(self.connection, f"{part}.page_count"):
+            return False
+        # It answers with a row without columns for each page, and only a script goes on after the first.
+        self.connection.executescript(f"PRAGMA {part}.incremental_vacuum({min(excess, STEP_PAGES)})")
+        if excess <= STEP_PAGES:
+            # The file itself is cut only when the log is brought into it.
+            self.connection.execute(f"PRAGMA {part}.wal_checkpoint(PASSIVE)").fetchone()
+        return excess > STEP_PAGES
