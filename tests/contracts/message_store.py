@@ -2,90 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from twisted.internet.defer import Deferred
-from twisted.trial.unittest import TestCase
 from zope.interface.verify import verifyObject
 
 from msmq.interfaces import IMessageStore, MessageNotStored, StorageError, StoreNotOpen, UnknownQueue
-from msmq.queues.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
-from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
-from msmq.queues.snapshot import Snapshot
+from msmq.queues.changes import Change, PutQueue, PutState, RemoveMessages, RemoveQueue, RemoveState
+from msmq.queues.definition import QueueDefinition, QueueType
+from tests.contracts.store_contract import ARRIVED, BILLS, HIGHEST, ORDERS, REMOTE, put
+from tests.contracts.store_events import EventContract
+from tests.contracts.store_express import ExpressContract
+from tests.contracts.store_logs import LogContract
+from tests.contracts.store_moves import MoveContract
 
-Refused = TypeVar("Refused", bound=StorageError)
-
-ORDERS = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16)
-BILLS = QueueDefinition(
-    identifier=UUID(int=0xB),
-    path="private$\\Rechnungen für Ämter",
-    number=0xFFFFFFFF,
-    label="Bills \N{SNOWMAN}",
-    transactional=True,
-    journal=True,
-    log=True,
-    quota=1024,
-    journal_quota=0,
-    authenticate=True,
-    privacy=QueuePrivacy.BODY,
-    application_type=UUID(int=0xC),
-    created=1_700_000_000,
-    modified=0xFFFFFFFF,
-)
-REMOTE = QueueDefinition(identifier=UUID(int=0xD), path="DIRECT=OS:beta\\q", type=QueueType.OUTGOING)
-HIGHEST = (7 << 56) | ((1 << 56) - 1)
+__all__ = ["BILLS", "HIGHEST", "ORDERS", "REMOTE", "MessageStoreContract", "put"]
 
 
-def put(lookup_id: int, packet: bytes = b"packet", *, queue: QueueDefinition = ORDERS) -> PutMessage:
-    return PutMessage(queue.identifier, lookup_id, packet, 1_700_000_000.25)
-
-
-if TYPE_CHECKING:
-    _Base = TestCase
-else:
-    _Base = object
-
-
-class MessageStoreContract(_Base):
+class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventContract):
     """Mix this into a C{TestCase} and say how a store is made."""
-
-    def make_store(self) -> IMessageStore:
-        """A store that is not open; all that one test asks for have the same place to keep things."""
-        raise NotImplementedError
-
-    async def opened(self, *changes: Change) -> IMessageStore:
-        """A store in which these changes were committed, one batch each."""
-        store = self.make_store()
-        await store.open()
-        self.addCleanup(store.close)
-        for change in changes:
-            await store.commit([change])
-        return store
-
-    async def reopened(self, store: IMessageStore) -> tuple[IMessageStore, Snapshot]:
-        """What a queue manager finds that starts after this one."""
-        await store.close()
-        again = self.make_store()
-        snapshot = await again.open()
-        self.addCleanup(again.close)
-        return again, snapshot
-
-    async def packets(self, store: IMessageStore, *lookup_ids: int) -> Sequence[bytes]:
-        return await store.read(ORDERS.identifier, lookup_ids)
-
-    async def refused(self, asked: Deferred[Any], kind: type[Refused]) -> Refused:
-        """How what was asked failed."""
-        try:
-            await asked
-        except kind as error:
-            return error
-        raise AssertionError(f"{kind.__name__} was expected")
-
-    async def assert_missing(self, store: IMessageStore, lookup_id: int) -> None:
-        error = await self.refused(store.read(ORDERS.identifier, [lookup_id]), MessageNotStored)
-        self.assertEqual((error.queue, error.lookup_id), (ORDERS.identifier, lookup_id))
 
     def test_provides_the_interface(self) -> None:
         """A store has every method, and says what it is."""
@@ -250,7 +184,14 @@ class MessageStoreContract(_Base):
         await store.open()
         await store.close()
         await self.refused(store.commit([PutQueue(ORDERS)]), StoreNotOpen)
-        await self.refused(store.read(ORDERS.identifier, []), StoreNotOpen)
+        for asked in (
+            store.read(ORDERS.identifier, []),
+            store.find(bytes(20)),
+            store.read_log(ORDERS.identifier, 0, 1),
+            store.log_extent(ORDERS.identifier),
+            store.read_events(0, 1),
+        ):
+            await self.refused(asked, StoreNotOpen)
 
     async def test_closing_twice(self) -> None:
         """Closing a closed store does nothing."""
@@ -285,8 +226,8 @@ class MessageStoreContract(_Base):
             return
         self.assertEqual(list(snapshot.queues), [BILLS, ORDERS, REMOTE])
         self.assertEqual(
-            [tuple(entry) for entry in snapshot.messages[ORDERS.identifier]],
-            [(2, 0, 1_700_000_000.25, None, 0, 0), (HIGHEST, 5, 1_700_000_000.25, None, 0, 0)],
+            list(snapshot.messages[ORDERS.identifier]),
+            [(2, 0, ARRIVED, None, 0, 0), (HIGHEST, 5, ARRIVED, None, 0, 0)],
         )
         self.assertEqual(len(snapshot.messages[REMOTE.identifier]), 1)
         self.assertEqual(len(snapshot.messages.get(BILLS.identifier, ())), 0)
@@ -310,3 +251,64 @@ class MessageStoreContract(_Base):
         _, snapshot = await self.reopened(store)
         if store.durable:
             self.assertEqual((list(snapshot.queues), dict(snapshot.state)), ([changed], {"n": b"2"}))
+
+    async def test_all_that_is_known_of_a_message_after_a_restart(self) -> None:
+        """When it is due, its AbortCount and its MoveCount come back with a message."""
+        store = await self.opened(
+            PutQueue(ORDERS),
+            put(1, due=1_800_000_000, aborts=3, moves=70_000),
+            put(2, due=1, aborts=1, moves=1),
+            put(2, due=None),
+            put(3, due=0x1FFFFFFFF),
+        )
+        snapshot = await self.snapshot(store)
+        if store.durable:
+            self.assertEqual(
+                list(snapshot.messages[ORDERS.identifier]),
+                [
+                    (1, 6, ARRIVED, 1_800_000_000, 3, 70_000),
+                    (2, 6, ARRIVED, None, 0, 0),
+                    (3, 6, ARRIVED, 0x1FFFFFFFF, 0, 0),
+                ],
+            )
+
+    async def test_every_kind_of_queue_after_a_restart(self) -> None:
+        """Journals, subqueues and system queues come back as they were, in the order of their coming."""
+        journal = QueueDefinition(
+            identifier=UUID(int=1),
+            path="private$\\orders;journal",
+            type=QueueType.SYSTEM,
+            quota=7,
+            parent=ORDERS.identifier,
+        )
+        subqueue = QueueDefinition(
+            identifier=UUID(int=2),
+            path="private$\\orders;poison",
+            transactional=True,
+            parent=ORDERS.identifier,
+        )
+        dead = QueueDefinition(
+            identifier=UUID(int=3), path="system$;deadxact", type=QueueType.SYSTEM, transactional=True
+        )
+        logged = QueueDefinition(
+            identifier=UUID(int=4), path="private$\\l", log=True, log_age=86_400, log_size=0
+        )
+        definitions = [dead, ORDERS, subqueue, journal, logged]
+        store = await self.opened(*map(PutQueue, definitions), put(1, queue=journal), put(1, queue=subqueue))
+        snapshot = await self.snapshot(store)
+        if store.durable:
+            self.assertEqual(list(snapshot.queues), definitions)
+            self.assertEqual(
+                {queue for queue, kept in snapshot.messages.items() if kept},
+                {journal.identifier, subqueue.identifier},
+            )
+
+    async def test_state_is_removed(self) -> None:
+        """A value that was removed is gone; removing one that is not there does nothing."""
+        store = await self.opened(
+            PutState("a", b"1"), PutState("b", b"2"), PutState("c", b"3"), RemoveState("a")
+        )
+        await store.commit([RemoveState("none"), RemoveState("b"), PutState("b", b"4"), RemoveState("c")])
+        snapshot = await self.snapshot(store)
+        if store.durable:
+            self.assertEqual(dict(snapshot.state), {"b": b"4"})

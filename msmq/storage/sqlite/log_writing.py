@@ -171,7 +171,8 @@ class Logs:
     def _cut(self, row: int, first: int) -> None:
         """Forget the entries of a log below this one."""
         self.connection.execute(
-            "UPDATE log_extent SET first = ?2, entries = entries - gone.entries, size = size - gone.size"
+            "UPDATE log_extent SET first = ?2, entries = log_extent.entries - gone.entries,"
+            " size = log_extent.size - gone.size"
             " FROM (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size FROM log"
             " WHERE log.queue = ?1 AND log.sequence < ?2"
             " AND log.sequence >= (SELECT first FROM log_extent WHERE queue = ?1)) AS gone"

@@ -1,0 +1,116 @@
+"""What the parts of the contract of L{IMessageStore} have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from msmq.interfaces import IMessageStore, MessageNotStored, StorageError
+from msmq.queues.changes import Change, PutMessage, RemoveMessages
+from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
+from msmq.queues.snapshot import Snapshot
+
+Refused = TypeVar("Refused", bound=StorageError)
+
+ORDERS = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16)
+BILLS = QueueDefinition(
+    identifier=UUID(int=0xB),
+    path="private$\\Rechnungen für Ämter",
+    number=0xFFFFFFFF,
+    label="Bills \N{SNOWMAN}",
+    transactional=True,
+    journal=True,
+    log=True,
+    quota=1024,
+    journal_quota=0,
+    authenticate=True,
+    privacy=QueuePrivacy.BODY,
+    application_type=UUID(int=0xC),
+    created=1_700_000_000,
+    modified=0xFFFFFFFF,
+)
+REMOTE = QueueDefinition(identifier=UUID(int=0xD), path="DIRECT=OS:beta\\q", type=QueueType.OUTGOING)
+HIGHEST = (7 << 56) | ((1 << 56) - 1)
+
+
+ARRIVED = 1_700_000_000.25
+
+
+def put(
+    lookup_id: int,
+    packet: bytes = b"packet",
+    *,
+    queue: QueueDefinition = ORDERS,
+    due: int | None = None,
+    aborts: int = 0,
+    moves: int = 0,
+    is_express: bool = False,
+) -> PutMessage:
+    return PutMessage(queue.identifier, lookup_id, packet, ARRIVED, due, aborts, moves, is_express)
+
+
+def remove(*lookup_ids: int, queue: QueueDefinition = ORDERS, is_express: bool = False) -> RemoveMessages:
+    return RemoveMessages(queue.identifier, lookup_ids, is_express)
+
+
+def packet_of(source: UUID, message_id: int, rest: bytes = b"") -> bytes:
+    """As much of a UserMessage packet as tells whose it is."""
+    return bytes(16) + source.bytes_le + bytes(24) + message_id.to_bytes(4, "little") + rest
+
+
+def identity(source: UUID, message_id: int) -> bytes:
+    return source.bytes_le + message_id.to_bytes(4, "little")
+
+
+if TYPE_CHECKING:
+    _Base = TestCase
+else:
+    _Base = object
+
+
+class StoreContract(_Base):
+    """What every part of the contract starts from."""
+
+    def make_store(self) -> IMessageStore:
+        """A store that is not open; all that one test asks for have the same place to keep things."""
+        raise NotImplementedError
+
+    async def opened(self, *changes: Change) -> IMessageStore:
+        """A store in which these changes were committed, one batch each."""
+        store = self.make_store()
+        await store.open()
+        self.addCleanup(store.close)
+        for change in changes:
+            await store.commit([change])
+        return store
+
+    async def reopened(self, store: IMessageStore) -> tuple[IMessageStore, Snapshot]:
+        """What a queue manager finds that starts after this one."""
+        await store.close()
+        again = self.make_store()
+        snapshot = await again.open()
+        self.addCleanup(again.close)
+        return again, snapshot
+
+    async def packets(self, store: IMessageStore, *lookup_ids: int) -> Sequence[bytes]:
+        return await store.read(ORDERS.identifier, lookup_ids)
+
+    async def refused(self, asked: Deferred[Any], kind: type[Refused]) -> Refused:
+        """How what was asked failed."""
+        try:
+            await asked
+        except kind as error:
+            return error
+        raise AssertionError(f"{kind.__name__} was expected")
+
+    async def snapshot(self, store: IMessageStore) -> Snapshot:
+        """What a queue manager finds that starts after this one; nothing, if the store is not durable."""
+        return (await self.reopened(store))[1]
+
+    async def assert_missing(self, store: IMessageStore, lookup_id: int) -> None:
+        error = await self.refused(store.read(ORDERS.identifier, [lookup_id]), MessageNotStored)
+        self.assertEqual((error.queue, error.lookup_id), (ORDERS.identifier, lookup_id))

@@ -1,0 +1,231 @@
+"""The contract of L{IMessageStore}: message logs."""
+
+from __future__ import annotations
+
+from msmq.interfaces import IMessageStore, UnknownQueue
+from msmq.interfaces.storage import LogEntry, LogExtent
+from msmq.queues.changes import AppendLog, PutQueue, RemoveQueue, TrimLog
+from msmq.queues.definition import QueueDefinition
+from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract, put, remove
+
+MEBIBYTE = 1024 * 1024
+
+
+def log(
+    lookup_id: int, packet: bytes = b"packet", arrived: float = 1.0, *, queue: QueueDefinition = ORDERS
+) -> AppendLog:
+    return AppendLog(queue.identifier, lookup_id, packet, arrived)
+
+
+def trim(
+    before: float | None = None, keep_bytes: int | None = None, *, queue: QueueDefinition = ORDERS
+) -> TrimLog:
+    return TrimLog(queue.identifier, before, keep_bytes)
+
+
+class LogContract(StoreContract):
+    """What is appended to the message log of a queue, and trimmed."""
+
+    async def logged(self, store: IMessageStore, queue: QueueDefinition = ORDERS) -> list[bytes]:
+        """The packets in a log."""
+        return [entry.packet for entry in await store.read_log(queue.identifier, 0, 10_000)]
+
+    async def assert_extent(self, store: IMessageStore, queue: QueueDefinition = ORDERS) -> LogExtent:
+        """The extent says what reading finds."""
+        extent = await store.log_extent(queue.identifier)
+        entries = await store.read_log(queue.identifier, 0, 10_000)
+        expected = LogExtent()
+        if entries:
+            size = sum(len(entry.packet) for entry in entries)
+            expected = LogExtent(entries[0].sequence, entries[-1].sequence, len(entries), size)
+        self.assertEqual(extent, expected)
+        return extent
+
+    async def test_log_is_read(self) -> None:
+        """Entries come back as they were appended, the oldest first, each under a larger number."""
+        store = await self.opened(PutQueue(ORDERS))
+        await store.commit([log(HIGHEST, b"one", 5.5), log(2, b"", 4.0)])
+        await store.commit([log(2, bytes(range(256)), 6.0)])
+        entries = await store.read_log(ORDERS.identifier, 0, 10)
+        first, second, third = (entry.sequence for entry in entries)
+        self.assertTrue(0 < first < second < third)
+        self.assertEqual(
+            list(entries),
+            [
+                LogEntry(first, HIGHEST, 5.5, b"one"),
+                LogEntry(second, 2, 4.0, b""),
+                LogEntry(third, 2, 6.0, bytes(range(256))),
+            ],
+        )
+        self.assertEqual(await self.assert_extent(store), LogExtent(first, third, 3, 259))
+
+    async def test_log_is_read_piece_by_piece(self) -> None:
+        """Whoever asks for what comes after the last entry that they have reads each entry once."""
+        store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
+        for number in range(25):
+            await store.commit([log(number, b"%d" % number), log(number, b"x", queue=BILLS)])
+        read: list[LogEntry] = []
+        while entries := await store.read_log(ORDERS.identifier, read[-1].sequence if read else 0, 10):
+            self.assertLessEqual(len(entries), 10)
+            read += entries
+        self.assertEqual([entry.packet for entry in read], [b"%d" % number for number in range(25)])
+
+    async def test_log_of_large_packets(self) -> None:
+        """However large the packets are, one at least is read, and all in the end."""
+        store = await self.opened(PutQueue(ORDERS))
+        for number in range(4):
+            await store.commit([log(number, bytes([number]) * (4 * MEBIBYTE))])
+        read: list[int] = []
+        after = 0
+        while entries := await store.read_log(ORDERS.identifier, after, 100):
+            read += [entry.packet[0] for entry in entries]
+            after = entries[-1].sequence
+        self.assertEqual(read, [0, 1, 2, 3])
+
+    async def test_log_outlives_its_messages(self) -> None:
+        """An entry stays when its message is removed, and does not bring it back."""
+        store = await self.opened(PutQueue(ORDERS))
+        await store.commit([put(1, b"one"), log(1, b"one")])
+        await store.commit([remove(1)])
+        await self.assert_missing(store, 1)
+        self.assertEqual(await self.logged(store), [b"one"])
+
+    async def test_logs_keep_apart(self) -> None:
+        """Each queue has its own log; the numbers rise over all of them."""
+        store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
+        await store.commit([log(1, b"a"), log(1, b"b", queue=BILLS)])
+        await store.commit([log(2, b"c", queue=BILLS), log(2, b"d")])
+        self.assertEqual(await self.logged(store), [b"a", b"d"])
+        self.assertEqual(await self.logged(store, BILLS), [b"b", b"c"])
+        numbers = {
+            entry.packet: entry.sequence
+            for queue in (ORDERS, BILLS)
+            for entry in await store.read_log(queue.identifier, 0, 10)
+        }
+        self.assertEqual(sorted(numbers, key=lambda packet: numbers[packet]), [b"a", b"b", b"c", b"d"])
+        await self.assert_extent(store)
+        await self.assert_extent(store, BILLS)
+
+    async def test_log_of_an_unknown_queue(self) -> None:
+        """Nothing is appended for a queue that is not kept, and its log is empty."""
+        store = await self.opened(PutQueue(ORDERS))
+        batch = [log(1), put(1), log(1, queue=BILLS)]
+        self.assertEqual((await self.refused(store.commit(batch), UnknownQueue)).queue, BILLS.identifier)
+        self.assertEqual(await self.logged(store), [])
+        self.assertEqual(await self.logged(store, BILLS), [])
+        self.assertEqual(await store.log_extent(BILLS.identifier), LogExtent())
+        await store.commit([trim(5.0, 0), trim(5.0, 0, queue=BILLS)])
+
+    async def test_log_is_trimmed_by_age(self) -> None:
+        """What arrived earlier goes; what arrived then or later stays."""
+        store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
+        await store.commit([log(number, b"%d" % number, float(number)) for number in range(6)])
+        await store.commit([log(1, b"bill", 0.0, queue=BILLS), trim(3.0)])
+        self.assertEqual(await self.logged(store), [b"3", b"4", b"5"])
+        self.assertEqual(await self.logged(store, BILLS), [b"bill"])
+        await self.assert_extent(store)
+        await store.commit([trim(2.0), trim()])
+        self.assertEqual(await self.logged(store), [b"3", b"4", b"5"])
+        await store.commit([trim(1e12)])
+        self.assertEqual(await self.logged(store), [])
+        self.assertEqual(await self.assert_extent(store), LogExtent())
+
+    async def test_log_is_trimmed_by_size(self) -> None:
+        """The oldest go, no more of them than have to."""
+        store = await self.opened(PutQueue(ORDERS))
+        await store.commit([log(number, bytes([number]) * 100) for number in range(10)])
+        for keep, left in ((1000, 10), (999, 9), (550, 5), (500, 5), (499, 4), (99, 0)):
+            await store.commit([trim(keep_bytes=keep)])
+            self.assertEqual([packet[0] for packet in await self.logged(store)], list(range(10 - left, 10)))
+            await self.assert_extent(store)
+        await store.commit([log(10, b"ten"), trim(keep_bytes=3)])
+        self.assertEqual(await self.logged(store), [b"ten"])
+        await store.commit([trim(keep_bytes=0)])
+        self.assertEqual(await self.logged(store), [])
+
+    async def test_log_is_trimmed_by_both(self) -> None:
+        """By age first; what is left counts against the size."""
+        store = await self.opened(PutQueue(ORDERS))
+        await store.commit([log(number, b"12345", float(number)) for number in range(10)])
+        await store.commit([trim(4.0, 20)])
+        entries = await store.read_log(ORDERS.identifier, 0, 100)
+        self.assertEqual([entry.arrived for entry in entries], [6.0, 7.0, 8.0, 9.0])
+        await store.commit([trim(8.0, 20)])
+        entries = await store.read_log(ORDERS.identifier, 0, 100)
+        self.assertEqual([entry.arrived for entry in entries], [8.0, 9.0])
+
+    async def test_clock_that_was_set_back(self) -> None:
+        """Only the oldest go: an entry behind one that is young enough stays, whatever its time."""
+        store = await self.opened(PutQueue(ORDERS))
+        times = (1.0, 2.0, 9.0, 1.0, 10.0)
+        await store.commit([log(number, b"%d" % number, time) for number, time in enumerate(times)])
+        await store.commit([trim(5.0)])
+        self.assertEqual(await self.logged(store), [b"2", b"3", b"4"])
+
+    async def test_log_changes_are_done_in_order(self) -> None:
+        """What is appended after a trim in one batch stays; what came before it may go."""
+        store = await self.opened(PutQueue(ORDERS))
+        await store.commit(
+            [
+                log(1, b"one"),
+                trim(keep_bytes=0),
+                log(2, b"two"),
+                log(3, b"three"),
+                trim(keep_bytes=5),
+                log(4, b"4"),
+            ]
+        )
+        self.assertEqual(await self.logged(store), [b"three", b"4"])
+        await self.assert_extent(store)
+
+    async def test_trimming_a_long_log(self) -> None:
+        """Ten thousand entries are trimmed at once, to any length."""
+        store = await self.opened(PutQueue(ORDERS))
+        await store.commit([log(number, b"%08d" % number, float(number)) for number in range(10_000)])
+        await store.commit([trim(keep_bytes=8 * 2500)])
+        self.assertEqual(await self.logged(store), [b"%08d" % number for number in range(7500, 10_000)])
+        await store.commit([trim(9990.0)])
+        self.assertEqual(len(await self.logged(store)), 10)
+        await store.commit([log(1, b"new"), trim(keep_bytes=3)])
+        self.assertEqual(await self.logged(store), [b"new"])
+        await self.assert_extent(store)
+
+    async def test_log_goes_with_its_queue(self) -> None:
+        """A queue that is removed takes its log with it, and one of the same identifier has none."""
+        store = await self.opened(PutQueue(ORDERS), log(1), RemoveQueue(ORDERS.identifier))
+        self.assertEqual(await self.logged(store), [])
+        self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent())
+        await store.commit([PutQueue(ORDERS), log(1), RemoveQueue(ORDERS.identifier), PutQueue(ORDERS)])
+        self.assertEqual(await self.logged(store), [])
+        await store.commit([log(2, b"two")])
+        self.assertEqual(await self.logged(store), [b"two"])
+        await self.assert_extent(store)
+
+    async def test_log_after_a_restart(self) -> None:
+        """A durable store still has its logs, trimmed as they were."""
+        store = await self.opened(PutQueue(ORDERS), *(log(number, b"%d" % number) for number in range(5)))
+        await store.commit([trim(keep_bytes=3)])
+        extent = await self.assert_extent(store)
+        again, _ = await self.reopened(store)
+        if store.durable:
+            self.assertEqual(await self.logged(again), [b"2", b"3", b"4"])
+            self.assertEqual(await self.assert_extent(again), extent)
+
+    async def test_numbers_are_never_given_twice(self) -> None:
+        """Whatever was trimmed or removed, and however often it was opened, a new entry has a new number."""
+        store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
+        if not store.durable:
+            return
+        given: list[int] = []
+        for step in range(6):
+            await store.commit([log(1), log(1, queue=BILLS)])
+            numbers = [(await store.log_extent(queue.identifier)).last for queue in (ORDERS, BILLS)]
+            self.assertGreater(min(numbers), max(given, default=0))
+            given += numbers
+            changes: tuple[list[Change], ...] = (
+                [trim(keep_bytes=0), trim(keep_bytes=0, queue=BILLS)],
+                [RemoveQueue(ORDERS.identifier), PutQueue(ORDERS), trim(9.0, queue=BILLS)],
+                [],
+            )
+            await store.commit(changes[step % 3])
+            store, _ = await self.reopened(store)
