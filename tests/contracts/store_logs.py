@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msmq.interfaces import IMessageStore, UnknownQueue
 from msmq.interfaces.storage import LogEntry, LogExtent
-from msmq.queues.changes import AppendLog, PutQueue, RemoveQueue, TrimLog
+from msmq.queues.changes import AppendLog, Change, PutQueue, RemoveQueue, TrimLog
 from msmq.queues.definition import QueueDefinition
 from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract, put, remove
 
@@ -109,7 +109,7 @@ class LogContract(StoreContract):
     async def test_log_of_an_unknown_queue(self) -> None:
         """Nothing is appended for a queue that is not kept, and its log is empty."""
         store = await self.opened(PutQueue(ORDERS))
-        batch = [log(1), put(1), log(1, queue=BILLS)]
+        batch: list[Change] = [log(1), put(1), log(1, queue=BILLS)]
         self.assertEqual((await self.refused(store.commit(batch), UnknownQueue)).queue, BILLS.identifier)
         self.assertEqual(await self.logged(store), [])
         self.assertEqual(await self.logged(store, BILLS), [])
