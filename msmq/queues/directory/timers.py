@@ -1,0 +1,91 @@
+"""[MS-MQDMPR] 3.1.2 the timers that have to do with the directory."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import attrs
+
+from msmq.moment import Moment
+
+DIRECTORY_ONLINE_TIME: Final = 60.0
+"""[MS-MQDMPR] 3.1.2.5: one minute, in seconds."""
+
+
+class DirectoryTimer(enum.Enum):
+    """The timers, by what they are called in the documents."""
+
+    SITES_UPDATE = "Directory Sites Update Timer"
+    SITE_GATES_UPDATE = "Directory Site Gates Update Timer"
+    DIRECTORY_ONLINE = "Directory Online Timer"
+    DIRECTORY_SERVER_LIST_UPDATE = "Directory Server List Update Timer"
+
+
+@attrs.frozen
+class DirectoryTimes:
+    """How long the timers run, in seconds.
+
+    @ivar sites_update: [MS-MQDMPR] 3.1.2.1.
+    @ivar site_gates_update: [MS-MQDMPR] 3.1.2.2.
+    @ivar directory_server_list_update: [MS-MQSO] 6.4.1.2.
+    """
+
+    sites_update: float = 12 * 3600.0
+    site_gates_update: float = 3600.0
+    directory_server_list_update: float = 24 * 3600.0
+
+    def of(self, timer: DirectoryTimer) -> float:
+        """The time of one timer."""
+        match timer:
+            case DirectoryTimer.SITES_UPDATE:
+                return self.sites_update
+            case DirectoryTimer.SITE_GATES_UPDATE:
+                return self.site_gates_update
+            case DirectoryTimer.DIRECTORY_SERVER_LIST_UPDATE:
+                return self.directory_server_list_update
+            case DirectoryTimer.DIRECTORY_ONLINE:
+                return DIRECTORY_ONLINE_TIME
+
+
+class DirectoryTimers:
+    """Which timers run, and when they expire."""
+
+    def __init__(self, times: DirectoryTimes) -> None:
+        self._times = times
+        self._deadlines: dict[DirectoryTimer, float] = {}
+
+    def start(self, timer: DirectoryTimer, now: Moment) -> None:
+        """Let a timer run, from its beginning if it runs already."""
+        self._deadlines[timer] = now.monotonic + self._times.of(timer)
+
+    def start_if_idle(self, timer: DirectoryTimer, now: Moment) -> None:
+        """Let a timer run, unless it runs already."""
+        if timer not in self._deadlines:
+            self.start(timer, now)
+
+    def stop(self, timer: DirectoryTimer) -> None:
+        """Let a timer not expire."""
+        self._deadlines.pop(timer, None)
+
+    def stop_all(self) -> None:
+        """Let no timer expire."""
+        self._deadlines.clear()
+
+    def is_running(self, timer: DirectoryTimer) -> bool:
+        """Whether a timer runs."""
+        return timer in self._deadlines
+
+    def deadline(self) -> float | None:
+        """When the next timer expires, in seconds of the monotonic clock."""
+        return min(self._deadlines.values(), default=None)
+
+    def expired(self, now: Moment) -> list[DirectoryTimer]:
+        """The timers whose time is over, the earliest first; they run no more."""
+        due = sorted(
+            (deadline, timer.name) for timer, deadline in self._deadlines.items() if deadline <= now.monotonic
+        )
+        timers = [DirectoryTimer[name] for _, name in due]
+        for timer in timers:
+            self.stop(timer)
+        return timers

@@ -1,0 +1,165 @@
+"""Which objects a read of the directory finds, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import LocalProtocolError
+from msmq.queues.directory.entry import DirectoryEntry
+from msmq.queues.directory.objects import QueueManagerObject, QueueObject, RoutingLinkObject
+from msmq.queues.directory.selecting import (
+    AttributeFilter,
+    FilterOperator,
+    SortOrder,
+    check_query,
+    equals,
+    select,
+)
+
+COSTS = (1, 2, 3)
+LINKS = [
+    DirectoryEntry.holding(RoutingLinkObject(identifier=UUID(int=cost), actual_cost=cost)) for cost in COSTS
+]
+
+
+def queue(number: int, **attributes: Any) -> DirectoryEntry[QueueObject]:
+    return DirectoryEntry(QueueObject, {"identifier": UUID(int=number), **attributes})
+
+
+class FilterTests(SynchronousTestCase):
+    """Attribute-filter expressions."""
+
+    def costs(self, *filters: AttributeFilter) -> list[int]:
+        return [entry["actual_cost"] for entry in select(LINKS, filters)]
+
+    def test_operators(self) -> None:
+        """MQDMPR-3.1.7.1.20-02: the six operators, on the cost of a link."""
+        for name, costs in (
+            ("EQUALS", [2]),
+            ("NOT-EQUALS", [1, 3]),
+            ("LESS-THAN", [1]),
+            ("GREATER-THAN", [3]),
+            ("LESS-THAN-OR-EQUAL", [1, 2]),
+            ("GREATER-THAN-OR-EQUAL", [2, 3]),
+        ):
+            expression = AttributeFilter("actual_cost", FilterOperator(name), 2)
+            self.assertEqual(self.costs(expression), costs, name)
+
+    def test_no_filter(self) -> None:
+        """Without an expression every object is found."""
+        self.assertEqual(self.costs(), [1, 2, 3])
+
+    @given(st.lists(st.tuples(st.sampled_from(FilterOperator), st.integers(0, 4)), max_size=4))
+    @settings(max_examples=100)
+    def test_all_have_to_match(self, expressions: list[tuple[FilterOperator, int]]) -> None:
+        """What several expressions find is what each of them finds."""
+        filters = [AttributeFilter("actual_cost", *expression) for expression in expressions]
+        expected = set(COSTS).intersection(*[self.costs(expression) for expression in filters])
+        self.assertEqual(self.costs(*filters), sorted(expected))
+
+    def test_texts_have_no_case(self) -> None:
+        """A computer is found however its name is written."""
+        held = DirectoryEntry.holding(QueueManagerObject(computer_name="Alpha"))
+        self.assertEqual(select([held], [equals("computer_name", "aLPHA")]), [held])
+        smaller = AttributeFilter("computer_name", FilterOperator.LESS_THAN, "BETA")
+        self.assertEqual(select([held], [smaller]), [held])
+
+    def test_lists(self) -> None:
+        """Of a list, one member is enough to equal, and none may equal what it shall not."""
+        sites = (UUID(int=1), UUID(int=2))
+        held = DirectoryEntry.holding(QueueManagerObject(site_identifier_list=sites))
+        for operator, number, expected in (
+            (FilterOperator.EQUALS, 2, True),
+            (FilterOperator.EQUALS, 3, False),
+            (FilterOperator.NOT_EQUALS, 2, False),
+            (FilterOperator.NOT_EQUALS, 3, True),
+        ):
+            expression = AttributeFilter("site_identifier_list", operator, UUID(int=number))
+            self.assertEqual(expression.matches(held.values), expected, operator)
+
+    def test_unset_attribute(self) -> None:
+        """An attribute that is not set fulfils nothing, not even that it is not something."""
+        for operator in FilterOperator:
+            self.assertEqual(select([queue(1)], [AttributeFilter("quota", operator, 5)]), [])
+
+
+class SortTests(SynchronousTestCase):
+    """Attribute-sort-order values."""
+
+    queues = (
+        queue(1, label="b", quota=2),
+        queue(2, label="A", quota=1),
+        queue(3, label="B", quota=1),
+        queue(4, quota=2),
+    )
+
+    def order(self, *order: SortOrder, attributes: tuple[str, ...] = ("label", "quota")) -> list[int]:
+        names = ("identifier", *attributes)
+        found = select(self.queues, (), names, (SortOrder(), *order))
+        return [entry["identifier"].int for entry in found]
+
+    def test_priorities(self) -> None:
+        """MQDMPR-3.1.7.1.21-03: the higher priority counts first, 0 not at all, each in its direction."""
+        self.assertEqual(self.order(SortOrder(0), SortOrder(0)), [1, 2, 3, 4])
+        self.assertEqual(self.order(SortOrder(0), SortOrder(1)), [2, 3, 1, 4])
+        self.assertEqual(self.order(SortOrder(1), SortOrder(2)), [2, 3, 4, 1])
+        self.assertEqual(self.order(SortOrder(2), SortOrder(1)), [4, 2, 3, 1])
+        self.assertEqual(self.order(SortOrder(2), SortOrder(1, ascending=False)), [4, 2, 1, 3])
+        self.assertEqual(self.order(SortOrder(2, ascending=False), SortOrder(0)), [1, 3, 2, 4])
+
+    def test_same_priority(self) -> None:
+        """Of two with the same priority the one that is named first counts more."""
+        self.assertEqual(self.order(SortOrder(1), SortOrder(1)), [4, 2, 3, 1])
+        both = self.order(SortOrder(1), SortOrder(1), attributes=("quota", "label"))
+        self.assertEqual(both, [2, 3, 4, 1])
+
+    def test_every_kind(self) -> None:
+        """Objects can be sorted by any attribute, whatever it holds."""
+        for name in ("type", "security", "journaling", "privacy_level"):
+            found = select(self.queues, (), (name,), (SortOrder(1),))
+            self.assertEqual(len(found), 4)
+        managers = [
+            DirectoryEntry.holding(QueueManagerObject(site_identifier_list=sites))
+            for sites in ((UUID(int=2),), (), (UUID(int=1), UUID(int=3)))
+        ]
+        found_managers = select(managers, (), ("site_identifier_list",), (SortOrder(1),))
+        lists = [[site.int for site in entry["site_identifier_list"]] for entry in found_managers]
+        self.assertEqual(lists, [[], [1, 3], [2]])
+
+    def test_only_what_was_asked_for(self) -> None:
+        """What is found has the attributes that were asked for, and no others."""
+        [entry] = select(self.queues, [equals("label", "a")], ("quota",))
+        self.assertEqual((entry.read, dict(entry.values)), (("quota",), {"quota": 1}))
+
+
+class MeaninglessQueryTests(SynchronousTestCase):
+    """Reads that no directory could answer."""
+
+    def test_refused(self) -> None:
+        """Each is refused, and told what is wrong with it."""
+        less = FilterOperator.LESS_THAN
+        for filters, attributes, order, problem in (
+            ([equals("colour", 1)], None, (), "colour"),
+            ([equals("scope", 1)], None, (), "scope"),
+            ([equals("quota", "much")], None, (), "'much'"),
+            ([AttributeFilter("type", less, UUID(int=1))], None, (), "LESS-THAN"),
+            ([AttributeFilter("journaling", less, True)], None, (), "LESS-THAN"),
+            ([], ("colour",), (), "colour"),
+            ([], ("label",), (SortOrder(), SortOrder()), "2 sort orders for 1"),
+            ([], None, (SortOrder(),), "1 sort orders for 0"),
+        ):
+            error = self.assertRaises(
+                LocalProtocolError, check_query, QueueObject, filters, attributes, order
+            )
+            self.assertIn(problem, str(error))
+
+    def test_member_of_a_list(self) -> None:
+        """A list is compared with a member, not with a list."""
+        check_query(QueueManagerObject, [equals("site_identifier_list", UUID(int=1))], None)
+        lists = [equals("site_identifier_list", (UUID(int=1),))]
+        self.assertRaises(LocalProtocolError, check_query, QueueManagerObject, lists, None)
