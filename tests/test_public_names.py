@@ -43,9 +43,11 @@ MSMQ = [
 ]
 
 INTERFACES = [
+    "DirectoryError",
     "IBroker",
     "IClock",
     "IConnector",
+    "IDirectory",
     "IMessageStore",
     "IQueueManager",
     "IReservation",

@@ -2,6 +2,7 @@
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import DirectoryError, IDirectory
 from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.queue_manager import IQueueManager, IReservation, ReceivedMessage
 from msmq.interfaces.session import IConnector, ISession, ISessions
@@ -14,9 +15,11 @@ from msmq.interfaces.storage import (
 )
 
 __all__ = [
+    "DirectoryError",
     "IBroker",
     "IClock",
     "IConnector",
+    "IDirectory",
     "IMessageStore",
     "IQueueManager",
     "IReservation",

@@ -1,0 +1,1 @@
+"""The directories that come with msmq."""

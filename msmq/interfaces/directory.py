@@ -1,0 +1,125 @@
+"""The directory: which queue managers, queues, sites and users there are, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from msmq.queues.directory.entry import DirectoryEntry
+from msmq.queues.directory.enumerations import DirectoryError, DirectoryOperationResult
+from msmq.queues.directory.objects import DirectoryObject
+from msmq.queues.directory.requests import Attributes
+from msmq.queues.directory.selecting import AttributeFilter, SortOrder
+from msmq.structures.format_name import DistributionListFormatName, FormatName
+
+__all__ = ["DirectoryError", "DirectoryOperationResult", "IDirectory"]
+
+
+class IDirectory(Interface):
+    """A directory, as [MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.24 and [MS-MQDSSM] 3.1.6 ask for it.
+
+    Every failure is a L{DirectoryError}, through the Deferred, with the result that the documents give for
+    it: C{DIRECTORY_NOT_CONNECTED} if the directory cannot be reached, C{GENERIC_ERROR} for what has no result
+    of its own, such as writing into a directory that can only be read.
+    What is asked for without meaning (an attribute that no directory holds, for example) is a
+    L{msmq.errors.LocalProtocolError} instead.
+    Each answer comes in bounded time; a directory that says nothing counts as one that cannot be reached.
+    A directory that could not be reached is tried again with the next request.
+
+    It is not promised that a directory holds all types of objects: those that speak LDAP have no connected
+    networks.
+    What it does not hold is a C{GENERIC_ERROR}.
+    It is not promised either that what was read is still so when the Deferred fires.
+    """
+
+    name: str = Attribute("What it is called in configuration and status, C{ldap} for example.")
+
+    def open() -> Deferred[None]:
+        """Make ready; a directory that is away is no failure, and one that is misconfigured is."""
+
+    def create(created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
+        """[MS-MQDSSM] 3.1.6.1 publish an object.
+
+        The directory sets CreateTime, ModifyTime, FullPath and DirectoryPath itself.
+
+        @param attributes: only these; its name (C{DirectoryObject.NAME}) has to be among them. What is not
+            set in the object is not set in the directory.
+        @return: the Identifier of the object, which the directory may choose.
+        @raise DirectoryError: C{OBJECT_ALREADY_EXISTS} if there is one of its Identifier or of its name;
+            C{OBJECT_NOT_FOUND} for a queue whose queue manager there is not; C{GENERIC_ERROR} if it has no
+            name.
+        """
+
+    def delete(deleted: DirectoryObject) -> Deferred[None]:
+        """[MS-MQDSSM] 3.1.6.2 withdraw the object that has this Identifier, or if that is null, this name.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} for a queue manager that has queues.
+        """
+
+    def read(
+        of: type[DirectoryObject], filters: Sequence[AttributeFilter] = (), attributes: Attributes = None
+    ) -> Deferred[DirectoryEntry[Any]]:
+        """[MS-MQDSSM] 3.1.6.3 the first object that fulfils every filter.
+
+        @param attributes: only these; C{None} for all.
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{ATTRIBUTE_NOT_FOUND} if one of C{attributes} is not set
+            in the object. The directory may set an attribute to the default of its document instead.
+        """
+
+    def begin_read(
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: Attributes = None,
+        order: Sequence[SortOrder] = (),
+    ) -> Deferred[int]:
+        """[MS-MQDSSM] 3.1.6.4 begin to read all objects that fulfil every filter, be there any or not.
+
+        The directory may refuse, with C{GENERIC_ERROR}, to let more than a thousand reads be under way.
+
+        @param order: one for each of C{attributes}, or none.
+        @return: a handle for L{read_next}, which is to be given back with L{end_read}.
+        """
+
+    def read_next(handle: int) -> Deferred[DirectoryEntry[Any]]:
+        """[MS-MQDSSM] 3.1.6.5 the next object; an attribute that is not set is missing in it.
+
+        @raise DirectoryError: C{END_OF_DATA} after the last; C{GENERIC_ERROR} for a handle that is worth
+            nothing.
+        """
+
+    def end_read(handle: int) -> Deferred[None]:
+        """[MS-MQDSSM] 3.1.6.6 stop reading.
+
+        @raise DirectoryError: C{GENERIC_ERROR} for a handle that is worth nothing.
+        """
+
+    def write(written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
+        """[MS-MQDSSM] 3.1.6.7 set the attributes of the object that has this Identifier, or if that is null,
+        this name.
+
+        Its Identifier and its name stay, and what the directory sets itself.
+        An attribute without a value is not set any more.
+
+        @param attributes: only these; C{None} for all.
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}.
+        """
+
+    def resolve_distribution_list(name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
+        """[MS-MQDSSM] 3.1.6.9 the members of a distribution list, which may be lists themselves.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}.
+        """
+
+    def object_sid(computer_name: str) -> Deferred[bytes]:
+        """[MS-MQDSSM] 3.1.6.14 the objectSid of a computer.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND} without such a computer, C{ATTRIBUTE_NOT_FOUND} if it has
+            no SID.
+        """
+
+    def close() -> Deferred[None]:
+        """Let go of all resources; closing again does nothing."""
