@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twisted.plugin import IPlugin
-from zope.interface import Attribute
+from zope.interface import Attribute, Interface
 
 from msmq.interfaces.storage import IMessageStore
 
@@ -32,4 +32,15 @@ class IStorageFactory(IPlugin):
         @param argument: what stands behind the first colon of the description; empty without one.
         @param data: the data directory of the queue manager, where files without another place belong.
         @raise ValueError: the argument is unsuitable; its text tells why.
+        """
+
+
+class IStorageProbe(Interface):
+    """What a storage factory provides too if it can tell before a store is opened whether it would open."""
+
+    def probe(argument: str, data: Path) -> None:
+        """See whether the store could be opened, and change nothing; may block for some seconds.
+
+        @param argument: as of L{IStorageFactory.open_store}; so is C{data}.
+        @raise ValueError: it could not; its text tells why.
         """

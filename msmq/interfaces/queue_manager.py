@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import attrs
 from zope.interface import Attribute, Interface
 
+from msmq.interfaces.storage import LogExtent
+from msmq.queues.changes import AppendEvent
 from msmq.queues.message import Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.user_message_view import UserMessageView
@@ -20,17 +23,22 @@ class ReceivedMessage:
     @ivar view: the packet as it arrived.
     @ivar lookup_id: its place in the queue ([MS-MQDMPR] 3.1.1.12 LookupIdentifier).
     @ivar arrived: when it came into the queue, in seconds since 1970-01-01 UTC.
+    @ivar aborts: AbortCount, in how many transactions it was received that were aborted.
+    @ivar moves: MoveCount, how often it was moved.
     """
 
     view: UserMessageView = attrs.field(repr=False)
     lookup_id: int
     arrived: float
+    aborts: int = 0
+    moves: int = 0
 
 
 class IReservation(Interface):
     """Messages that one reader holds, and nobody else gets until it decides.
 
-    The reservation of a peek holds nothing: it only shows, and both decisions do nothing.
+    The reservation of a peek holds nothing: it only shows, and both decisions do nothing. So they do
+    where a transaction decides.
     """
 
     messages: Sequence[ReceivedMessage] = Attribute("At least one message, in the order of the queue.")
@@ -43,6 +51,58 @@ class IReservation(Interface):
 
     def release() -> None:
         """Give the messages back, each in its place; nothing if they are confirmed or given back."""
+
+
+class ITransaction(Interface):
+    """What is sent, received and moved together, or not at all.
+
+    As an asynchronous context manager it commits when the block ends, and aborts when the block raises.
+    """
+
+    identifier: UUID = Attribute("TransactionIdentifier.")
+
+    state: str = Attribute("C{active}, C{prepared}, C{committing}, C{committed} or C{aborted}.")
+
+    def commit() -> Awaitable[None]:
+        """[MS-MQDMPR] 3.1.4.4: do all of it; done once it is on disk.
+
+        @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; if the store
+            failed the transaction is still there, to be committed again or aborted.
+        """
+
+    def abort() -> Awaitable[None]:
+        """[MS-MQDMPR] 3.1.4.5: what it sent was never there, what it received is back in its places.
+
+        @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended.
+        """
+
+
+@attrs.frozen
+class Place:
+    """Where a message is.
+
+    @ivar queue: the path, or of an outgoing queue the format name.
+    @ivar state: what can be done with it there: C{available}, C{locked} and others.
+    @ivar transaction: the transaction that holds it, if one does.
+    """
+
+    queue: str
+    state: str
+    message: ReceivedMessage
+    transaction: UUID | None = None
+
+
+@attrs.frozen
+class Explanation:
+    """What is known of a message.
+
+    @ivar places: where it is, journals and dead-letter queues included.
+    @ivar events: what happened to it, the oldest first.
+    """
+
+    identifier: MessageIdentifier
+    places: Sequence[Place]
+    events: Sequence[AppendEvent]
 
 
 class IQueueManager(Interface):
@@ -72,11 +132,15 @@ class IQueueManager(Interface):
         label: str = "",
         authenticate: bool = False,
         privacy: str = "optional",
+        log_age: int = 0,
+        log_size: int | None = None,
     ) -> Awaitable[Mapping[str, Any]]:
         """Make a queue and answer what L{queue} would.
 
         @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
         @param privacy: C{none}, C{optional} or C{body}.
+        @param log_age: seconds after which the message log forgets a message; 0 for never.
+        @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
         """
 
     def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:
@@ -94,15 +158,25 @@ class IQueueManager(Interface):
     def delete_queue(path: str) -> Awaitable[None]:
         """Remove a queue and all that is in it."""
 
-    def send(destination: str, messages: Sequence[Message]) -> Awaitable[Sequence[MessageIdentifier]]:
+    def send(
+        destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
+    ) -> Awaitable[Sequence[MessageIdentifier]]:
         """Take these messages, and answer one identifier each, in their order.
 
+        Transactional messages without a transaction are sent in one of their own.
+
         @param destination: a format name, several with commas, or the path of a local queue.
-        @return: done once every recoverable message is on disk.
+        @return: done once every recoverable message is on disk; of what belongs to a transaction, nothing
+            is there before its commit.
         """
 
     def reserve(
-        queue: str, *, count: int = 1, timeout: float | None = None, peek: bool = False
+        queue: str,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        peek: bool = False,
+        transaction: ITransaction | None = None,
     ) -> Awaitable[IReservation]:
         """Lock what is there, up to C{count} messages, or wait for the first.
 
@@ -110,7 +184,57 @@ class IQueueManager(Interface):
 
         @param timeout: seconds; C{None} waits without a limit.
         @param peek: look only; the messages stay where they are, for everyone.
+        @param transaction: decides about the messages; the reservation does not.
         @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if nothing came.
+        """
+
+    def begin() -> ITransaction:
+        """Begin a transaction."""
+
+    def transactions() -> Sequence[Mapping[str, Any]]:
+        """Every transaction that has not ended: identifier, state, began, sent, received, moved (counts)."""
+
+    def transaction(identifier: UUID) -> Mapping[str, Any]:
+        """One of them, with the messages: lists under C{messages} of operation, queue, lookup_id and id."""
+
+    def abort_transaction(identifier: UUID) -> Awaitable[None]:
+        """Abort a transaction of whomever."""
+
+    def move(
+        message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
+    ) -> Awaitable[None]:
+        """Move a message between a queue and its subqueues, or into a system queue.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+            MQ_ERROR_INVALID_PARAMETER for unrelated queues.
+        """
+
+    def dead_letters(limit: int = 1000) -> Awaitable[Sequence[Place]]:
+        """What lies in both dead-letter queues, the first C{limit} of each."""
+
+    def requeue(message: MessageIdentifier) -> Awaitable[MessageIdentifier]:
+        """Send a dead letter again to the queue that it was for, and remove it, in one step."""
+
+    def explain(message: MessageIdentifier) -> Awaitable[Explanation]:
+        """All that is known of a message; nothing known is no error."""
+
+    def log_extent(path: str) -> Awaitable[LogExtent]:
+        """What the message log of a queue holds."""
+
+    def replay(
+        path: str,
+        into: str,
+        *,
+        first: int = 0,
+        last: int | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> Awaitable[int]:
+        """Send copies of what the message log of a queue holds, and answer how many these were.
+
+        @param into: a destination, as of L{send}.
+        @param first: the smallest sequence number, as C{last} is the largest.
+        @param since: the earliest arrival, as C{until} is the latest, seconds since 1970-01-01 UTC.
         """
 
     def outgoing() -> Sequence[Mapping[str, Any]]:

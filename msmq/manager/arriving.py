@@ -10,10 +10,12 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.interfaces.session import ISession
+from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.tracing import shown
 from msmq.queues.admission import Admission, EnqueueStatus
+from msmq.queues.changes import AppendEvent
 from msmq.queues.expiring import FOREVER, TIME_TO_REACH_QUEUE, is_late
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
@@ -35,9 +37,10 @@ class Arrivals:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox) -> None:
+    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog) -> None:
         self._performer = performer
         self._outbox = outbox
+        self._events = events
         self._own_address = performer.model.identifier.bytes_le
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
@@ -85,14 +88,19 @@ class Arrivals:
         is_full = self._report(session, admission)
         if is_unsupported or is_full:
             session.close(CloseReason.UNSUPPORTED_MESSAGE if is_unsupported else CloseReason.NO_RESOURCES)
-        if admission.changes:
-            return Deferred.fromCoroutine(self._store(session, admission, last_recoverable))
+        if admission.overflow:
+            performer.overflow(admission)
+        drained = performer.drained()
+        if admission.changes or drained is not None:
+            return Deferred.fromCoroutine(self._store(session, admission, last_recoverable, drained))
         self._show(admission)
         if last_recoverable >= first_recoverable:
             session.persisted(last_recoverable)
         return None
 
-    async def _store(self, session: ISession, admission: Admission, through: int) -> None:
+    async def _store(
+        self, session: ISession, admission: Admission, through: int, drained: Deferred[None] | None
+    ) -> None:
         """Store, show, and only then let the session acknowledge."""
         performer = self._performer
         try:
@@ -108,6 +116,8 @@ class Arrivals:
             return
         self._show(admission)
         session.persisted(through)
+        if drained is not None:
+            await drained
 
     def _show(self, admission: Admission) -> None:
         """The messages have reached their queues."""
@@ -143,6 +153,16 @@ class Arrivals:
         else:
             reason = why
         self.refused[reason] += 1
+        self._events.record(
+            AppendEvent(
+                self._performer.clock.now().wall,
+                message.identity,
+                "refused",
+                f"{reason} from {session.remote_address}",
+                int(why) if isinstance(why, MessageClass) else 0,
+                _destination(message),
+            )
+        )
         self.log.warn(
             "message {message} for {destination} from {address} not taken: {reason}",
             message=message.identifier,

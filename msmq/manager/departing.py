@@ -10,10 +10,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.tracing import shown
-from msmq.queues.leaving import Departure
+from msmq.queues.leaving import Departure, Settlement
 from msmq.queues.position import MessagePosition
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError
@@ -29,9 +30,10 @@ class Departures:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox, reactor: IReactorTime) -> None:
+    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog, reactor: IReactorTime) -> None:
         self._performer = performer
         self._outbox = outbox
+        self._events = events
         self._reactor = reactor
         self._waiting: set[Deferred[None]] = set()
         self._is_stopped = False
@@ -47,26 +49,35 @@ class Departures:
 
     def let_go(self, departure: Departure) -> None:
         """See that these messages leave; nobody gets them meanwhile."""
-        if departure.changes:
+        if any(position.is_stored for position in departure.positions):
             Deferred.fromCoroutine(self._persist(departure))
-        else:
-            self._gone(departure)
+            return
+        performer = self._performer
+        settlement = performer.model.settle(departure, performer.clock.now())
+        performer.commit_later(self._events.trim(settlement.changes), "what tells of messages that left")
+        self._gone(settlement)
 
     async def finish(self, departure: Departure) -> None:
         """Let these messages leave, durably, and tell of it.
 
         @raise MQError: the store could not forget them.
         """
+        performer = self._performer
         try:
-            await self._performer.load(departure.positions)
+            await performer.load(departure.positions)
         except MQError as error:
             self.log.warn(
                 "who sent to {queue} may not be told: {error}",
                 queue=shown(departure.queue.definition.path),
                 error=error,
             )
-        await self._performer.commit(departure.changes)
-        self._gone(departure)
+        settlement = performer.model.settle(departure, performer.clock.now())
+        try:
+            await performer.commit(self._events.trim(settlement.changes))
+        except BaseException:
+            performer.model.unsettle(settlement)
+            raise
+        self._gone(settlement)
 
     async def _persist(self, departure: Departure) -> None:
         """Let these messages leave, however often the store has to be asked."""
@@ -89,9 +100,11 @@ class Departures:
             finally:
                 self._waiting.discard(waiting)
 
-    def _gone(self, departure: Departure) -> None:
+    def _gone(self, settlement: Settlement) -> None:
+        departure = settlement.departure
         positions = departure.positions
-        self._performer.model.removed(departure)
+        performer = self._performer
+        effects = performer.model.settled(settlement, performer.clock.now())
         reason = departure.message_class
         if reason in _TIMEOUTS:
             self.expired[reason.name] += len(positions)
@@ -104,6 +117,7 @@ class Departures:
         )
         views = [position.view for position in positions if position.view is not None]
         self._outbox.acknowledge(views, reason)
+        performer.perform(effects)
 
 
 def _name(position: MessagePosition) -> str:

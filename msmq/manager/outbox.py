@@ -11,10 +11,13 @@ from twisted.logger import Logger
 from msmq.manager.performing import Performer
 from msmq.manager.targets import Target, destination
 from msmq.queues.acknowledgement import acknowledgement
-from msmq.queues.admission import EnqueueStatus
+from msmq.queues.admission import EnqueueStatus, Refusal
+from msmq.queues.holdings import forget_queues
 from msmq.queues.message import Message
+from msmq.queues.queue import Queue
+from msmq.queues.transaction import Transaction
 from msmq.structures.format_name import FormatName
-from msmq.structures.message_class import MessageClass
+from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 
@@ -24,6 +27,19 @@ _REFUSALS = {
     EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue is over",
     EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
 }
+
+
+def refuse(refusals: Sequence[Refusal], count: int) -> None:
+    """Tell why a message, of so many, did not come in.
+
+    @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES; nothing if there is no refusal.
+    """
+    for refusal in refusals:
+        raise MQError(
+            Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+            f"message {refusal.index + 1} of {count} for {refusal.queue.definition.path}: "
+            f"{_REFUSALS[refusal.status]}",
+        )
 
 
 class Outbox:
@@ -51,29 +67,19 @@ class Outbox:
         performer = self._performer
         model = performer.model
         now = performer.clock.now()
-        first = model.take_message_ids(len(messages))
-        sent_time = now.unix_seconds
-        arrivals = [
-            (
-                target.queue,
-                UserMessageView(target.builder.build(message, message_id=number, sent_time=sent_time)),
-            )
-            for target in targets
-            for number, message in enumerate(messages, first)
-        ]
+        first, arrivals = self.build(targets, messages)
         admission = model.admit(arrivals, now)
         try:
-            for refusal in admission.refusals:
-                raise MQError(
-                    Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
-                    f"message {refusal.index + 1} of {len(arrivals)} for {refusal.queue.definition.path}: "
-                    f"{_REFUSALS[refusal.status]}",
-                )
+            refuse(admission.refusals, len(arrivals))
             if admission.changes:
                 await performer.commit(admission.changes)
         except BaseException:
             model.withdraw(admission)
+            forget_queues(admission.overflow, admission.groups)
             raise
+        performer.overflow(admission)
+        if (drained := performer.drained()) is not None:
+            await drained
         effects = model.commit(admission, performer.clock.now())
         if any(target.is_local for target in targets):
             local = {target.queue for target in targets if target.is_local}
@@ -82,6 +88,71 @@ class Outbox:
         # What happens to the messages in their queues comes after their arrival.
         performer.perform(effects)
         return first
+
+    def send_in(
+        self, transaction: Transaction, targets: Sequence[Target], messages: Sequence[Message]
+    ) -> int:
+        """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target when a transaction commits.
+
+        @return: the first MessageID; the others follow.
+        @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, MQ_ERROR_TRANSACTION_SEQUENCE if the
+            transaction takes nothing more; nothing was taken.
+        """
+        performer = self._performer
+        first, arrivals = self.build(targets, messages)
+        refuse(performer.model.transacting.send(transaction, arrivals, performer.clock.now()), len(arrivals))
+        return first
+
+    def check(self, message: Message, targets: Sequence[Target]) -> None:
+        """See that these queues take such a message.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not take;
+            MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store, and for a
+            transactional one to another queue manager; MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the
+            system's own.
+        """
+        store = self._performer.store
+        if message.is_recoverable and not store.durable:
+            raise MQError(
+                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
+                f"a recoverable message needs a durable store; {store.name} keeps nothing over a restart",
+            )
+        if message.message_class and not is_application_class(message.message_class):
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+                f"class {message.message_class:#06x} is the system's own, and no application sends it",
+            )
+        for target in targets:
+            path = target.queue.definition.path
+            if not target.is_local:
+                if message.transactional:
+                    raise MQError(
+                        Status.MQ_ERROR_UNSUPPORTED_OPERATION,
+                        f"{path}: transactional messages go to queues of this queue manager only",
+                    )
+            elif target.queue.definition.transactional != message.transactional:
+                kind = (
+                    "transactional messages only"
+                    if not message.transactional
+                    else "no transactional messages"
+                )
+                raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{path} takes {kind}")
+
+    def build(
+        self, targets: Sequence[Target], messages: Sequence[Message]
+    ) -> tuple[int, list[tuple[Queue, UserMessageView]]]:
+        """Number messages and make their packets, for each target; answers with the first number as well."""
+        model = self._performer.model
+        first = model.take_message_ids(len(messages))
+        sent_time = self._performer.clock.now().unix_seconds
+        return first, [
+            (
+                target.queue,
+                UserMessageView(target.builder.build(message, message_id=number, sent_time=sent_time)),
+            )
+            for target in targets
+            for number, message in enumerate(messages, first)
+        ]
 
     def acknowledge(self, views: Iterable[UserMessageView], message_class: MessageClass) -> None:
         """[MS-MQQB] 3.1.7.15: send the administration acknowledgements that were asked for.

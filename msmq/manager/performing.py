@@ -8,24 +8,31 @@ from typing import ClassVar
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.interfaces.storage import IMessageStore, StorageError, StorageFull
+from msmq.queues.admission import Admission
 from msmq.queues.changes import Change
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.leaving import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
+
+OVERFLOW_BACKLOG = 32 * 1024 * 1024
+"""Bytes of express messages that wait for the store at most, before those who bring more wait as well."""
 
 
 class Performer:
     """Stands between the queue model and the store, the clock, and the readers that wait.
 
     @ivar on_outgoing: told of an outgoing queue in which messages wait.
-    @ivar on_departure: told of messages that leave their queue unread; has to see to their changes.
+    @ivar on_departure: told of messages that leave their queue unread; has to see to what is stored for it.
+    @ivar on_failure: told of every failure of the store.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -37,34 +44,84 @@ class Performer:
         self.store = store
         self.clock = clock
         self.on_outgoing: Callable[[OutgoingQueue], None] = lambda queue: None
-        self.on_departure: Callable[[Departure], None] = model.removed
+        self.on_departure: Callable[[Departure], None] = lambda departure: None
         self._reactor = reactor
+        self.on_failure: Callable[[StorageError], None] = lambda error: None
+        self._overflowing = 0
+        self._drained: list[Deferred[None]] = []
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer: IDelayedCall | None = None
 
     async def commit(self, changes: Sequence[Change]) -> None:
         """Store these changes, all or none.
 
-        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying why the store could not.
+        @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if the store has no space,
+            MQ_ERROR_MESSAGE_STORAGE_FAILED for every other reason why it could not.
         """
         if not changes:
             return
         try:
             await self.store.commit(changes)
         except StorageError as error:
-            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+            self.on_failure(error)
+            is_full = isinstance(error, StorageFull)
+            status = (
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES if is_full else Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
+            )
+            raise MQError(status, str(error)) from error
 
-    async def load(self, positions: Sequence[MessagePosition]) -> bool:
-        """Read from the store the packets of those positions that have none in memory.
+    def commit_later(self, changes: Sequence[Change], what: str) -> None:
+        """Store these changes, without waiting for it.
 
-        @return: whether there was any.
+        @param what: what is not there if the store could not; for the log.
+        """
+        if changes:
+            Deferred.fromCoroutine(self.commit(changes)).addErrback(self._not_stored, what)
+
+    def _not_stored(self, failure: Failure, what: str) -> None:
+        failure.trap(MQError)
+        self.log.error("{what} not stored: {error}", what=what, error=failure.value)
+
+    def overflow(self, admission: Admission) -> None:
+        """Hand over to the store the express messages for which memory had no room."""
+        if admission.overflow:
+            size = sum(position.size for position in admission.positions if position.kept is Kept.OVERFLOW)
+            self._overflowing += size
+            self.store.commit(admission.overflow).addBoth(self._overflowed, admission, size)
+
+    def _overflowed(self, result: object, admission: Admission, size: int) -> None:
+        is_stored = not isinstance(result, Failure)
+        if isinstance(result, Failure):
+            result.trap(StorageError)
+            self.log.error("express messages stay in memory: {error}", error=result.value)
+        self._overflowing -= size
+        self.model.overflowed(admission, is_stored=is_stored)
+        if self._overflowing <= OVERFLOW_BACKLOG // 2:
+            waiting, self._drained = self._drained, []
+            for done in waiting:
+                done.callback(None)
+
+    def drained(self) -> Deferred[None] | None:
+        """Fires when the store has caught up with what it is not waited for; C{None} if it has."""
+        if self._overflowing <= OVERFLOW_BACKLOG:
+            return None
+        done: Deferred[None] = Deferred()
+        self._drained.append(done)
+        return done
+
+    async def load(self, positions: Sequence[MessagePosition]) -> list[UserMessageView]:
+        """The packets of these messages; what is not in memory is read from the store.
+
+        Messages that someone holds keep what was read; of those that anybody may look at, who looks has it.
+
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying what could not be read.
         """
-        missing: dict[MessagePosition, None] = {
-            position: None for position in positions if position.view is None
-        }
-        for queue in {position.queue for position in missing}:
-            wanted = [position for position in missing if position.queue is queue]
+        missing: dict[Queue, list[MessagePosition]] = {}
+        for position in positions:
+            if position.view is None:
+                missing.setdefault(position.queue, []).append(position)
+        read: dict[MessagePosition, UserMessageView] = {}
+        for queue, wanted in missing.items():
             try:
                 packets = await self.store.read(
                     queue.definition.identifier, [position.lookup_id for position in wanted]
@@ -72,8 +129,11 @@ class Performer:
             except StorageError as error:
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
             for position, packet in zip(wanted, packets, strict=True):
-                position.view = UserMessageView(packet)
-        return bool(missing)
+                view = position.view or UserMessageView(packet)
+                read[position] = view
+                if position.state is not PositionState.AVAILABLE:
+                    position.view = view
+        return [read[position] if position.view is None else position.view for position in positions]
 
     def wait_for(self, tag: Hashable) -> Deferred[Sequence[MessagePosition]]:
         """What the read of this tag will find; cancelling it ends the read."""

@@ -19,6 +19,8 @@ class Reservation:
     One that is dropped without a decision keeps its messages locked until the queue manager stops;
     whoever makes reservations for others has to see to it that each is decided.
 
+    @param views: the packets, in the same order.
+    @param is_held: the decision is made here; false for a peek, and for what a transaction decides about.
     @param received: told of the messages once they are removed for good.
     """
 
@@ -27,16 +29,16 @@ class Reservation:
         performer: Performer,
         positions: Sequence[MessagePosition],
         *,
-        is_peek: bool,
+        views: Sequence[UserMessageView],
+        is_held: bool,
         received: Callable[[Sequence[UserMessageView]], None],
     ) -> None:
         self._performer = performer
         self._received = received
-        self._positions: Sequence[MessagePosition] = () if is_peek else positions
+        self._positions: Sequence[MessagePosition] = positions if is_held else ()
         self.messages: Sequence[ReceivedMessage] = [
-            ReceivedMessage(position.view, position.lookup_id, position.arrived)
-            for position in positions
-            if position.view is not None
+            ReceivedMessage(view, position.lookup_id, position.arrived, position.aborts, position.moves)
+            for position, view in zip(positions, views, strict=True)
         ]
 
     async def confirm(self) -> None:
@@ -54,9 +56,9 @@ class Reservation:
         try:
             await self._performer.commit(removal.changes)
         except BaseException:
-            self._performer.perform(model.release(removal.positions, self._performer.clock.now()))
+            self._performer.perform(model.restored(removal, self._performer.clock.now()))
             raise
-        model.removed(removal)
+        self._performer.perform(model.removed(removal, self._performer.clock.now()))
         self._received([position.view for position in removal.positions if position.view is not None])
 
     def release(self) -> None:

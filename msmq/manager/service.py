@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from zope.interface import implementer
 
 import msmq.version
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
 from msmq.interfaces.session import ISessions
-from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.storage import IMessageStore, LogExtent
+from msmq.manager.administration import Administration
 from msmq.manager.departing import Departures
 from msmq.manager.describing import (
     describe_counts,
@@ -27,28 +26,30 @@ from msmq.manager.describing import (
     describe_queue,
     describe_session,
 )
+from msmq.manager.events import EventLog
+from msmq.manager.flow import FlowControl
+from msmq.manager.message_log import MessageLogs
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.reservation import Reservation
-from msmq.manager.targets import Target, destinations, own_queue
+from msmq.manager.searching import Search
+from msmq.manager.targets import Target, destinations, own_queue, readable_queue
+from msmq.manager.transactions import TransactionHandle, Transactions, check_usage, move
 from msmq.manager.transfer import Transfer
-from msmq.queues.definition import UNLIMITED, QueuePrivacy
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
+from msmq.queues.transaction import Transaction
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_class import MessageClass, is_application_class
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.message_class import MessageClass
+from msmq.structures.name_text import QueueSuffix
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 
-SLICE = 500
-"""Messages that are dealt with in one turn of the reactor when a whole queue goes."""
-
-PURGED_AT_ONCE = 50
-"""Messages that leave in one turn of the reactor when a queue is purged."""
+DEFAULT_EVENTS: Final = 100_000
+"""Events that the event log keeps."""
 
 
 @implementer(IQueueManager)
@@ -64,6 +65,7 @@ class QueueManagerService(Service):
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
     @param send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether strangers are told that a
         queue is missing or closed to them.
+    @param events: how many events the event log keeps.
     @param addresses: tells where the queue manager listens, for L{status}.
     """
 
@@ -82,6 +84,7 @@ class QueueManagerService(Service):
         dns_name: str,
         addresses: Callable[[], Sequence[str]] = tuple,
         send_insecure_nacks: bool = False,
+        events: int = DEFAULT_EVENTS,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self.model = model
@@ -93,11 +96,18 @@ class QueueManagerService(Service):
         self._dns_name = dns_name
         self._addresses = addresses
         self._new_identifier = new_identifier
-        self._performer = Performer(model, store, reactor, clock)
-        self._outbox = Outbox(self._performer, send_insecure=send_insecure_nacks)
-        self._departures = Departures(self._performer, self._outbox, reactor)
-        self._transfer = Transfer(self._performer, sessions, self._outbox)
-        self._altering = DeferredLock()
+        performer = self._performer = Performer(model, store, reactor, clock)
+        self._events = EventLog(performer, events)
+        outbox = self._outbox = Outbox(performer, send_insecure=send_insecure_nacks)
+        self._departures = Departures(performer, outbox, self._events, reactor)
+        self._transfer = Transfer(performer, sessions, outbox, self._events)
+        self._transactions = Transactions(performer, outbox)
+        self._administration = Administration(
+            performer, self._departures, outbox, self._events, reactor, new_identifier
+        )
+        self._search = Search(performer, outbox, self._transactions, reactor, new_identifier)
+        self._logs = MessageLogs(performer, outbox, self._transactions, reactor, new_identifier)
+        self._flow = FlowControl(performer, reactor)
         self._tags = itertools.count()
         self._state = "stopped"
 
@@ -106,13 +116,16 @@ class QueueManagerService(Service):
     async def open(self) -> None:
         """Open the store and take over what it holds."""
         snapshot = await self.store.open()
-        self.model.restore(snapshot)
+        self.model.restore(snapshot, self._clock.now())
         self._state = "starting"
 
     def startService(self) -> None:
         """Begin to send what waits."""
         Service.startService(self)
         self._state = "running"
+        self._logs.start()
+        # What has expired while nobody looked leaves now.
+        self._performer.perform(())
         for queue in list(self.model.outgoing_queues()):
             if queue.has_available:
                 self._transfer.ready(queue)
@@ -121,6 +134,8 @@ class QueueManagerService(Service):
         """End the sessions and the waits, then close the store."""
         Service.stopService(self)
         self._state = "stopped"
+        self._logs.stop()
+        self._flow.stop()
         self._transfer.stop()
         self._departures.stop()
         self._performer.stop()
@@ -147,6 +162,14 @@ class QueueManagerService(Service):
             "packets": describe_counts(self._sessions.counts),
             "refused": dict(self._transfer.arrivals.refused),
             "expired": dict(self._departures.expired),
+            "throttled": self.model.storage.throttled,
+            "transactions": sum(1 for _ in self.model.transacting.transactions),
+            "dead_letters": sum(
+                self.model.system_queue(suffix).message_count
+                for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
+            ),
+            "copies_dropped": self.model.copying.dropped,
+            "events_dropped": self._events.dropped,
         }
 
     def queues(self) -> list[dict[str, Any]]:
@@ -159,6 +182,10 @@ class QueueManagerService(Service):
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
         """
         return describe_queue(self.model, own_queue(self.model, path))
+
+    def system_queues(self) -> list[dict[str, Any]]:
+        """The machine journal and the dead-letter queues."""
+        return [describe_queue(self.model, queue) for queue in self.model.names.system_queues()]
 
     def outgoing(self) -> list[dict[str, Any]]:
         """Every outgoing queue."""
@@ -182,164 +209,96 @@ class QueueManagerService(Service):
         label: str = "",
         authenticate: bool = False,
         privacy: str = "optional",
+        log_age: int = 0,
+        log_size: int | None = None,
     ) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
 
         @param path: C{.\\private$\\orders}.
-        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
-        @param privacy: C{none}, C{optional} or C{body}.
-        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
-            public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
-            MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+        @raise MQError: as L{Administration.create}.
         """
-        creation = self.model.create_queue(
-            parse_path_name(path),
-            identifier=self._new_identifier(),
-            now=self._clock.now(),
-            label=label,
+        return await self._administration.create(
+            path,
             transactional=transactional,
             journal=journal,
             log=log,
-            quota=_kilobytes(quota),
-            journal_quota=_kilobytes(journal_quota),
+            quota=quota,
+            journal_quota=journal_quota,
+            label=label,
             authenticate=authenticate,
-            privacy=_privacy(privacy),
+            privacy=privacy,
+            log_age=log_age,
+            log_size=log_size,
         )
-        try:
-            await self._performer.commit(creation.changes)
-        except BaseException:
-            self.model.abandon(creation)
-            raise
-        self.model.created(creation)
-        return describe_queue(self.model, creation.queue)
 
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers what L{queue} would.
 
-        @param properties: those of L{create_queue} that are to change. Whether a queue is transactional
-            is decided once.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_PROPERTY_NOTALLOWED for a property that does
-            not change, MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_LABEL_TOO_LONG.
+        @raise MQError: as L{Administration.set}.
         """
-        queue = own_queue(self.model, path)
-        values: dict[str, Any] = {}
-        for name, value in properties.items():
-            read = _SETTABLE.get(name)
-            if read is None:
-                raise MQError(
-                    Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                    f"{name} of a queue does not change; {', '.join(_SETTABLE)} do",
-                )
-            values[name] = read(value)
-        # One after the other, so that what is stored last has the changes of all.
-        await self._altering.run(self._alter, queue, values)
-        return describe_queue(self.model, queue)
-
-    async def _alter(self, queue: Queue, values: Mapping[str, Any]) -> None:
-        alteration = self.model.alter_queue(queue, self._clock.now(), **values)
-        await self._performer.commit(alteration.changes)
-        self.model.altered(alteration)
+        return await self._administration.set(path, properties)
 
     async def purge_queue(self, path: str) -> int:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
 
-        What readers have leaves too, whatever they decide; it is not counted.
-
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
-            forget the messages; those that are left are back in their places.
+        @raise MQError: as L{Administration.purge}.
         """
-        queue = own_queue(self.model, path)
-        through = self.model.last_sequential
-        purged = 0
-        while (departure := self.model.purge(queue, through, PURGED_AT_ONCE)) is not None:
-            try:
-                if purged:
-                    await deferLater(self._reactor, 0)
-                await self._departures.finish(departure)
-            except BaseException:
-                self._performer.perform(self.model.stay(departure, self._clock.now()))
-                raise
-            purged += len(departure.positions)
-        return purged
+        return await self._administration.purge(path)
 
     async def delete_queue(self, path: str) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        @raise MQError: as L{Administration.delete}.
         """
-        queue = own_queue(self.model, path)
-        deletion = self.model.delete_queue(queue)
-        if deletion.positions:
-            self.log.warn(
-                "queue {path} was deleted with {count} messages in it",
-                path=queue.definition.path,
-                count=len(deletion.positions),
-            )
-        self._performer.perform(deletion.effects)
-        await self._performer.commit(deletion.changes)
-        await self._tell_senders(deletion.positions, MessageClass.NACK_Q_DELETED)
-
-    async def _tell_senders(self, gone: deque[MessagePosition], message_class: MessageClass) -> None:
-        """Acknowledge messages that left unread, a slice in each turn of the reactor."""
-        while gone:
-            slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
-            # What only the store held is gone from there, so its sender cannot be told.
-            views = [
-                position.view
-                for position in slice_of_it
-                if position.view is not None and position.state is not PositionState.LEAVING
-            ]
-            self.model.forget(slice_of_it)
-            self._outbox.acknowledge(views, message_class)
-            if gone:
-                await deferLater(self._reactor, 0)
+        await self._administration.delete(path)
 
     # Messages
 
-    async def send(self, destination: str, messages: Sequence[Message]) -> list[MessageIdentifier]:
+    async def send(
+        self, destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
+    ) -> list[MessageIdentifier]:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none, and answer one identifier each.
 
-        Done once everything recoverable is on disk.
+        Done once everything recoverable is on disk. What belongs to a transaction is there when that
+        commits; transactional messages without one are sent in one of their own.
 
         @param destination: a format name, several with commas, or the path of a local queue.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_FORMATNAME and its like for names;
-            MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_USAGE for a kind of
-            message that the queue does not take; MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable
-            message without a durable store, and for a transactional one.
+            MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_SEQUENCE if the transaction
+            has ended; or as L{Outbox.check}.
         """
         targets = destinations(self.model, destination, self._clock.now())
         for message in messages:
-            self._check(message, targets)
-        first = await self._outbox.put(targets, messages)
+            self._outbox.check(message, targets)
+            if transaction is not None and not message.transactional:
+                raise MQError(
+                    Status.MQ_ERROR_TRANSACTION_USAGE, "only transactional messages are sent in a transaction"
+                )
+        if transaction is not None:
+            first = self._outbox.send_in(self._core(transaction), targets, messages)
+        elif any(message.transactional for message in messages):
+            first = await self._send_in_one(targets, messages)
+        else:
+            first = await self._outbox.put(targets, messages)
         identifier = self.model.identifier
         return [MessageIdentifier(identifier, number) for number in range(first, first + len(messages))]
 
-    def _check(self, message: Message, targets: Sequence[Target]) -> None:
-        if message.transactional:
+    async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
+        if not all(message.transactional for message in messages):
             raise MQError(
-                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                "a transactional message needs a place in a sequence, which is not kept yet",
+                Status.MQ_ERROR_TRANSACTION_USAGE, "transactional messages and others are not sent together"
             )
-        if message.is_recoverable and not self.store.durable:
-            raise MQError(
-                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                "a recoverable message needs a durable store;"
-                f" {self.store.name} keeps nothing over a restart",
-            )
-        if message.message_class and not is_application_class(message.message_class):
-            raise MQError(
-                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
-                f"class {message.message_class:#06x} is the system's own, and no application sends it",
-            )
-        for target in targets:
-            if target.is_local and target.queue.definition.transactional:
-                raise MQError(
-                    Status.MQ_ERROR_TRANSACTION_USAGE,
-                    f"{target.queue.definition.path} takes transactional messages only",
-                )
+        async with self._transactions.begin(self._new_identifier()) as transaction:
+            return self._outbox.send_in(transaction.core, targets, messages)
 
     async def reserve(
-        self, queue: str, *, count: int = 1, timeout: float | None = None, peek: bool = False
+        self,
+        queue: str,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        peek: bool = False,
+        transaction: ITransaction | None = None,
     ) -> Reservation:
         """[MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15: lock what is there, or wait for the first message.
 
@@ -349,48 +308,93 @@ class QueueManagerService(Service):
         @param count: the most messages; there may be fewer.
         @param timeout: seconds; C{None} waits without a limit, 0 does not wait.
         @param peek: look only; the messages stay where they are, for everyone.
+        @param transaction: decides about the messages; the reservation does not.
         @raise MQError: MQ_ERROR_IO_TIMEOUT if nothing came, MQ_ERROR_QUEUE_DELETED while waiting,
-            MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a remote queue.
+            MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a remote queue,
+            MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
+            MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended.
         """
-        target = own_queue(self.model, queue)
-        deadline = None if timeout is None else self._clock.now().monotonic + timeout
-        positions: Sequence[MessagePosition] = ()
-        while not positions:
+        now = self._clock.now()
+        target = readable_queue(self.model, queue, now)
+        core = None if transaction is None or peek else self._core(transaction)
+        if core is not None:
+            core.check_active()
+            check_usage(queue, target)
+        deadline = None if timeout is None else now.monotonic + timeout
+        target.users += 1
+        try:
+            positions, views = await self._read(target, count, deadline, peek=peek, transaction=core)
+        finally:
+            target.users -= 1
+            self._forget_empty(target)
+        return Reservation(
+            self._performer,
+            positions,
+            views=views,
+            is_held=not peek and core is None,
+            received=self._received,
+        )
+
+    async def _read(
+        self,
+        queue: Queue,
+        count: int,
+        deadline: float | None,
+        *,
+        peek: bool,
+        transaction: Transaction | None,
+    ) -> tuple[Sequence[MessagePosition], Sequence[UserMessageView]]:
+        performer, model = self._performer, self.model
+        while True:
             tag = next(self._tags)
-            waiting = self._performer.wait_for(tag)
-            self._performer.perform(
-                self.model.receive(
-                    target, tag=tag, now=self._clock.now(), peek=peek, count=count, deadline=deadline
+            waiting = performer.wait_for(tag)
+            performer.perform(
+                model.receive(
+                    queue,
+                    tag=tag,
+                    now=self._clock.now(),
+                    peek=peek,
+                    count=count,
+                    deadline=deadline,
                 )
             )
             positions = await waiting
-            positions = await self._read(positions, is_peek=peek)
-        return Reservation(self._performer, positions, is_peek=peek, received=self._received)
+            try:
+                if transaction is not None:
+                    self._receive_in(transaction, positions)
+                return positions, await performer.load(positions)
+            except MQError:
+                if peek and any(position.state is PositionState.DELETED for position in positions):
+                    # Somebody received what we were just looking at.
+                    continue
+                if not peek and transaction is None:
+                    performer.perform(model.release(positions, self._clock.now()))
+                raise
 
-    async def _read(
-        self, positions: Sequence[MessagePosition], *, is_peek: bool
-    ) -> Sequence[MessagePosition]:
-        """Those messages that a reader found, read from the store, without those whose time is over."""
+    def _receive_in(self, transaction: Transaction, positions: Sequence[MessagePosition]) -> None:
         try:
-            was_stored = await self._performer.load(positions)
-        except BaseException:
-            if not is_peek:
-                self._performer.perform(self.model.release(positions, self._clock.now()))
+            self.model.transacting.receive(transaction, positions)
+        except MQError:
+            # It ended while its reader waited.
+            self._performer.perform(self.model.release(positions, self._clock.now()))
             raise
-        if was_stored:
-            positions, effects = self.model.sift(positions, self._clock.now())
-            self._performer.perform(effects)
-        return positions
+
+    def _core(self, transaction: ITransaction) -> Transaction:
+        return self._transactions.find(transaction.identifier)
 
     def _received(self, views: Sequence[UserMessageView]) -> None:
         self._outbox.acknowledge(views, MessageClass.ACK_RECEIVE)
 
-    async def receive(self, queue: str, *, timeout: float | None = None) -> UserMessageView:
+    async def receive(
+        self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
+    ) -> UserMessageView:
         """Receive one message: reserved, and removed for good before it is answered.
+
+        In a transaction it is removed when that commits.
 
         @raise MQError: as L{reserve}.
         """
-        reservation = await self.reserve(queue, timeout=timeout)
+        reservation = await self.reserve(queue, timeout=timeout, transaction=transaction)
         await reservation.confirm()
         return reservation.messages[0].view
 
@@ -402,27 +406,97 @@ class QueueManagerService(Service):
         reservation = await self.reserve(queue, timeout=timeout, peek=True)
         return reservation.messages[0].view
 
+    # Transactions
 
-def _kilobytes(quota: int | None) -> int:
-    return UNLIMITED if quota is None else quota
+    def begin(self) -> TransactionHandle:
+        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction: an internal one."""
+        return self._transactions.begin(self._new_identifier())
 
+    def transactions(self) -> list[dict[str, Any]]:
+        """Every transaction that has not ended, in the order in which they began."""
+        return list(map(self._transactions.describe, self.model.transacting.transactions))
 
-def _privacy(name: str) -> QueuePrivacy:
-    try:
-        return QueuePrivacy(name)
-    except ValueError:
-        raise MQError(
-            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {name!r} is none of none, optional, body"
-        ) from None
+    def transaction(self, identifier: uuid.UUID) -> dict[str, Any]:
+        """One transaction, with what it does.
 
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
+        """
+        core = self._transactions.find(identifier)
+        return {
+            **self._transactions.describe(core),
+            "messages": self._transactions.describe_messages(core),
+        }
 
-_SETTABLE: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "journal": bool,
-    "log": bool,
-    "quota": _kilobytes,
-    "journal_quota": _kilobytes,
-    "label": str,
-    "authenticate": bool,
-    "privacy": _privacy,
-}
-"""The properties of a queue that may change, and how each is read."""
+    async def abort_transaction(self, identifier: uuid.UUID) -> None:
+        """[MS-MQDMPR] 3.1.4.5 Abort a transaction, whoever has it.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it is ending.
+        """
+        await self._transactions.abort(self._transactions.find(identifier))
+
+    # Single messages
+
+    async def move(
+        self, message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
+    ) -> None:
+        """[MS-MQDMPR] 3.1.7.1.16 Move Message, found by its identifier.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+            MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other,
+            MQ_ERROR_TRANSACTION_USAGE for a transactional move into a system queue.
+        """
+        position = await self._search.available(message)
+        queue = readable_queue(self.model, target, self._clock.now())
+        source = position.queue
+        if transaction is None:
+            await move(self._performer, self.model.move(position, queue))
+        else:
+            core = self._core(transaction)
+            self.model.transacting.lock_and_move(core, position, queue)
+        self._forget_empty(source)
+
+    def _forget_empty(self, queue: Queue) -> None:
+        """A subqueue goes when nothing is in it and nobody uses it."""
+        if queue.is_subqueue:
+            self._performer.commit_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
+
+    async def dead_letters(self, limit: int = 1000) -> list[Place]:
+        """What lies in both dead-letter queues, the first C{limit} of each."""
+        return await self._search.dead_letters(limit)
+
+    async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
+        """Send a dead letter again to the queue that it was for, and remove it, in one step.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter, or as L{send}.
+        """
+        return await self._search.requeue(message)
+
+    async def explain(self, message: MessageIdentifier) -> Explanation:
+        """All that is known of a message: where it is, and what happened to it."""
+        return await self._search.explain(message)
+
+    # Message logs
+
+    async def log_extent(self, path: str) -> LogExtent:
+        """What the message log of a queue holds.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the store failed.
+        """
+        return await self._logs.extent(own_queue(self.model, path))
+
+    async def replay(
+        self,
+        path: str,
+        into: str,
+        *,
+        first: int = 0,
+        last: int | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> int:
+        """Send copies of what the message log of a queue holds, and answer how many these were.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; what was sent before stays sent.
+        """
+        queue = own_queue(self.model, path)
+        return await self._logs.replay(queue, into, first=first, last=last, since=since, until=until)

@@ -57,6 +57,21 @@ def own_queue(model: QueueManagerModel, text: str) -> Queue:
     raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {text}")
 
 
+def readable_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
+    """The queue of this queue manager that may be read, or moved to, under a name.
+
+    A subqueue that is not there is made: it goes again when nothing is in it and nobody uses it.
+
+    @raise MQError: as L{own_queue}.
+    """
+    name = _parse(text)
+    if isinstance(name, PathName | DirectFormatName) and name.subqueue is not None:
+        queue = model.names.find_main(name)
+        if queue is not None:
+            return model.collection.subqueue(queue, name.subqueue, now)
+    return own_queue(model, text)
+
+
 def destinations(model: QueueManagerModel, text: str, now: Moment) -> list[Target]:
     """The queues that a format name, several with commas, or a local path means as a destination.
 
@@ -89,8 +104,12 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
     """
     if not isinstance(name, PathName) and is_read_only(name):
         raise _unsupported(f"{name} can only be read")
+    if isinstance(name, PathName | DirectFormatName) and name.subqueue is not None and model.is_local(name):
+        raise _unsupported(f"{name} is a subqueue, which only moving fills")
     queue = model.find(name)
     if queue is not None:
+        if queue.is_system:
+            raise _unsupported(f"{name} can only be read")
         own = model.format_name(queue) if isinstance(name, PathName) else name
         return Target(queue, _builder(own, model.identifier), True)
     if isinstance(name, PathName):

@@ -20,11 +20,12 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.manager.arriving import Arrivals
+from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.moment import Moment
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
-from msmq.queues.position import MessagePosition
+from msmq.queues.position import MessagePosition, PositionState
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.session.state import OutgoingMessage
 from msmq.structures.direct_format_name import DirectFormatName
@@ -35,6 +36,9 @@ from msmq.structures.user_message_view import UserMessageView
 
 BATCH_BYTES = 1 << 20
 """Roughly how much is handed to a connection before asking whether the peer keeps up."""
+
+LOADED_AT_ONCE = 64
+"""Messages that are read from the store together, to be sent."""
 
 MOST_OUTGOING_QUEUES = 10_000
 """Outgoing queues that may exist before one more is made for the name of an administration queue."""
@@ -68,13 +72,14 @@ class Transfer:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, sessions: ISessions, outbox: Outbox) -> None:
-        self.arrivals = Arrivals(performer, outbox)
+    def __init__(self, performer: Performer, sessions: ISessions, outbox: Outbox, events: EventLog) -> None:
+        self.arrivals = Arrivals(performer, outbox, events)
         self._performer = performer
         self._sessions = sessions
         self._hops: dict[str | UUID, NextHop] = {}
         self._hop_by_queue: dict[OutgoingQueue, NextHop] = {}
         self._open: dict[UUID, list[ISession]] = {}
+        self._loading: set[ISession] = set()
         self._is_stopped = False
         performer.on_outgoing = self.ready
         outbox.make_room = self.make_room
@@ -185,11 +190,15 @@ class Transfer:
 
     def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
         """[MS-MQQB] 3.1.7.1: send what may go, the highest priority first, then the oldest."""
+        if session in self._loading:
+            return
         waiting = [queue for queue in queues if queue.has_available and queue.state not in _STILL]
         now = self._performer.clock.now()
-        while waiting and session.capacity > 0:
+        while waiting and session.capacity > 0 and session not in self._loading:
             if len(waiting) == 1:
                 queue, count = waiting[0], session.capacity
+                if queue.peek(1)[0].view is None:
+                    count = min(count, LOADED_AT_ONCE)
             else:
                 queue, count = min(waiting, key=_first_lookup_id), 1
             positions, effects = self._performer.model.take(queue, count, session, now)
@@ -201,7 +210,8 @@ class Transfer:
     def _send(self, session: ISession, positions: list[MessagePosition], now: Moment) -> None:
         """Send locked messages in portions; what the peer is too slow for goes back."""
         if any(position.view is None for position in positions):
-            Deferred.fromCoroutine(self._load(positions)).addErrback(
+            self._loading.add(session)
+            Deferred.fromCoroutine(self._load(session, positions)).addErrback(
                 lambda failure: self.log.failure("outgoing messages could not be read", failure)
             )
             return
@@ -218,14 +228,24 @@ class Transfer:
             # Released without being told of: whoever sees room again dispatches.
             self._performer.model.release(positions[start:], now)
 
-    async def _load(self, positions: list[MessagePosition]) -> None:
-        """Read stored messages, then offer them again."""
+    async def _load(self, session: ISession, positions: list[MessagePosition]) -> None:
+        """Read stored messages, then send them; the session sends nothing else meanwhile."""
+        performer = self._performer
         try:
-            await self._performer.load(positions)
+            await performer.load(positions)
         except MQError as error:
             self.log.error("outgoing messages could not be read: {error}", error=error)
+            performer.model.release(positions, performer.clock.now())
             return
-        self._performer.perform(self._performer.model.release(positions, self._performer.clock.now()))
+        finally:
+            self._loading.discard(session)
+        if self._is_stopped or not session.is_open:
+            performer.perform(performer.model.release(positions, performer.clock.now()))
+            return
+        # Those that left meanwhile, because their time was over for example, are not ours any more.
+        locked = [position for position in positions if position.state is PositionState.LOCKED_READER]
+        self._send(session, locked, performer.clock.now())
+        self._dispatch(session, self._queues_of(session))
 
     # What sessions tell
 
@@ -271,10 +291,10 @@ class Transfer:
             message for message in messages if isinstance(message, MessagePosition)
         )
         if not removal.changes:
-            performer.model.removed(removal)
+            performer.perform(performer.model.removed(removal, performer.clock.now()))
             return
         Deferred.fromCoroutine(performer.commit(removal.changes)).addCallbacks(
-            lambda _: performer.model.removed(removal),
+            lambda _: performer.perform(performer.model.removed(removal, performer.clock.now())),
             lambda failure: self.log.failure("acknowledged messages could not be removed", failure),
         )
 

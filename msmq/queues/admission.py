@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.changes import Change, PutMessage, PutQueue
-from msmq.queues.expiring import FOREVER, TIME_TO_BE_RECEIVED, is_late, time_limit
+from msmq.queues.changes import AppendLog, Change, PutMessage
+from msmq.queues.expiring import FOREVER, TIME_TO_BE_RECEIVED, due_time, is_late, time_limit
+from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
+from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.user_header import UserHeader
+from msmq.wire.guid import NULL_GUID
 
 if TYPE_CHECKING:
     from msmq.structures.user_message_view import UserMessageView
@@ -49,12 +51,14 @@ class Admission:
     """Messages that are in their queues, where nobody sees them until they are committed.
 
     @ivar changes: what has to be in the store before that; nothing for express messages.
+    @ivar overflow: what has to be handed to the store, but is not waited for.
     @ivar groups: the positions of each queue, in the order of arrival.
     @ivar mortal: those of them that do not live forever.
     @ivar refusals: the messages that did not come in; the others did.
     """
 
     changes: list[Change] = attrs.field(factory=list)
+    overflow: list[Change] = attrs.field(factory=list)
     groups: dict[Queue, list[MessagePosition]] = attrs.field(factory=dict)
     mortal: list[MessagePosition] = attrs.field(factory=list)
     refusals: list[Refusal] = attrs.field(factory=list)
@@ -65,91 +69,81 @@ class Admission:
         return (position for positions in self.groups.values() for position in positions)
 
 
-@attrs.define
-class Storage:
-    """[MS-MQDMPR] 3.1.1.1 what all queues together may hold.
-
-    @ivar limit: QueueManagerQuota in bytes; C{None} for no limit.
-    @ivar used: bytes of the packets in all queues.
-    @ivar throttled: Throttled, nothing comes in for now.
-    """
-
-    limit: int | None
-    used: int = 0
-    throttled: bool = False
-
-
 def admit(
     arrivals: Sequence[tuple[Queue, UserMessageView]],
     first: int,
-    storage: Storage,
+    holdings: Holdings,
     now: Moment,
 ) -> Admission:
     """Put messages in their queues, in state ARRIVING, and charge their bytes.
 
     @param first: the SequentialID of the first; the others follow.
     """
+    storage = holdings.storage
     admission = Admission()
-    changes, groups = admission.changes, admission.groups
+    changes, groups, mortal = admission.changes, admission.groups, admission.mortal
     arrived = now.wall
-    free = _free(storage)
+    free = storage.free
+    express_room = storage.express_room
     queue: Queue | None = None
     entries: dict[int, MessagePosition] = {}
     positions: list[MessagePosition] = []
-    mortal: list[tuple[list[MessagePosition], int]] = []
+    identifier = NULL_GUID
     limit, forever = TIME_TO_BE_RECEIVED, FOREVER
+    is_logged = False
     room = 0
     for number, (target, view) in enumerate(arrivals, first):
         if target is not queue:
             queue = target
             limit = time_limit(target)
-            room = _room(target)
+            room = room_in(target)
             entries = target.positions
             positions = groups.setdefault(target, [])
+            identifier = target.definition.identifier
+            is_logged = target.definition.log
         size = view.size
+        due: int | None = None
         if size > free or size > room or view.packet[limit] != forever:
-            status = _judge(target, view, free, room, now)
+            status = judge(target, view, free, room, now)
             if status:
                 admission.refusals.append(Refusal(number - first, target, view, status))
                 continue
-            if view.packet[limit] != forever:
-                mortal.append((positions, len(positions)))
+            due = due_time(target, view)
         # Slots of the view, not its properties: this line is run for every message.
         priority = 0 if view.flags & UserHeader.TH else view.base_flags & BaseHeader.PR
         lookup_id = (7 - priority) << 56 | number
-        if view.is_recoverable:
-            if isinstance(target, OutgoingQueue) and not target.is_stored:
-                target.is_stored = True
-                changes.append(PutQueue(target.definition))
-            changes.append(PutMessage(target.definition.identifier, lookup_id, view.packet, arrived))
         position = MessagePosition(target, lookup_id, view, size, arrived)
+        if due is not None:
+            position.due = due
+            mortal.append(position)
+        if view.is_recoverable:
+            position.kept = Kept.STORE
+            if not target.is_stored:
+                holdings.keep_queue(target, changes)
+            changes.append(PutMessage(identifier, lookup_id, view.packet, arrived, due))
+        elif size > express_room:
+            position.kept = Kept.OVERFLOW
+            holdings.put(position, admission.overflow)
+        else:
+            storage.express += size
+            express_room -= size
+        if is_logged:
+            changes.append(AppendLog(identifier, lookup_id, view.packet, arrived))
         entries[lookup_id] = position
         positions.append(position)
         target.total_bytes += size
         storage.used += size
         free -= size
         room -= size
-    admission.mortal = [positions[place] for positions, place in mortal]
     return admission
 
 
-_ENDLESS = 1 << 62
+def judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:
+    """Whether a message may come into a queue, and why not.
 
-
-def _free(storage: Storage) -> int:
-    if storage.throttled:
-        return -1
-    return _ENDLESS if storage.limit is None else storage.limit - storage.used
-
-
-def _room(queue: Queue) -> int:
-    if queue.is_deleted:
-        return -1
-    limit = queue.quota_bytes
-    return _ENDLESS if limit is None else limit - queue.total_bytes
-
-
-def _judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:
+    @param free: bytes that the queue manager has room for.
+    @param room: bytes that the queue has room for.
+    """
     if queue.is_deleted:
         return EnqueueStatus.QUEUE_DELETED
     if view.size > free:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from msmq.queues.definition import QueueType
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.structures.base_header import INFINITE
@@ -44,15 +45,14 @@ def is_late(view: UserMessageView, now: float) -> bool:
     return view.packet[TIME_TO_REACH_QUEUE] != FOREVER and now >= _reach_limit(view)
 
 
-def due_time(position: MessagePosition) -> int | None:
-    """When a message has to leave its queue, in seconds since 1970-01-01 UTC.
+def due_time(queue: Queue, view: UserMessageView) -> int | None:
+    """When a message has to leave this queue, in seconds since 1970-01-01 UTC; C{None} for never.
 
-    C{None} for never, and for a stored message that was not read yet.
+    What lies in a system queue, a journal or dead-letter queue among them, never has to (reading 31).
     """
-    view = position.view
-    if view is None or view.packet[time_limit(position.queue)] == FOREVER:
+    if view.packet[time_limit(queue)] == FOREVER or queue.definition.type is QueueType.SYSTEM:
         return None
-    if isinstance(position.queue, OutgoingQueue):
+    if isinstance(queue, OutgoingQueue):
         return _reach_limit(view)
     return view.sent_time + view.time_to_be_received
 
@@ -79,7 +79,7 @@ class ExpiringMessages:
         return bool(self._by_second or self._overdue)
 
     def add(self, position: MessagePosition, due: int) -> None:
-        """Remember a message by its L{due_time}."""
+        """Remember a message by the time at which it has to leave."""
         same_second = self._by_second.get(due)
         if same_second is None:
             self._forget_empty()
@@ -92,7 +92,7 @@ class ExpiringMessages:
         if not self._by_second:
             return
         for position in positions:
-            due = due_time(position)
+            due = position.due
             if due is not None and due in self._by_second:
                 self._by_second[due].pop(position, None)
 

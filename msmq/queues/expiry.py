@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.expiring import ExpiringMessages, due_time
+from msmq.queues.expiring import ExpiringMessages
 from msmq.queues.leaving import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState
@@ -37,7 +37,7 @@ class Expiry:
         late: list[MessagePosition] = []
         fresh: list[MessagePosition] = []
         for position in positions:
-            due = None if position.queue.is_deleted else due_time(position)
+            due = None if position.queue.is_deleted else position.due
             if due is None:
                 fresh.append(position)
             elif due <= now.wall:
@@ -46,6 +46,12 @@ class Expiry:
                 self._messages.add(position, due)
                 fresh.append(position)
         return fresh, _leave(late)
+
+    def remember(self, positions: Iterable[MessagePosition]) -> None:
+        """Let these messages leave when their time is over, be it over already."""
+        for position in positions:
+            if position.due is not None:
+                self._messages.add(position, position.due)
 
     def find(
         self, look: Callable[[], list[MessagePosition]], now: Moment
@@ -66,6 +72,10 @@ class Expiry:
                 break
             found = look()
         return found, departures
+
+    def gave_up(self, found: Sequence[MessagePosition], departures: Sequence[Departure]) -> bool:
+        """Whether L{find}, which answered so, stopped before it had seen everything."""
+        return not found and sum(len(each.positions) for each in departures) >= EXPIRED_AT_ONCE
 
     def expire(self, now: Moment) -> list[Departure]:
         """Let leave whose time is over now, only so many as a few milliseconds allow."""

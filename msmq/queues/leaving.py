@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from msmq.queues.changes import Change, RemoveMessages
-from msmq.queues.position import MessagePosition
+from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
 
 
 @attrs.frozen
 class Departure:
-    """Messages that leave one queue unread; they are out of it when the changes are stored.
+    """Messages that leave one queue unread; nobody gets them meanwhile.
 
     @ivar message_class: why, as the negative acknowledgement puts it.
     """
@@ -22,7 +22,18 @@ class Departure:
     queue: Queue = attrs.field(repr=False)
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
     message_class: MessageClass
+
+
+@attrs.frozen
+class Settlement:
+    """What has to be stored for a departure; its messages are out of their queue once it is.
+
+    @ivar copies: the dead letters; they lie in their queue, where nobody sees them yet.
+    """
+
+    departure: Departure
     changes: Sequence[Change]
+    copies: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
 
 
 @attrs.frozen
@@ -31,27 +42,31 @@ class Removal:
 
     @ivar departures: messages whose queue was purged while their readers had them; they leave for that
         reason, whatever becomes of the others.
+    @ivar copies: those for the journals of the queues, where nobody sees them yet.
     """
 
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
     changes: Sequence[Change]
     departures: Sequence[Departure] = attrs.field(default=(), repr=False)
+    copies: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
 
 
 def departure(positions: Sequence[MessagePosition], message_class: MessageClass) -> Departure:
     """Of at least one message, all of one queue."""
-    return Departure(positions[0].queue, positions, message_class, removals(positions))
+    return Departure(positions[0].queue, positions, message_class)
 
 
-def removals(positions: Iterable[MessagePosition]) -> tuple[RemoveMessages, ...]:
+def removals(positions: Iterable[MessagePosition]) -> list[Change]:
     """What the store has to forget for these messages to be out of their queues."""
-    stored: dict[Queue, list[int]] = {}
+    stored: dict[tuple[Queue, bool], list[int]] = {}
     for position in positions:
-        if position.is_recoverable:
-            stored.setdefault(position.queue, []).append(position.lookup_id)
-    return tuple(
-        RemoveMessages(queue.definition.identifier, tuple(lookup_ids)) for queue, lookup_ids in stored.items()
-    )
+        if position.kept is not Kept.MEMORY:
+            key = position.queue, position.kept is Kept.OVERFLOW
+            stored.setdefault(key, []).append(position.lookup_id)
+    return [
+        RemoveMessages(queue.definition.identifier, tuple(lookup_ids), is_express)
+        for (queue, is_express), lookup_ids in stored.items()
+    ]
 
 
 def by_queue(positions: Iterable[MessagePosition]) -> dict[Queue, list[MessagePosition]]:

@@ -6,32 +6,41 @@ What has to be stored is asked for first and takes effect for others when its ca
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid5
-
-import attrs
+from uuid import UUID
 
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
-from msmq.queues.admission import Admission, Storage, admit
-from msmq.queues.changes import PutQueue, PutState, RemoveQueue
+from msmq.queues.admission import Admission, admit
+from msmq.queues.changes import Change, PutState
+from msmq.queues.collection import QueueCollection, deletion_of
+from msmq.queues.copying import Copying, departure_event
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.creation import Alteration, Creation, Deletion
-from msmq.queues.definition import UNLIMITED, QueueDefinition, QueuePrivacy, QueueType, quota_in_bytes
-from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
+from msmq.queues.definition import UNLIMITED, quota_in_bytes
+from msmq.queues.effects import Effect, OutgoingReady
 from msmq.queues.expiry import Expiry
-from msmq.queues.leaving import Departure, Removal, by_queue, removals
+from msmq.queues.holdings import Holdings, Storage, forget_queues
+from msmq.queues.leaving import Departure, Removal, Settlement, by_queue, removals
+from msmq.queues.moving import Relocation, check_available, check_move, finish_move, relocate, undo_move
 from msmq.queues.naming import QueueNames
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.purging import finish_purge, purge_available, purge_locked
 from msmq.queues.queue import Queue
-from msmq.queues.reading import WaitingReader, WaitingReaders
+from msmq.queues.readers import Readers
+from msmq.queues.reading import OnTaken, WaitingReader
 from msmq.queues.snapshot import Snapshot
-from msmq.structures.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.queues.transacting import Transacting
+from msmq.queues.transaction import Abortion, Commitment
+from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.format_name import FormatName, MachineFormatName, PrivateFormatName
+from msmq.structures.message_class import MessageClass
+from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathName
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import Status
 
 if TYPE_CHECKING:
     from msmq.structures.user_message_view import UserMessageView
@@ -41,10 +50,6 @@ DEFAULT_QUEUE_MANAGER_QUOTA = 0x00100000
 
 SEQUENTIAL_BLOCK = 1 << 20
 MESSAGE_BLOCK = 1 << 16
-FIRST_PRIVATE_NUMBER = 16
-"""Smaller PrivateQueueNumbers are for the system's own queues, such as 4, C{order_queue$}."""
-
-_PRIVATE_NUMBER = "private_queue_number"
 
 
 def _nowhere(address: str) -> bool:
@@ -56,8 +61,12 @@ class QueueManagerModel:
 
     @ivar identifier: the GUID of this queue manager.
     @ivar names: which names are its own, and which queue they mean.
+    @ivar collection: the queues.
     @ivar storage: what all queues hold together; its owner may set C{throttled}
         ([MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6, Begin and End Flow Control).
+    @ivar readers: the reads, those that wait among them.
+    @ivar copying: makes the copies for journals and dead-letter queues.
+    @ivar transacting: the transactions.
     """
 
     def __init__(
@@ -67,66 +76,88 @@ class QueueManagerModel:
         computer_names: Collection[str],
         is_own_address: Callable[[str], bool] = _nowhere,
         quota: int = DEFAULT_QUEUE_MANAGER_QUOTA,
+        journal_quota: int = UNLIMITED,
+        express_memory: int | None = None,
+        packet_memory: int | None = None,
+        poison_after: int = 0,
         now: Moment,
     ) -> None:
-        """Make a queue manager without queues.
+        """Make a queue manager without queues but those of the system.
 
         @param computer_names: the names by which C{DIRECT=OS:} and paths mean this computer, C{.} and
             C{localhost} aside.
         @param is_own_address: whether C{DIRECT=TCP:} and an IP address mean it; asked each time, since
             interfaces come and go.
         @param quota: QueueManagerQuota in kilobytes, 0xFFFFFFFF for none.
+        @param journal_quota: JournalQuota in kilobytes, for all journals and dead-letter queues together.
+        @param express_memory: bytes of express messages beyond which they go to the store; C{None} for none.
+        @param packet_memory: bytes of stored packets that memory keeps as well; C{None} for all.
+        @param poison_after: how many aborted transactions a message may have been received in before it is
+            moved to the subqueue C{poison}; 0 for any number.
         """
         self.identifier = identifier
         self.names = QueueNames(identifier, computer_names, is_own_address)
-        self.storage = Storage(quota_in_bytes(quota))
-        self._outgoing: dict[FormatName, OutgoingQueue] = {}
-        self._waiting = WaitingReaders()
+        self.storage = Storage(
+            quota_in_bytes(quota),
+            journal_limit=quota_in_bytes(journal_quota),
+            express_limit=express_memory,
+            cache_limit=packet_memory,
+        )
+        self.collection = QueueCollection(identifier, self.names)
         self._expiry = Expiry()
-        self._last_private_number = FIRST_PRIVATE_NUMBER - 1
+        self.readers = Readers(self._expiry)
         self._sequential = ReservedCounter("sequential_id", 56, SEQUENTIAL_BLOCK)
         self._message_ids = ReservedCounter("message_id", 32, MESSAGE_BLOCK)
         # A store that lost its state must not make the numbers of an earlier life come back, so they
         # begin where the clock says that no earlier life can have come to.
         self._sequential.start(int(now.wall * 1_000_000))
         self._message_ids.start(now.unix_seconds << 10)
+        self.holdings = Holdings(self.storage, self._sequential)
+        self.copying = Copying(self.holdings, self.system_queue(QueueSuffix.DEADLETTER))
+        self.transacting = Transacting(self.holdings, self.copying, self.collection, poison_after)
 
     # What is there
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """[MS-MQDMPR] 3.1.3 take over what the store held; only before anything else happens."""
+    def restore(self, snapshot: Snapshot, now: Moment) -> None:
+        """[MS-MQDMPR] 3.1.3 take over what the store held; only before anything else happens.
+
+        Messages whose time is over by now leave with the first L{expire}.
+        """
         for counter in (self._sequential, self._message_ids):
             if (value := snapshot.state.get(counter.name)) is not None:
                 counter.resume(value)
-        if (value := snapshot.state.get(_PRIVATE_NUMBER)) is not None:
-            self._last_private_number = int.from_bytes(value, "little")
-        for definition in snapshot.queues:
-            queue = self._restored(definition)
-            positions = queue.positions
-            for lookup_id, size, arrived in snapshot.messages.get(definition.identifier, ()):
-                positions[lookup_id] = MessagePosition(queue, lookup_id, None, size, arrived)
-                queue.total_bytes += size
-            queue.make_available(positions.values())
-            self.storage.used += queue.total_bytes
-
-    def _restored(self, definition: QueueDefinition) -> Queue:
-        if definition.type is QueueType.OUTGOING:
-            destination = parse_format_name(definition.path, lenient=True)
-            outgoing = OutgoingQueue(definition, destination=destination, is_stored=True)
-            self._outgoing[destination] = outgoing
-            return outgoing
-        queue = Queue(definition)
-        self.names.add(queue)
-        self._last_private_number = max(self._last_private_number, definition.number)
-        return queue
+        for queue, positions in self.collection.restore(snapshot):
+            entries = queue.positions
+            size = 0
+            for position in positions:
+                entries[position.lookup_id] = position
+                size += position.size
+            queue.total_bytes += size
+            if queue.is_subqueue and queue.parent is not None:
+                queue.parent.subqueue_bytes += size
+            self.storage.used += size
+            if queue.is_system:
+                self.storage.journaled += size
+            queue.make_available(positions)
+            self._expiry.remember(positions)
 
     def queues(self) -> Iterator[Queue]:
-        """The queues of this queue manager, outgoing ones aside, in the order of their creation."""
+        """The queues of this queue manager, in the order of their creation.
+
+        Outgoing queues, journals, subqueues and system queues are not among them.
+        """
         return self.names.queues()
+
+    def system_queue(self, suffix: QueueSuffix) -> Queue:
+        """The machine journal, SystemDeadletterQueue or SystemTransactionalDeadletterQueue."""
+        queue = self.names.find(MachineFormatName(self.identifier, suffix))
+        if queue is None:
+            raise LocalProtocolError(f"{suffix} means no system queue")
+        return queue
 
     def outgoing_queues(self) -> Iterator[OutgoingQueue]:
         """The outgoing queues, in the order of their creation."""
-        return iter(self._outgoing.values())
+        return self.collection.outgoing_queues()
 
     def find(self, name: FormatName | PathName) -> Queue | None:
         """The queue of this queue manager that C{name} means; C{None} for any other name."""
@@ -147,121 +178,106 @@ class QueueManagerModel:
         """The name by which a queue is known everywhere."""
         if isinstance(queue, OutgoingQueue):
             return queue.destination
-        return PrivateFormatName(self.identifier, queue.definition.number)
+        if queue.parent is None and queue.is_system:
+            return MachineFormatName(self.identifier, QueueSuffix(queue.definition.path[8:].upper()))
+        if queue.parent is None:
+            return PrivateFormatName(self.identifier, queue.definition.number)
+        if queue.is_system:
+            return PrivateFormatName(self.identifier, queue.parent.definition.number, QueueSuffix.JOURNAL)
+        name, _, subqueue = queue.definition.path.rpartition(";")
+        is_private = queue.parent.definition.number != 0
+        return DirectFormatName(
+            DirectProtocol.OS,
+            self.names.computer_name,
+            name.partition("\\")[2] if is_private else name,
+            is_private,
+            subqueue=subqueue,
+        )
 
     @property
     def message_count(self) -> int:
-        """How many messages lie in all queues, outgoing ones included."""
-        queues = (*self.names.queues(), *self._outgoing.values())
-        return sum(queue.message_count for queue in queues)
+        """How many messages lie in all queues, whatever their kind."""
+        return sum(queue.message_count for queue in self.collection.all_queues())
 
     # Queues come and go
 
-    def create_queue(
-        self,
-        name: PathName,
-        *,
-        identifier: UUID,
-        now: Moment,
-        label: str = "",
-        transactional: bool = False,
-        journal: bool = False,
-        log: bool = False,
-        quota: int = UNLIMITED,
-        journal_quota: int = UNLIMITED,
-        authenticate: bool = False,
-        privacy: QueuePrivacy = QueuePrivacy.OPTIONAL,
-    ) -> Creation:
+    def create_queue(self, name: PathName, *, identifier: UUID, now: Moment, **properties: Any) -> Creation:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for private queues.
 
         Either L{created} or L{abandon} has to follow.
 
         @param identifier: a GUID that no other queue ever had.
-        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a public
-            queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own, or what L{QueueDefinition} raises.
+        @param properties: attributes of L{msmq.queues.definition.QueueDefinition}.
+        @raise MQError: as L{QueueCollection.create}.
         """
-        path = self.names.path_to_create(name)
-        number = self._last_private_number + 1
-        definition = QueueDefinition(
-            identifier=identifier,
-            path=path,
-            number=number,
-            label=label,
-            transactional=transactional,
-            journal=journal,
-            log=log,
-            quota=quota,
-            journal_quota=journal_quota,
-            authenticate=authenticate,
-            privacy=privacy,
-            created=now.unix_seconds,
-            modified=now.unix_seconds,
-        )
-        self._last_private_number = number
-        queue = Queue(definition)
-        self.names.reserve(path)
-        # The number outlives the queue: a late message to a deleted queue is not for the next one.
-        changes = (PutQueue(definition), PutState(_PRIVATE_NUMBER, number.to_bytes(4, "little")))
-        return Creation(queue, changes)
+        return self.collection.create(name, identifier=identifier, now=now, **properties)
 
     def created(self, creation: Creation) -> None:
         """The changes of a creation are stored: the queue is there."""
-        self.names.add(creation.queue)
+        self.collection.created(creation)
 
     def abandon(self, creation: Creation) -> None:
         """The changes of a creation were not stored: its name is free again."""
-        self.names.free(creation.queue.definition.path)
+        self.collection.abandon(creation)
 
     def alter_queue(self, queue: Queue, now: Moment, **properties: Any) -> Alteration:
         """[MS-MQDMPR] 3.1.1.2 give a queue other properties; L{altered} has to follow if they are stored.
 
-        @param properties: attributes of L{QueueDefinition}.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone, or what L{QueueDefinition} raises.
+        @raise MQError: as L{QueueCollection.alter}.
         """
-        if queue.is_deleted:
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is deleted")
-        definition = attrs.evolve(queue.definition, modified=now.unix_seconds, **properties)
-        return Alteration(queue, definition, (PutQueue(definition),))
+        return self.collection.alter(queue, now, **properties)
 
     def altered(self, alteration: Alteration) -> None:
         """The changes of an alteration are stored: the queue has its new properties."""
-        alteration.queue.definition = alteration.definition
+        self.collection.altered(alteration)
 
     def delete_queue(self, queue: Queue) -> Deletion:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it is gone at once, with all that is in it.
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it is gone at once, with its journal and its subqueues.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already.
+        What was in it and in its subqueues has to be told of, slice by slice (L{delete_messages}), before
+        the changes are stored; what was in its journal is not told of (reading 17).
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
+            journal or a system queue.
         """
-        if queue.is_deleted:
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is deleted")
-        if isinstance(queue, OutgoingQueue):
-            del self._outgoing[queue.destination]
-        else:
-            self.names.remove(queue)
-        self.storage.used -= queue.total_bytes
-        positions = queue.clear()
+        family = self.collection.remove(queue)
         effects: list[Effect] = []
-        for tag in list(queue.readers):
-            self._waiting.discard(tag)
-            effects.append(ReadFailed(tag, Status.MQ_ERROR_QUEUE_DELETED))
-        return Deletion(queue, (RemoveQueue(queue.definition.identifier),), effects, positions)
+        gone: list[MessagePosition] = []
+        for member in family:
+            self.storage.used -= member.total_bytes
+            if member.is_system:
+                self.storage.journaled -= member.total_bytes
+            if member.is_subqueue and member.parent is not None:
+                member.parent.subqueue_bytes -= member.total_bytes
+            positions = member.clear()
+            if not member.is_system:
+                gone.extend(positions)
+            else:
+                self._uncount(positions)
+            effects += self.readers.queue_deleted(member)
+        return Deletion(queue, deletion_of(family), effects, deque(gone))
+
+    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
+        """What has to be stored for messages of a deleted queue to be gone, each with its event."""
+        left = [position for position in positions if position.state is not PositionState.LEAVING]
+        changes: list[Change] = [
+            departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in left
+        ]
+        changes += removals(left)
+        self._uncount(positions)
+        self._expiry.forget(positions)
+        return changes
+
+    def _uncount(self, positions: Iterable[MessagePosition]) -> None:
+        for position in positions:
+            if position.kept is Kept.MEMORY:
+                self.storage.express -= position.size
+            elif position.is_cached:
+                self.holdings.uncache(position)
 
     def outgoing(self, destination: FormatName, now: Moment) -> OutgoingQueue:
         """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet."""
-        queue = self._outgoing.get(destination)
-        if queue is None:
-            text = str(destination)
-            definition = QueueDefinition(
-                # The same name finds its stored messages again, whatever case it is written in.
-                identifier=uuid5(self.identifier, text.lower()),
-                path=text,
-                type=QueueType.OUTGOING,
-                label=text[:124],
-                created=now.unix_seconds,
-                modified=now.unix_seconds,
-            )
-            queue = self._outgoing[destination] = OutgoingQueue(definition, destination=destination)
-        return queue
+        return self.collection.outgoing(destination, now)
 
     # Messages come in
 
@@ -276,21 +292,23 @@ class QueueManagerModel:
         """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: put them in their queues, where nobody sees them.
 
         Either L{commit} or L{withdraw} has to follow, once the changes are stored or were not.
+        If there is an overflow as well, it has to be handed to the store, and L{overflowed} to follow.
         """
-        admission = admit(arrivals, self._sequential.take(len(arrivals)), self.storage, now)
-        for counter in (self._sequential, self._message_ids):
-            if (reservation := counter.reservation()) is not None:
-                admission.changes.append(reservation)
+        admission = admit(arrivals, self._sequential.take(len(arrivals)), self.holdings, now)
+        admission.changes += self.reservations()
         return admission
+
+    def reservations(self) -> list[Change]:
+        """What has to be stored before the numbers that were taken so far may leave."""
+        taken = (counter.reservation() for counter in (self._sequential, self._message_ids))
+        return [reservation for reservation in taken if reservation is not None]
 
     def commit(self, admission: Admission, now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages are available to all who wait.
 
         Those whose time is over already never become so (3.1.2.4, reading 31).
         """
-        for change in admission.changes:
-            if isinstance(change, PutState):
-                self._stored(change)
+        self.stored(admission.changes)
         effects: list[Effect] = []
         if admission.mortal:
             effects += self._expiry.sift(admission.mortal, now)[1]
@@ -299,28 +317,67 @@ class QueueManagerModel:
                 positions = [position for position in positions if position.state is PositionState.ARRIVING]
             if not queue.is_deleted and positions:
                 queue.make_available(positions)
-                effects += self._serve(queue)
+                effects += self._serve(queue, positions, now)
+                if admission.changes:
+                    self._cache(positions)
         return effects
 
     def withdraw(self, admission: Admission) -> None:
         """The changes were not stored: the messages were never here."""
         for position in admission.positions:
-            self.storage.used -= position.queue.unlink(position)
-        for change in admission.changes:
-            if isinstance(change, PutQueue):
-                for queue in admission.groups:
-                    if isinstance(queue, OutgoingQueue) and queue.definition is change.definition:
-                        queue.is_stored = False
+            self.holdings.unlink(position)
+        forget_queues(admission.changes, admission.groups)
 
-    def _stored(self, change: PutState) -> None:
-        for counter in (self._sequential, self._message_ids):
-            if change.name == counter.name:
-                counter.stored(change)
+    def overflowed(self, admission: Admission, *, is_stored: bool) -> None:
+        """The store has the express messages for which memory had no room, or could not take them.
 
-    def _serve(self, queue: Queue) -> list[Effect]:
+        In the second case memory keeps them all the same.
+        """
+        for position in admission.positions:
+            if position.kept is Kept.OVERFLOW and not position.queue.is_deleted:
+                if not is_stored:
+                    position.kept = Kept.MEMORY
+                    if position.state is not PositionState.DELETED:
+                        self.storage.express += position.size
+                elif position.state is PositionState.AVAILABLE:
+                    self.holdings.cache((position,))
+        if not is_stored:
+            forget_queues(admission.overflow, admission.groups)
+
+    def stored(self, changes: Iterable[Change]) -> None:
+        """These changes are stored; whoever stores what this model did not ask for together tells it so."""
+        for change in changes:
+            if isinstance(change, PutState):
+                for counter in (self._sequential, self._message_ids):
+                    if change.name == counter.name:
+                        counter.stored(change)
+
+    def _cache(self, positions: Iterable[MessagePosition]) -> None:
+        available = PositionState.AVAILABLE
+        self.holdings.cache(position for position in positions if position.state is available)
+
+    def _serve(self, queue: Queue, fresh: Sequence[MessagePosition], now: Moment) -> list[Effect]:
+        effects = self.readers.serve(queue, fresh, now) if queue.readers else []
         if isinstance(queue, OutgoingQueue):
-            return [OutgoingReady(queue)]
-        return self._waiting.serve(queue) if queue.readers else []
+            effects.append(OutgoingReady(queue))
+        return effects
+
+    def _show(
+        self, positions: Iterable[MessagePosition], now: Moment, *, is_return: bool = False
+    ) -> list[Effect]:
+        """Let readers find messages that have come into their queues, but those whose time is over.
+
+        @param is_return: they were there before; the last goes first, so that each goes in front of those
+            behind it.
+        """
+        fresh, departures = self._expiry.sift(positions, now)
+        effects: list[Effect] = [*departures]
+        for queue, arrived in by_queue(fresh).items():
+            if not queue.is_deleted:
+                queue.make_available(sorted(arrived, key=_lookup_id, reverse=is_return))
+                effects += self._serve(queue, arrived, now)
+                self._cache(arrived)
+        return effects
 
     # Messages are read
 
@@ -333,8 +390,11 @@ class QueueManagerModel:
         peek: bool = False,
         count: int = 1,
         deadline: float | None = None,
+        owner: Hashable = None,
+        allow_peek: bool = False,
+        on_taken: OnTaken | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message.
+        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message, straight from a queue.
 
         What is available completes the read at once, up to C{count} messages. If there is nothing the
         answer is empty and an effect of a later call completes the read, until it is cancelled.
@@ -342,33 +402,21 @@ class QueueManagerModel:
 
         @param tag: by which the effects name this read; no other read may wait under it.
         @param deadline: when it stops waiting, in seconds of the monotonic clock; C{None} for never.
+        @param owner: whose locks those on its messages are, a transaction for example; by default the tag.
+        @param allow_peek: AllowPeekWhenLocked of its messages.
+        @param on_taken: told of its messages in the moment in which they are locked; as L{WaitingReader}.
         @raise LocalProtocolError: the tag is taken, or C{count} is below 1.
         """
-        if count < 1:
-            raise LocalProtocolError(f"a read takes at least one message, not {count}")
-        if queue.is_deleted:
-            return [ReadFailed(tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
-        look = (lambda: queue.peek(count)) if peek else (lambda: queue.take(count, tag))
-        found, departures = self._expiry.find(look, now)
-        effects: list[Effect] = [*departures]
-        if found:
-            effects.append(ReadCompleted(tag, found))
-        elif deadline is not None and deadline <= now.monotonic:
-            effects.append(ReadFailed(tag, Status.MQ_ERROR_IO_TIMEOUT))
-        else:
-            self._waiting.add(WaitingReader(tag, queue, peek, count, deadline))
-        return effects
+        reader = WaitingReader(tag, queue, peek, count, deadline, owner, allow_peek, on_taken)
+        return self.readers.read(reader, now)
 
     def cancel(self, tag: Hashable, status: Status = Status.MQ_ERROR_OPERATION_CANCELLED) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.17 Cancel Waiting Message Read Request.
-
-        @return: nothing if no read waits under this tag (any more).
-        """
-        return [] if self._waiting.discard(tag) is None else [ReadFailed(tag, status)]
+        """End the wait of one read; nothing if no read waits under this tag (any more)."""
+        return self.readers.cancel(tag, status)
 
     def deadline(self, now: Moment) -> float | None:
         """When L{expire} has something to do next, in seconds of the monotonic clock."""
-        end_of_wait, expiry = self._waiting.deadline(), self._expiry.deadline(now)
+        end_of_wait, expiry = self.readers.deadline(now), self._expiry.deadline(now)
         if end_of_wait is None or expiry is None:
             return expiry if end_of_wait is None else end_of_wait
         return min(end_of_wait, expiry)
@@ -376,27 +424,17 @@ class QueueManagerModel:
     def expire(self, now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.2.3 and 3.1.7.2.7: end what has waited long enough, reads and messages.
 
-        When very many messages are due together, each call lets only some of them leave.
+        When very many are due together, each call deals with only some of them.
         """
-        timed_out = Status.MQ_ERROR_IO_TIMEOUT
-        reads = [ReadFailed(reader.tag, timed_out) for reader in self._waiting.due(now.monotonic)]
-        departures = self._expiry.expire(now)
-        effects: list[Effect] = [*reads, *departures]
-        for queue in {departure.queue for departure in departures}:
-            # Who found nothing but what leaves waits now, though there may be more behind it.
-            if queue.readers and queue.has_available:
-                effects += self._serve(queue)
-        return effects
+        effects = self.readers.expire(now)
+        effects += self._expiry.expire(now)
+        return effects + self.readers.look_again(now)
 
     def take(
         self, queue: Queue, count: int, owner: Hashable, now: Moment
     ) -> tuple[list[MessagePosition], list[Effect]]:
-        """Lock what is available, up to C{count} messages, without waiting.
-
-        Messages whose time is over are not among them; the effects let them leave.
-        """
-        found, departures = self._expiry.find(lambda: queue.take(count, owner), now)
-        return found, [*departures]
+        """Lock what is available, without waiting; as L{Readers.take}."""
+        return self.readers.take(queue, count, owner, now)
 
     def sift(
         self, positions: Iterable[MessagePosition], now: Moment
@@ -415,7 +453,7 @@ class QueueManagerModel:
     def remove(self, positions: Iterable[MessagePosition]) -> Removal:
         """[MS-MQDMPR] 3.1.7.2.1 ask that locked messages leave; their readers have them.
 
-        Either L{removed} has to follow, or L{release} if the changes were not stored. Positions that are
+        Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are
         not locked (any more), because their queue was deleted for example, are passed over.
         """
         removing = PositionState.REMOVING
@@ -429,13 +467,20 @@ class QueueManagerModel:
                 leaving.append(position)
             elif position.state is PositionState.PURGE_PENDING:
                 purged.append(position)
-        return Removal(leaving, removals(leaving), finish_purge(purged))
+        return self.copying.receive(leaving, finish_purge(purged))
 
-    def removed(self, removal: Removal | Departure) -> None:
-        """The changes of a removal are stored: the messages are out of their queues."""
+    def removed(self, removal: Removal, now: Moment) -> list[Effect]:
+        """The changes of a removal are stored: the messages are out of their queues, the copies are there."""
         for position in removal.positions:
-            self.storage.used -= position.queue.unlink(position)
+            self.holdings.unlink(position)
         self._expiry.forget(removal.positions)
+        return self._show(removal.copies, now) if removal.copies else []
+
+    def restored(self, removal: Removal, now: Moment) -> list[Effect]:
+        """The changes of a removal were not stored: its messages are given back."""
+        self.copying.withdraw(removal.copies)
+        forget_queues(removal.changes, (copy.queue for copy in removal.copies))
+        return self.release(removal.positions, now)
 
     def release(self, positions: Iterable[MessagePosition], now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait.
@@ -452,18 +497,27 @@ class QueueManagerModel:
                 back.append(position)
             elif position.state is PositionState.PURGE_PENDING:
                 purged.append(position)
-        back, departures = self._expiry.sift(back, now)
-        effects: list[Effect] = [*departures]
-        effects += finish_purge(purged)
-        for queue, returned in by_queue(back).items():
-            # The last first, so that each goes in front of those behind it.
-            queue.make_available(sorted(returned, key=_lookup_id, reverse=True))
-            effects += self._serve(queue)
-        return effects
+        return [*self._show(back, now, is_return=True), *finish_purge(purged)]
 
-    def forget(self, positions: Iterable[MessagePosition]) -> None:
-        """Messages that went with their queue: nothing waits for their time any more."""
+    def settle(self, departure: Departure, now: Moment) -> Settlement:
+        """What has to be stored for messages to leave unread; either L{settled} or L{stay} has to follow.
+
+        Whoever can has read their packets before, so that they can be told of and kept as dead letters.
+        """
+        return self.copying.settle(departure, now.wall)
+
+    def settled(self, settlement: Settlement, now: Moment) -> list[Effect]:
+        """The changes of a departure are stored: its messages are out of their queue."""
+        positions = settlement.departure.positions
+        for position in positions:
+            self.holdings.unlink(position)
         self._expiry.forget(positions)
+        return self._show(settlement.copies, now) if settlement.copies else []
+
+    def unsettle(self, settlement: Settlement) -> None:
+        """The changes of a departure were not stored: there are no copies, its messages are still leaving."""
+        self.copying.withdraw(settlement.copies)
+        forget_queues(settlement.changes, (copy.queue for copy in settlement.copies))
 
     # Queues are purged
 
@@ -475,7 +529,7 @@ class QueueManagerModel:
     def purge(self, queue: Queue, through: int, count: int) -> Departure | None:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: let up to C{count} available messages leave.
 
-        Either L{removed} or L{stay} has to follow. When nothing is left to leave the answer is C{None},
+        Either L{settled} or L{stay} has to follow. When nothing is left to leave the answer is C{None},
         and what readers have is going to leave as well.
 
         @param through: what is younger than this SequentialID stays.
@@ -486,11 +540,67 @@ class QueueManagerModel:
         return departure
 
     def stay(self, departure: Departure, now: Moment) -> list[Effect]:
-        """The changes of a departure were not stored: its messages are back in their places."""
+        """A departure did not come about: its messages are back in their places."""
         for position in departure.positions:
             if position.state is PositionState.LEAVING:
                 position.state = PositionState.LOCKED_READER
         return self.release(departure.positions, now)
+
+    # Messages are moved
+
+    def move(self, position: MessagePosition, target: Queue) -> Relocation:
+        """[MS-MQDMPR] 3.1.7.1.16 Move Message outside a transaction; L{moved} or L{unmove} has to follow.
+
+        @param position: available.
+        @raise MQError: as L{check_move}, or MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is not available.
+        """
+        check_move(position.queue, target, is_transactional=False)
+        check_available(position)
+        position.queue.let_go(position)
+        position.state = PositionState.REMOVING
+        return self.move_locked([position], target)
+
+    def move_locked(self, positions: Sequence[MessagePosition], target: Queue) -> Relocation:
+        """Move messages that the caller has locked; L{moved} or L{unmove} has to follow."""
+        relocation = Relocation()
+        relocate(self.holdings, ((position, target) for position in positions), relocation)
+        return relocation
+
+    def moved(self, relocation: Relocation, now: Moment) -> list[Effect]:
+        """The changes of a move are stored: the messages are in their new queues, for all who wait there."""
+        self._expiry.forget(position for position, _ in relocation.moves)
+        return self._show(finish_move(self.holdings, relocation), now)
+
+    def unmove(self, relocation: Relocation, now: Moment) -> list[Effect]:
+        """The changes of a move were not stored: the messages are where they were."""
+        undo_move(self.holdings, relocation)
+        forget_queues(relocation.changes, (place.queue for _, place in relocation.moves))
+        return self.release((position for position, _ in relocation.moves), now)
+
+    # Transactions end
+
+    def committed(self, commitment: Commitment, now: Moment) -> list[Effect]:
+        """The changes of a commit are stored: all that the transaction did is there, at once."""
+        effects: list[Effect] = []
+        self.stored(commitment.changes)
+        effects += self.removed(commitment.removal, now)
+        effects += self.moved(commitment.relocation, now)
+        for queue, positions in commitment.sent.items():
+            if not queue.is_deleted:
+                self._expiry.remember(positions)
+                queue.make_available(positions)
+                effects += self._serve(queue, positions, now)
+                self._cache(positions)
+        if commitment.late:
+            effects += self._expiry.sift(commitment.late, now)[1]
+        if commitment.back:
+            effects += self.release(commitment.back, now)
+        self.transacting.end(commitment)
+        return effects
+
+    def aborted(self, abortion: Abortion, now: Moment) -> list[Effect]:
+        """Give the messages of an aborted transaction back, poisonous ones aside."""
+        return [*self.release(abortion.back, now), *abortion.departures]
 
 
 def _lookup_id(position: MessagePosition) -> int:

@@ -9,7 +9,12 @@ from uuid import UUID
 
 from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
-from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
+from msmq.structures.format_name import (
+    FormatName,
+    MachineFormatName,
+    PrivateFormatName,
+    PublicFormatName,
+)
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathKind, PathName
 from msmq.structures.queue_names import (
@@ -46,16 +51,26 @@ class QueueNames:
     ) -> None:
         self._identifier = identifier
         self._computers = ALWAYS_LOCAL | {name.lower() for name in computer_names}
+        self.computer_name = next(iter(computer_names), ".")
         self._is_own_address = is_own_address
         self._by_path: dict[str, Queue] = {}
         self._by_number: dict[int, Queue] = {}
         self._by_identifier: dict[UUID, Queue] = {}
+        self._system: dict[QueueSuffix, Queue] = {}
         self._reserved: set[str] = set()
         self._destinations: dict[bytes, Queue] = {}
 
     def queues(self) -> Iterator[Queue]:
-        """All of them, in the order in which they were added."""
+        """All of them but journals, subqueues and system queues, in the order in which they were added."""
         return iter(self._by_path.values())
+
+    def system_queues(self) -> Iterator[Queue]:
+        """The system queues."""
+        return iter(self._system.values())
+
+    def add_system(self, suffix: QueueSuffix, queue: Queue) -> None:
+        """Let a system queue be found."""
+        self._system[suffix] = queue
 
     def path_to_create(self, name: PathName) -> str:
         """The path of a private queue that may be made.
@@ -111,20 +126,39 @@ class QueueNames:
                 return self._is_own_address(name.address.strip("[]"))
             case PrivateFormatName():
                 return name.queue_manager == self._identifier
+            case MachineFormatName():
+                return name.queue_manager == self._identifier
             case PublicFormatName():
                 return name.queue in self._by_identifier
         return False
 
     def find(self, name: FormatName | PathName) -> Queue | None:
-        """The queue that the name means, if it is one of this queue manager and no journal or subqueue."""
+        """The queue of this queue manager that the name means, of whatever kind."""
+        if not self.is_local(name):
+            return None
+        if isinstance(name, MachineFormatName) or (
+            isinstance(name, DirectFormatName | PathName) and is_system_name(name)
+        ):
+            return self._system.get(name.suffix)
+        queue = self.find_main(name)
+        if queue is None:
+            return None
+        if isinstance(name, PathName | DirectFormatName) and name.subqueue is not None:
+            return queue.subqueues.get(name.subqueue.lower())
+        if isinstance(name, PathName | DirectFormatName | PrivateFormatName | PublicFormatName):
+            return queue.journal if name.suffix is QueueSuffix.JOURNAL else queue
+        return None
+
+    def find_main(self, name: FormatName | PathName) -> Queue | None:
+        """The queue of this queue manager that the name means without its suffix or subqueue."""
         if not self.is_local(name):
             return None
         match name:
             case PathName() | DirectFormatName():
-                return self._find_by_path(name)
-            case PrivateFormatName(suffix=QueueSuffix.NONE):
+                return self._by_path.get(name.queue_path.lower())
+            case PrivateFormatName():
                 return self._by_number.get(name.number)
-            case PublicFormatName(suffix=QueueSuffix.NONE):
+            case PublicFormatName():
                 return self._by_identifier.get(name.queue)
         return None
 
@@ -158,6 +192,11 @@ class QueueNames:
                     return None
                 return self._find_by_path(name)
         return None
+
+
+def is_system_name(name: PathName | DirectFormatName) -> bool:
+    """Whether it means one of a computer's own queues."""
+    return name.kind is PathKind.SYSTEM if isinstance(name, PathName) else name.is_system
 
 
 def _illegal(name: PathName, problem: str) -> MQError:

@@ -54,7 +54,6 @@ class OutgoingQueue(Queue):
     @ivar destination: DestinationFormatName.
     @ivar next_hops: NextHops, the addresses that its messages can be sent to next.
     @ivar history: ConnectionHistory, the newest entry last; the oldest are forgotten.
-    @ivar is_stored: the store was asked to keep its definition, as it is once it has recoverable messages.
     """
 
     destination: FormatName
@@ -63,7 +62,6 @@ class OutgoingQueue(Queue):
     history: deque[ConnectionHistoryEntry] = attrs.field(
         factory=lambda: deque(maxlen=HISTORY_LENGTH), repr=False
     )
-    is_stored: bool = False
 
     @property
     def is_active(self) -> bool:

@@ -36,16 +36,34 @@ class PositionState(enum.Enum):
     DELETED = "deleted"
 
 
+class Kept(enum.Enum):
+    """Who has the packet of a message.
+
+    MEMORY: we alone; it is an express message.
+    STORE: the store, for good.
+    OVERFLOW: the store, until it is opened next; it is an express message for which memory had no room.
+    """
+
+    MEMORY = "memory"
+    STORE = "store"
+    OVERFLOW = "overflow"
+
+
 @attrs.define(eq=False, weakref_slot=False)
 class MessagePosition:
     """[MS-MQDMPR] 3.1.1.11 a message's place in a queue.
 
     @ivar lookup_id: LookupIdentifier ([MS-MQDMPR] 3.1.1.12), by which the messages of a queue are ordered:
         the high byte is 7 minus the priority, the rest counts what this queue manager took in.
-    @ivar view: the packet; C{None} while a stored message has not been read from the store.
+    @ivar view: the packet; C{None} while only the store has it.
     @ivar size: bytes of the packet.
     @ivar arrived: ArrivalTime, seconds since 1970-01-01 UTC.
-    @ivar owner: whose lock it is; the tag of the read.
+    @ivar owner: whose lock it is: the tag of a read, a transaction, or a session.
+    @ivar due: when it has to leave its queue, seconds since 1970-01-01 UTC; C{None} for never.
+    @ivar aborts: AbortCount, how many transactions that had received it were aborted.
+    @ivar moves: MoveCount, how often it was moved.
+    @ivar insertion: when it last became available, as L{Queue.insertions} counts; 0 if nobody had to know.
+    @ivar is_cached: the store has the packet, and C{view} is counted as a copy of it.
     """
 
     queue: Queue = attrs.field(repr=False)
@@ -55,11 +73,27 @@ class MessagePosition:
     arrived: float
     state: PositionState = PositionState.ARRIVING
     owner: Hashable = None
+    kept: Kept = Kept.MEMORY
+    due: int | None = None
+    aborts: int = 0
+    moves: int = 0
+    is_cached: bool = False
+    insertion: int = 0
 
     @property
     def is_recoverable(self) -> bool:
-        """Whether it is in the store; what was restored from there is."""
-        return self.view is None or self.view.is_recoverable
+        """Whether it is in the store for good, or on its way there."""
+        return self.kept is Kept.STORE
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has it, or is getting it, be it for good or not."""
+        return self.kept is not Kept.MEMORY
+
+    @property
+    def priority(self) -> int:
+        """The effective priority, 7 first: that of the message, 0 if it is transactional."""
+        return 7 - (self.lookup_id >> 56)
 
     @property
     def packet(self) -> bytes:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
 
-from msmq.queues.definition import QueueDefinition, quota_in_bytes
+from msmq.queues.definition import QueueDefinition, QueueType, quota_in_bytes
+from msmq.queues.ordered import CHUNK_LENGTH, OrderedPositions
 from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.priority_level import PriorityLevel
 
 if TYPE_CHECKING:
+    from msmq.queues.descriptor import OpenQueueDescriptor
     from msmq.queues.reading import WaitingReader
 
 PRIORITIES = 8
@@ -31,6 +32,16 @@ class Queue:
         given back when it leaves, whatever happens to it in between.
     @ivar readers: who waits for a message, by tag, in the order in which they came.
     @ivar is_deleted: the queue is gone; what refers to it still finds this.
+    @ivar is_stored: the store has its definition, or was asked to keep it.
+    @ivar parent: the queue of which this is the journal or a subqueue.
+    @ivar journal: JournalQueueReference; journals, subqueues and system queues have none.
+    @ivar subqueues: SubqueueCollection, by name in lower case.
+    @ivar subqueue_bytes: TotalBytes of all subqueues together.
+    @ivar descriptors: OpenQueueDescriptorCollection, by handle.
+    @ivar ends: how many cursors are at its end; while there are any, what comes is numbered.
+    @ivar insertions: the number of what came last.
+    @ivar peekable: locked messages that may be looked at all the same; C{None} if there are none.
+    @ivar users: how many have it open; a subqueue stays while there are any.
     """
 
     definition: QueueDefinition
@@ -38,9 +49,34 @@ class Queue:
     total_bytes: int = 0
     readers: OrderedDict[Hashable, WaitingReader] = attrs.field(factory=OrderedDict, repr=False)
     is_deleted: bool = False
-    _levels: list[PriorityLevel | None] = attrs.field(
+    is_stored: bool = False
+    parent: Queue | None = attrs.field(default=None, repr=False)
+    journal: Queue | None = attrs.field(default=None, repr=False)
+    subqueues: dict[str, Queue] = attrs.field(factory=dict, repr=False)
+    subqueue_bytes: int = 0
+    users: int = 0
+    descriptors: dict[int, OpenQueueDescriptor] = attrs.field(factory=dict, repr=False)
+    ends: int = 0
+    insertions: int = 0
+    peekable: OrderedPositions | None = attrs.field(default=None, repr=False)
+    _levels: list[OrderedPositions | None] = attrs.field(
         factory=lambda: [None] * PRIORITIES, init=False, repr=False
     )
+
+    @property
+    def is_subqueue(self) -> bool:
+        """Whether it is a subqueue, which only moving fills."""
+        return self.parent is not None and self.definition.type is not QueueType.SYSTEM
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is a journal or another queue of the system, to which no application sends."""
+        return self.definition.type is QueueType.SYSTEM
+
+    @property
+    def main(self) -> Queue:
+        """The queue whose quota, journal and properties hold: of a subqueue its parent, else itself."""
+        return self.parent if self.parent is not None and self.is_subqueue else self
 
     @property
     def message_count(self) -> int:
@@ -55,14 +91,20 @@ class Queue:
     @property
     def has_available(self) -> bool:
         """Whether a receive would find a message."""
-        return any(level is not None and (level.arrivals or level.returned) for level in self._levels)
+        return any(level is not None and level.first for level in self._levels)
 
     @property
     def quota_bytes(self) -> int | None:
-        """The bytes that Quota allows; C{None} without a limit."""
-        return quota_in_bytes(self.definition.quota)
+        """The bytes that Quota allows; C{None} without a limit.
 
-    def make_available(self, positions: Iterable[MessagePosition]) -> None:
+        A journal is held to the JournalQuota of its queue.
+        """
+        if self.parent is None:
+            return quota_in_bytes(self.definition.quota)
+        parent = self.parent.definition
+        return quota_in_bytes(parent.journal_quota if self.is_system else parent.quota)
+
+    def make_available(self, positions: Collection[MessagePosition]) -> None:
         """[MS-MQDMPR] 3.1.7.2.2 let readers find these positions of this queue, each in its place."""
         available = PositionState.AVAILABLE
         levels = self._levels
@@ -72,12 +114,16 @@ class Queue:
             lookup_id = position.lookup_id
             level = levels[lookup_id >> 56]
             if level is None:
-                level = levels[lookup_id >> 56] = PriorityLevel()
-            arrivals = level.arrivals
-            if not arrivals or arrivals[-1].lookup_id < lookup_id:
-                arrivals.append(position)
+                level = levels[lookup_id >> 56] = OrderedPositions()
+            last = level.last
+            if last and last[-1].lookup_id < lookup_id and len(last) < CHUNK_LENGTH:
+                last.append(position)
             else:
                 level.add(position)
+        if self.ends:
+            self._number(positions)
+        if self.peekable is not None:
+            self._hide(positions)
 
     def take(self, count: int, owner: Hashable) -> list[MessagePosition]:
         """Lock the first C{count} available positions, or as many as there are, for C{owner}."""
@@ -92,6 +138,12 @@ class Queue:
             position.state = locked
             position.owner = owner
         return taken
+
+    def take_one(self, position: MessagePosition, owner: Hashable) -> None:
+        """Lock an available position, wherever it lies, for C{owner}."""
+        self._discard(position)
+        position.state = PositionState.LOCKED_READER
+        position.owner = owner
 
     def take_through(self, number: int, count: int) -> list[MessagePosition]:
         """Let up to C{count} available positions leave, none younger than the SequentialID C{number}."""
@@ -111,9 +163,7 @@ class Queue:
     def let_go(self, position: MessagePosition) -> None:
         """Let an available position leave, from wherever it lies."""
         position.state = PositionState.LEAVING
-        level = self._levels[position.lookup_id >> 56]
-        if level is not None:
-            level.discard(position)
+        self._discard(position)
 
     def peek(self, count: int) -> list[MessagePosition]:
         """The first C{count} available positions, or as many as there are, which stay so."""
@@ -123,6 +173,44 @@ class Queue:
                 seen += islice(level, count - len(seen))
         return seen
 
+    def after(self, lookup_id: int) -> MessagePosition | None:
+        """The first available position with a greater LookupIdentifier; any of them is above -1."""
+        for level in self._levels[max(lookup_id, 0) >> 56 :]:
+            if level is not None and (found := level.after(lookup_id)) is not None:
+                return found
+        return None
+
+    def before(self, lookup_id: int) -> MessagePosition | None:
+        """The last available position with a smaller LookupIdentifier; any of them is below 1 << 64."""
+        for level in reversed(self._levels[: (lookup_id >> 56) + 1]):
+            if level is not None and (found := level.before(lookup_id)) is not None:
+                return found
+        return None
+
+    def first_since(self, insertion: int) -> MessagePosition | None:
+        """The first of the available positions that became so after C{insertions} was that.
+
+        A cursor has to have been at the end since then.
+        """
+        for level in self._levels:
+            if level is not None and (found := level.first_since(insertion)) is not None:
+                return found
+        return None
+
+    def allow_peek(self, positions: Iterable[MessagePosition]) -> None:
+        """[MS-MQDMPR] 3.1.1.12 AllowPeekWhenLocked: until they are unlocked, who looks may see these."""
+        if self.peekable is None:
+            self.peekable = OrderedPositions()
+        for position in positions:
+            self.peekable.add(position)
+
+    def link(self, position: MessagePosition) -> None:
+        """Put a position of this queue in, where nobody sees it, and charge its bytes."""
+        self.positions[position.lookup_id] = position
+        self.total_bytes += position.size
+        if self.is_subqueue and self.parent is not None:
+            self.parent.subqueue_bytes += position.size
+
     def unlink(self, position: MessagePosition) -> int:
         """[MS-MQDMPR] 3.1.7.2.1 take a position that is not available out of the queue.
 
@@ -131,7 +219,11 @@ class Queue:
         if self.positions.pop(position.lookup_id, None) is None:
             return 0
         position.state = PositionState.DELETED
+        if self.peekable is not None:
+            self._hide((position,))
         self.total_bytes -= position.size
+        if self.parent is not None and self.is_subqueue:
+            self.parent.subqueue_bytes -= position.size
         return position.size
 
     def clear(self) -> deque[MessagePosition]:
@@ -143,6 +235,27 @@ class Queue:
         gone = deque(self.positions.values())
         self.positions = {}
         self._levels = [None] * PRIORITIES
+        self.peekable = None
         self.total_bytes = 0
         self.is_deleted = True
         return gone
+
+    def _discard(self, position: MessagePosition) -> None:
+        level = self._levels[position.lookup_id >> 56]
+        if level is not None:
+            level.discard(position)
+
+    def _number(self, positions: Iterable[MessagePosition]) -> None:
+        for position in positions:
+            level = self._levels[position.lookup_id >> 56]
+            if level is not None:
+                self.insertions += 1
+                level.number(position, self.insertions)
+
+    def _hide(self, positions: Iterable[MessagePosition]) -> None:
+        peekable = self.peekable
+        if peekable is not None:
+            for position in positions:
+                peekable.discard(position)
+            if not peekable:
+                self.peekable = None

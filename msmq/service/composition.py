@@ -119,6 +119,10 @@ def compose(
         computer_names=own.names,
         is_own_address=own.is_own_address,
         quota=_quota(configuration, store),
+        journal_quota=limits.journal_quota,
+        express_memory=limits.express_memory if store.durable else None,
+        packet_memory=limits.packet_memory if store.durable else None,
+        poison_after=configuration.queues.poison_after,
         now=clock.now(),
     )
     manager = QueueManagerService(
@@ -130,6 +134,7 @@ def compose(
         computer_name=queue_manager.name,
         dns_name=queue_manager.dns_name,
         addresses=addresses,
+        events=limits.events,
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     return Parts(manager, sessions, _PingResponder(identifier, sessions, clock), control, pinger)

@@ -40,6 +40,7 @@ from msmq.service.settings import (
     Limits,
     ListenSettings,
     QueueManagerSettings,
+    QueueSettings,
     Timers,
 )
 from msmq.service.toml_lines import Path as KeyPath
@@ -208,6 +209,7 @@ class _Reading:
             directory=self._get("directory", "backend"),
             hosts=dict(self._values["hosts"]),
             session=self._session(),
+            queues=QueueSettings(**self._fields("queues", QueueSettings)),
             limits=Limits(**self._fields("limits", Limits)),
             timers=Timers(**self._fields("timers", Timers)),
         )

@@ -14,7 +14,7 @@ from uuid import UUID
 import attrs
 
 from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoint
-from msmq.service.settings import Limits, QueueManagerSettings, Timers
+from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, Timers
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import storage_factories
 from msmq.wire.guid import parse_guid
@@ -235,6 +235,7 @@ def _defaults(settings: type) -> Mapping[str, object]:
 _SESSION = _defaults(SessionSettings)
 _LIMITS = _defaults(Limits)
 _TIMERS = _defaults(Timers)
+_QUEUES = _defaults(QueueSettings)
 _QUEUE_MANAGER = _defaults(QueueManagerSettings)
 _U32 = 0xFFFFFFFF
 
@@ -271,6 +272,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
     "storage": {"backend": Key(Text(storage_backend, "a store's description"), "memory")},
     "directory": {"backend": Key(Text(directory_backend, "none"), "none")},
     "hosts": {},
+    "queues": {"poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions")},
     "limits": {
         "window_size": _counted(1, 32767, _SESSION["window_size"], "messages"),
         "max_sessions": _counted(0, _U32, _SESSION["max_sessions"], "sessions"),
@@ -278,7 +280,10 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "max_connections_per_host": _counted(1, _U32, _SESSION["max_connections_per_host"], "connections"),
         "pings_per_second": _counted(0, 1_000_000, _SESSION["pings_per_second"], "pings a second"),
         "quota": _counted(1, _U32, _LIMITS["quota"], "KB"),
+        "journal_quota": _counted(0, _U32, _LIMITS["journal_quota"], "KB"),
         "express_memory": _counted(4 * 1024 * 1024, 1 << 50, _LIMITS["express_memory"], "bytes"),
+        "packet_memory": _counted(0, 1 << 50, _LIMITS["packet_memory"], "bytes"),
+        "events": _counted(1, 1_000_000_000, _LIMITS["events"], "events"),
         "control_receives": _counted(1, 1_000_000, _LIMITS["control_receives"], "receives"),
         "host_addresses": _counted(1, 1000, _LIMITS["host_addresses"], "addresses"),
     },

@@ -67,14 +67,35 @@ class Limits:
     quota: int = 0x00100000
     """[MS-MQDMPR] 3.1.1.1 QueueManagerQuota, note 3: kilobytes of all queues together."""
 
+    journal_quota: int = 0xFFFFFFFF
+    """[MS-MQDMPR] 3.1.1.1 JournalQuota: kilobytes of all journals and dead-letter queues together."""
+
     express_memory: int = 256 * 1024 * 1024
-    """Bytes that a store which keeps everything in memory may hold; one more message is over quota."""
+    """Bytes of express messages in memory; more of them go to the store, which is not waited for.
+
+    A store that keeps everything in memory may hold no more than this; one more message is over quota.
+    """
+
+    packet_memory: int = 64 * 1024 * 1024
+    """Bytes of stored messages that memory keeps as well, so that they need not be read again."""
+
+    events: int = 100_000
+    """Events that the event log keeps."""
 
     control_receives: int = 1000
     """Receives of the local API that wait, or hold messages, at one time."""
 
     host_addresses: int = 16
     """Addresses of one computer name that are tried ([MS-MQQB] note 55)."""
+
+
+@attrs.frozen(kw_only=True)
+class QueueSettings:
+    """The table C{[queues]}."""
+
+    poison_after: int = 0
+    """In how many aborted transactions a message may be received before it is moved to the subqueue
+    C{poison}; 0 for any number."""
 
 
 @attrs.frozen(kw_only=True)
@@ -109,6 +130,9 @@ class Configuration:
 
     session: SessionSettings
     """What the behaviour notes of [MS-MQQB] leave open."""
+
+    queues: QueueSettings
+    """What concerns the messages in queues."""
 
     limits: Limits
     """How much of everything."""

@@ -8,15 +8,19 @@ before; nothing of it is checked again.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msmq.errors import LocalProtocolError
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.session_header import SessionHeader
+from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT, UserHeader
 from msmq.structures.user_message_walk import NAMES, after_name, after_other_names
 from msmq.wire.writer import Writer
+
+if TYPE_CHECKING:
+    from msmq.structures.user_message_view import UserMessageView
 
 _U16: Final = Struct("<H")
 _U32: Final = Struct("<I")
@@ -81,6 +85,28 @@ def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previo
     position = after_name(packet, NAMES, flags >> UserHeader.DQ_SHIFT & 7)
     position = after_other_names(packet, position, flags)
     return _replaced(packet, position + 4, writer.getvalue())
+
+
+def patch_transaction(
+    view: UserMessageView, *, is_first: bool, is_last: bool, transaction_id: int
+) -> bytes:
+    """[MS-MQMQ] 2.2.20.5 the packet with these Flags.FM, LM and ID (20 bits); the other flags stay.
+
+    @raise LocalProtocolError: the message is not transactional.
+    """
+    if not view.is_transactional:
+        raise LocalProtocolError("TransactionHeader: the message has none")
+    place = view.transaction_offset
+    (flags,) = _U32.unpack_from(view.packet, place)
+    flags &= ~(TransactionHeader.FM | TransactionHeader.LM | TransactionHeader.ID)
+    flags |= TransactionHeader.FM * is_first | TransactionHeader.LM * is_last
+    flags |= transaction_id << TransactionHeader.ID_SHIFT & TransactionHeader.ID
+    return _replaced(view.packet, place, _U32.pack(flags))
+
+
+def patch_message_class(view: UserMessageView, message_class: int) -> bytes:
+    """[MS-MQMQ] 2.2.19.3 the packet with this MessageClass, as a dead letter tells why it is one."""
+    return _replaced(view.packet, view.properties_offset + 2, _U16.pack(message_class))
 
 
 def _replaced(packet: bytes, position: int, part: bytes) -> bytes:

@@ -234,6 +234,11 @@ class UserMessageView:
         return MessageIdentifier(guid_from_bytes(self.source_queue_manager), self.message_id)
 
     @property
+    def identity(self) -> bytes:
+        """The 20 bytes of that: the GUID, and the number, little-endian."""
+        return self.packet[16:32] + self.packet[56:60]
+
+    @property
     def hop_count(self) -> int:
         """How many routing servers the message has passed, 0 to 0x1D."""
         return self.flags & 0x1F
@@ -331,6 +336,16 @@ class UserMessageView:
     def previous_tx_sequence_number(self) -> int:
         """The place of the message before it, 0 if there is none or the message is not transactional."""
         return self._u32(self._names_end + 16) if self.is_transactional else 0
+
+    @property
+    def transaction_offset(self) -> int:
+        """Where the TransactionHeader begins, if there is one."""
+        return self._names_end
+
+    @property
+    def properties_offset(self) -> int:
+        """Where the MessagePropertiesHeader begins."""
+        return self._properties
 
     @property
     def is_first(self) -> bool:

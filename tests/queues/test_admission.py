@@ -98,7 +98,7 @@ class CountTests(SynchronousTestCase):
         self.assertEqual(self.counts(), (3, size, size))
         removal = self.model.remove(held)
         self.assertEqual(self.counts(), (3, size, size))
-        self.model.removed(removal)
+        self.model.removed(removal, NOW)
         self.assertEqual(self.counts(), (0, 0, 0))
 
     def test_release_counts_nothing_twice(self) -> None:
@@ -144,7 +144,7 @@ class RemovalTests(SynchronousTestCase):
         """MQDMPR-3.1.7.2.1-02: what is removed cannot be found, released or removed again."""
         put(self.model, self.queue, b"1", b"2")
         held = receive(self.model, self.queue)
-        self.model.removed(self.model.remove(held))
+        self.model.removed(self.model.remove(held), NOW)
         self.assertEqual(held[0].state, PositionState.DELETED)
         self.assertEqual(self.model.release(held, NOW), [])
         self.assertEqual(list(self.model.remove(held).positions), [])
@@ -303,7 +303,7 @@ class DeletedQueueTests(SynchronousTestCase):
         put(self.model, self.queue, b"1")
         removal = self.model.remove(receive(self.model, self.queue))
         self.model.delete_queue(self.queue)
-        self.model.removed(removal)
+        self.model.removed(removal, NOW)
         self.assertEqual((self.model.storage.used, self.queue.total_bytes), (0, 0))
 
     def test_admission_under_way(self) -> None:

@@ -79,7 +79,7 @@ class QueueExpiryTests(SynchronousTestCase):
         removal = RemoveMessages(self.queue.definition.identifier, (position.lookup_id,))
         self.assertEqual(list(departure.changes), [removal])
         self.assertEqual(self.queue.message_count, 1)
-        self.model.removed(departure)
+        self.model.removed(departure, NOW)
         self.assertEqual(
             (self.queue.message_count, self.queue.total_bytes, self.model.storage.used), (0, 0, 0)
         )
@@ -131,7 +131,7 @@ class QueueExpiryTests(SynchronousTestCase):
         """
         put(self.model, self.queue, mortal(b"read"))
         removal = self.model.remove(receive(self.model, self.queue))
-        self.model.removed(removal)
+        self.model.removed(removal, NOW)
         self.assertIsNone(self.model.deadline(SENT))
         self.assertEqual(self.model.expire(SENT.later(9)), [])
 
@@ -285,7 +285,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
         self.assertEqual(self.model.expire(SENT.later(10)), [])
         [departure] = self.model.expire(SENT.later(11))
         assert isinstance(departure, Departure)
-        self.model.removed(departure)
+        self.model.removed(departure, NOW)
         self.assertEqual((self.queue.message_count, self.queue.is_active), (0, False))
 
     def test_no_limit(self) -> None:
@@ -311,7 +311,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
             removal = self.model.remove(sent)
             self.assertEqual((list(removal.positions), list(removal.changes)), ([], []))
             self.assertEqual(self.model.release(sent, SENT.later(11)), [])
-            self.model.removed(departure)
+            self.model.removed(departure, NOW)
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
 
     def test_a_session_ends_too_late(self) -> None:

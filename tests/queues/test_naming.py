@@ -121,7 +121,7 @@ class ArrivalTests(SynchronousTestCase):
 
     def test_public_queue(self) -> None:
         """A public queue is found by its GUID."""
-        self.model.restore(Snapshot(queues=[PUBLIC]))
+        self.model.restore(Snapshot(queues=[PUBLIC]), NOW)
         queue = self.model.find(PublicFormatName(GAMMA))
         assert queue is not None
         self.assertEqual(queue.definition, PUBLIC)

@@ -51,7 +51,7 @@ class OutgoingQueueTests(SynchronousTestCase):
         put(self.model, self.queue, b"1", arriving(b"2", priority=5), b"3")
         sent = self.model.take(self.queue, 2, "session", NOW)[0]
         self.assertEqual(bodies(sent), [b"2", b"1"])
-        self.model.removed(self.model.remove(sent[:1]))
+        self.model.removed(self.model.remove(sent[:1]), NOW)
         self.assertEqual(self.model.release(sent, NOW), [OutgoingReady(self.queue)])
         self.assertEqual(bodies(self.model.take(self.queue, 9, "session", NOW)[0]), [b"1", b"3"])
 

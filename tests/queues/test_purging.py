@@ -28,7 +28,7 @@ class PurgeTests(SynchronousTestCase):
         while (departure := self.model.purge(self.queue, through, 2)) is not None:
             self.assertEqual(departure.message_class, MessageClass.NACK_Q_PURGED)
             names += bodies(departure.positions)
-            self.model.removed(departure)
+            self.model.removed(departure, NOW)
         return names
 
     def left(self, effects: list[Effect]) -> list[bytes]:
@@ -68,7 +68,7 @@ class PurgeTests(SynchronousTestCase):
         removal = self.model.remove(held)
         self.assertEqual((list(removal.positions), list(removal.changes)), ([], []))
         self.assertEqual(self.left([*removal.departures]), [b"held"])
-        self.model.removed(removal.departures[0])
+        self.model.removed(removal.departures[0], NOW)
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
 
     def test_a_message_that_is_given_back(self) -> None:

@@ -106,7 +106,7 @@ class RestartTests(SynchronousTestCase):
         assert queue is not None
         removal = self.model.remove(receive(self.model, queue))
         self.stored(removal.changes)
-        self.model.removed(removal)
+        self.model.removed(removal, NOW)
         receive(self.model, queue)
         alpha = self.started()
         again = alpha.find(PATH)

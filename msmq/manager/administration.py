@@ -1,0 +1,215 @@
+"""Queues are made, changed, purged and deleted."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from twisted.internet.defer import DeferredLock
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from msmq.manager.departing import Departures
+from msmq.manager.describing import describe_queue
+from msmq.manager.events import EventLog
+from msmq.manager.outbox import Outbox
+from msmq.manager.performing import Performer
+from msmq.manager.targets import own_queue
+from msmq.queues.definition import UNLIMITED, QueuePrivacy
+from msmq.queues.position import MessagePosition
+from msmq.queues.queue import Queue
+from msmq.structures.message_class import MessageClass
+from msmq.structures.path_name import parse_path_name
+from msmq.structures.status import MQError, Status
+
+SLICE = 200
+"""Messages that are dealt with in one turn of the reactor when a whole queue goes."""
+
+PURGED_AT_ONCE = 50
+"""Messages that leave in one turn of the reactor when a queue is purged."""
+
+
+class Administration:
+    """What an administrator does to the queues of a queue manager."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        departures: Departures,
+        outbox: Outbox,
+        events: EventLog,
+        reactor: IReactorTime,
+        new_identifier: Callable[[], uuid.UUID],
+    ) -> None:
+        self._performer = performer
+        self._departures = departures
+        self._outbox = outbox
+        self._events = events
+        self._reactor = reactor
+        self._new_identifier = new_identifier
+        self._altering = DeferredLock()
+
+    async def create(
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        journal: bool = False,
+        log: bool = False,
+        quota: int | None = None,
+        journal_quota: int | None = None,
+        label: str = "",
+        authenticate: bool = False,
+        privacy: str = "optional",
+        log_age: int = 0,
+        log_size: int | None = None,
+    ) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its description.
+
+        @param path: C{.\\private$\\orders}.
+        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
+        @param privacy: C{none}, C{optional} or C{body}.
+        @param log_age: seconds after which the message log forgets a message; 0 for never.
+        @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
+        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
+            public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+        """
+        creation = self._performer.model.create_queue(
+            parse_path_name(path),
+            identifier=self._new_identifier(),
+            now=self._performer.clock.now(),
+            label=label,
+            transactional=transactional,
+            journal=journal,
+            log=log,
+            quota=_kilobytes(quota),
+            journal_quota=_kilobytes(journal_quota),
+            authenticate=authenticate,
+            privacy=_privacy(privacy),
+            log_age=log_age,
+            log_size=_kilobytes(log_size),
+        )
+        try:
+            await self._performer.commit(creation.changes)
+        except BaseException:
+            self._performer.model.abandon(creation)
+            raise
+        self._performer.model.created(creation)
+        return describe_queue(self._performer.model, creation.queue)
+
+    async def set(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers with its description.
+
+        @param properties: those of L{create} that are to change. Whether a queue is transactional
+            is decided once.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_PROPERTY_NOTALLOWED for a property that does
+            not change, MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_LABEL_TOO_LONG.
+        """
+        queue = own_queue(self._performer.model, path)
+        values: dict[str, Any] = {}
+        for name, value in properties.items():
+            read = _SETTABLE.get(name)
+            if read is None:
+                raise MQError(
+                    Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+                    f"{name} of a queue does not change; {', '.join(_SETTABLE)} do",
+                )
+            values[name] = read(value)
+        # One after the other, so that what is stored last has the changes of all.
+        await self._altering.run(self._alter, queue, values)
+        return describe_queue(self._performer.model, queue)
+
+    async def _alter(self, queue: Queue, values: Mapping[str, Any]) -> None:
+        alteration = self._performer.model.alter_queue(queue, self._performer.clock.now(), **values)
+        await self._performer.commit(alteration.changes)
+        self._performer.model.altered(alteration)
+
+    async def purge(self, path: str) -> int:
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
+
+        What readers have leaves too, whatever they decide; it is not counted.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
+            forget the messages; those that are left are back in their places.
+        """
+        queue = own_queue(self._performer.model, path)
+        through = self._performer.model.last_sequential
+        purged = 0
+        while (departure := self._performer.model.purge(queue, through, PURGED_AT_ONCE)) is not None:
+            try:
+                if purged:
+                    await deferLater(self._reactor, 0)
+                await self._departures.finish(departure)
+            except BaseException:
+                self._performer.perform(self._performer.model.stay(departure, self._performer.clock.now()))
+                raise
+            purged += len(departure.positions)
+        return purged
+
+    async def delete(self, path: str) -> None:
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        queue = own_queue(self._performer.model, path)
+        deletion = self._performer.model.delete_queue(queue)
+        if deletion.positions:
+            self.log.warn(
+                "queue {path} was deleted with {count} messages in it",
+                path=queue.definition.path,
+                count=len(deletion.positions),
+            )
+        self._performer.perform(deletion.effects)
+        await self._delete_messages(deletion.positions)
+        await self._performer.commit(deletion.changes)
+
+    async def _delete_messages(self, gone: deque[MessagePosition]) -> None:
+        """Let what was in a queue go, a slice in each turn of the reactor, each message with its event."""
+        performer = self._performer
+        while gone:
+            slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
+            try:
+                await performer.load(slice_of_it)
+            except MQError as error:
+                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
+            changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
+            await performer.commit(self._events.trim(changes))
+            views = [position.view for position in slice_of_it if position.view is not None]
+            self._outbox.acknowledge(views, MessageClass.NACK_Q_DELETED)
+            for position in slice_of_it:
+                position.view = None
+            if gone:
+                await deferLater(self._reactor, 0)
+
+
+def _kilobytes(quota: int | None) -> int:
+    return UNLIMITED if quota is None else quota
+
+
+def _privacy(name: str) -> QueuePrivacy:
+    try:
+        return QueuePrivacy(name)
+    except ValueError:
+        raise MQError(
+            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {name!r} is none of none, optional, body"
+        ) from None
+
+
+_SETTABLE: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "journal": bool,
+    "log": bool,
+    "log_age": int,
+    "log_size": _kilobytes,
+    "quota": _kilobytes,
+    "journal_quota": _kilobytes,
+    "label": str,
+    "authenticate": bool,
+    "privacy": _privacy,
+}
+"""The properties of a queue that may change, and how each is read."""

@@ -1,0 +1,66 @@
+"""The event log: what became of messages that were not received."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred
+
+from msmq.manager.performing import Performer
+from msmq.queues.changes import AppendEvent, Change, TrimEvents
+from msmq.structures.status import MQError
+
+PENDING = 10_000
+"""Events that wait for the store at most; of more than these the oldest are dropped, and counted."""
+
+PORTION = 1_000
+"""Events that are stored together at most."""
+
+
+class EventLog:
+    """Appends to the event log of the store, and keeps it bounded.
+
+    @param keep: how many events the store keeps.
+    @ivar dropped: events that were not stored: they came faster than they can be, or the store failed.
+    """
+
+    def __init__(self, performer: Performer, keep: int) -> None:
+        self._performer = performer
+        self._keep = keep
+        self._pending: deque[AppendEvent] = deque()
+        self._is_storing = False
+        # What was appended before this process began is not known, so the first portion trims as well.
+        self._appended = keep
+        self.dropped = 0
+
+    def record(self, event: AppendEvent) -> None:
+        """Append an event that nobody waits for."""
+        self._pending.append(event)
+        if len(self._pending) > PENDING:
+            self._pending.popleft()
+            self.dropped += 1
+        if not self._is_storing:
+            self._is_storing = True
+            Deferred.fromCoroutine(self._store())
+
+    def trim(self, changes: Sequence[Change]) -> list[Change]:
+        """These changes, with another that keeps the log bounded if it is time for it."""
+        self._appended += sum(isinstance(change, AppendEvent) for change in changes)
+        # Seldom, so that it costs little; so much more than wanted may be there in between.
+        if self._appended < max(self._keep // 16, PORTION):
+            return list(changes)
+        self._appended = 0
+        return [*changes, TrimEvents(self._keep)]
+
+    async def _store(self) -> None:
+        try:
+            while self._pending:
+                portion = [self._pending.popleft() for _ in range(min(PORTION, len(self._pending)))]
+                try:
+                    await self._performer.commit(self.trim(portion))
+                except MQError:
+                    # The log of the process has the failure, and each event of its own.
+                    self.dropped += len(portion)
+        finally:
+            self._is_storing = False

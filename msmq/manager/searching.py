@@ -1,0 +1,230 @@
+"""Single messages by their identifiers: where they are, what became of them, and moving them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from uuid import UUID
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from msmq.interfaces.queue_manager import Explanation, Place, ReceivedMessage
+from msmq.interfaces.storage import StorageError
+from msmq.manager.outbox import Outbox, refuse
+from msmq.manager.performing import Performer
+from msmq.manager.targets import Target, destination
+from msmq.manager.transactions import Transactions
+from msmq.queues.leaving import removals
+from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.transaction import Transaction
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.name_text import QueueSuffix
+from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
+
+LOOKED_AT_ONCE = 2_000
+"""Messages in memory that are looked at in one turn of the reactor."""
+
+EVENTS = 1_000
+"""Events of one message that are told at most."""
+
+
+class Search:
+    """Finds messages, wherever they are.
+
+    Nothing is held up: memory is looked through in slices, the store by itself.
+    """
+
+    def __init__(
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        transactions: Transactions,
+        reactor: IReactorTime,
+        new_identifier: Callable[[], UUID],
+    ) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._transactions = transactions
+        self._new_identifier = new_identifier
+        self._reactor = reactor
+
+    async def find(self, message: MessageIdentifier) -> list[MessagePosition]:
+        """Every place of a message; there are several when copies were made."""
+        identity = message.to_bytes()
+        try:
+            stored = await self._performer.store.find(identity)
+        except StorageError as error:
+            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+        found: dict[MessagePosition, None] = {}
+        collection = self._performer.model.collection
+        for identifier, lookup_id in stored:
+            queue = collection.of_identifier(identifier)
+            position = None if queue is None else queue.positions.get(lookup_id)
+            if position is not None:
+                found[position] = None
+        async for position in self._in_memory():
+            if position.view is not None and position.view.identity == identity:
+                found[position] = None
+        return list(found)
+
+    async def _in_memory(self) -> AsyncIterator[MessagePosition]:
+        looked = 0
+        for queue in list(self._performer.model.collection.all_queues()):
+            for position in list(queue.positions.values()):
+                looked += 1
+                if looked % LOOKED_AT_ONCE == 0:
+                    await deferLater(self._reactor, 0)
+                if position.kept is Kept.MEMORY or position.state is PositionState.ARRIVING:
+                    yield position
+
+    async def explain(self, message: MessageIdentifier) -> Explanation:
+        """All that is known of a message."""
+        places = await self.places(await self.find(message))
+        try:
+            events = await self._performer.store.read_events(0, EVENTS, message.to_bytes())
+        except StorageError as error:
+            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+        return Explanation(message, places, [entry.event for entry in events])
+
+    async def places(self, positions: Iterable[MessagePosition]) -> list[Place]:
+        """These messages with their packets, as far as they are still there when those were read."""
+        places: list[Place] = []
+        for position in positions:
+            try:
+                (view,) = await self._performer.load([position])
+            except MQError:
+                if position.state is PositionState.DELETED:
+                    continue
+                raise
+            places.append(
+                Place(
+                    _path(position.queue),
+                    position.state.value,
+                    ReceivedMessage(
+                        view, position.lookup_id, position.arrived, position.aborts, position.moves
+                    ),
+                    position.owner.identifier if isinstance(position.owner, Transaction) else None,
+                )
+            )
+        return places
+
+    async def dead_letters(self, limit: int) -> list[Place]:
+        """What lies in both dead-letter queues, the first so many of each."""
+        model = self._performer.model
+        places: list[Place] = []
+        for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT):
+            places += await self.places(model.system_queue(suffix).peek(limit))
+        return places
+
+    async def available(self, message: MessageIdentifier) -> MessagePosition:
+        """The one place of a message where it can be taken.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is only
+            where someone holds it.
+        """
+        found = [
+            position for position in await self.find(message) if not isinstance(position.queue, OutgoingQueue)
+        ]
+        for position in found:
+            if position.state is PositionState.AVAILABLE:
+                return position
+        if found:
+            raise MQError(
+                Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+                f"message {message} in {_path(found[0].queue)} is {found[0].state.value}",
+            )
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no message {message}")
+
+    async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
+        """Send a dead letter again and remove it, as one change of the store.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter; or as sending does.
+        """
+        performer = self._performer
+        model = performer.model
+        letters = (model.system_queue(QueueSuffix.DEADLETTER), model.system_queue(QueueSuffix.DEADXACT))
+        position = next(
+            (
+                position
+                for position in await self.find(message)
+                if position.queue in letters and position.state is PositionState.AVAILABLE
+            ),
+            None,
+        )
+        if position is None:
+            raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {message}")
+        (view,) = await performer.load([position])
+        if position.state is not PositionState.AVAILABLE:
+            raise MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
+        name = view.destination_format_name()
+        if name is None:
+            raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
+        target = destination(model, name, performer.clock.now())
+        copy = message_of(view)
+        self._outbox.check(copy, [target])
+        if copy.transactional:
+            return await self._requeue_in_transaction(position, target, copy)
+        number, arrivals = self._outbox.build([target], [copy])
+        admission = model.admit(arrivals, performer.clock.now())
+        position.queue.let_go(position)
+        position.state = PositionState.REMOVING
+        try:
+            refuse(admission.refusals, len(arrivals))
+            await performer.commit([*admission.changes, *admission.overflow, *removals([position])])
+        except BaseException:
+            model.withdraw(admission)
+            performer.perform(model.release([position], performer.clock.now()))
+            raise
+        model.overflowed(admission, is_stored=True)
+        performer.perform(model.commit(admission, performer.clock.now()))
+        model.holdings.unlink(position)
+        return MessageIdentifier(model.identifier, number)
+
+    async def _requeue_in_transaction(
+        self, position: MessagePosition, target: Target, copy: Message
+    ) -> MessageIdentifier:
+        model = self._performer.model
+        transaction = self._transactions.begin(self._new_identifier())
+        try:
+            number = self._outbox.send_in(transaction.core, [target], [copy])
+            position.queue.let_go(position)
+            position.state = PositionState.LOCKED_READER
+            model.transacting.receive(transaction.core, [position])
+            await transaction.commit()
+        except BaseException:
+            await transaction.abort()
+            raise
+        return MessageIdentifier(model.identifier, number)
+
+
+def message_of(view: UserMessageView) -> Message:
+    """What a sender would hand over to send this message again: all that is not of one journey.
+
+    It asks for no acknowledgements, and its times begin anew.
+    """
+    return Message(
+        body=bytes(view.body),
+        label=view.label,
+        body_type=view.body_type,
+        priority=view.priority,
+        delivery=Delivery.RECOVERABLE if view.is_recoverable else Delivery.EXPRESS,
+        transactional=view.is_transactional,
+        time_to_be_received=view.time_to_be_received,
+        journal=view.journal,
+        dead_letter=view.dead_letter,
+        acknowledge=Acknowledge(view.acknowledge),
+        admin_queue=view.admin_format_name(),
+        response_queue=view.response_format_name(),
+        correlation_id=view.correlation_id,
+        application_tag=view.application_tag,
+        extension=bytes(view.extension),
+    )
+
+
+def _path(queue: Queue) -> str:
+    path = queue.definition.path
+    return path if isinstance(queue, OutgoingQueue) else f".\\{path}"

@@ -1,0 +1,196 @@
+"""Transactions as their users hold them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from zope.interface import implementer
+
+from msmq.interfaces.queue_manager import ITransaction
+from msmq.manager.numbering import Numbers
+from msmq.manager.outbox import Outbox
+from msmq.manager.performing import Performer
+from msmq.queues.moving import Relocation
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
+from msmq.queues.queue import Queue
+from msmq.queues.transaction import Abortion, Dequeue, Enqueue, Transaction
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import format_guid
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@implementer(ITransaction)
+class TransactionHandle:
+    """See L{ITransaction}."""
+
+    def __init__(self, transactions: Transactions, transaction: Transaction) -> None:
+        self._transactions = transactions
+        self.core = transaction
+
+    @property
+    def identifier(self) -> UUID:
+        """See L{ITransaction}."""
+        return self.core.identifier
+
+    @property
+    def state(self) -> str:
+        """See L{ITransaction}."""
+        return self.core.state.value
+
+    async def commit(self) -> None:
+        """See L{ITransaction.commit}."""
+        await self._transactions.commit(self.core)
+
+    async def abort(self) -> None:
+        """See L{ITransaction.abort}."""
+        await self._transactions.abort(self.core)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            try:
+                await self.commit()
+            except MQError:
+                if self.state in ("active", "prepared"):
+                    await self.abort()
+                raise
+        elif self.state in ("active", "prepared"):
+            await self.abort()
+
+
+class Transactions:
+    """Commits and aborts."""
+
+    def __init__(self, performer: Performer, outbox: Outbox) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._numbers = Numbers(performer.model, performer.clock)
+
+    def begin(self, identifier: UUID) -> TransactionHandle:
+        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
+        transactions = self._performer.model.transacting.transactions
+        return TransactionHandle(self, transactions.create(identifier, self._performer.clock.now().wall))
+
+    def find(self, identifier: UUID) -> Transaction:
+        """The transaction of this identifier.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
+        """
+        return self._performer.model.transacting.transactions.find(identifier)
+
+    async def commit(self, transaction: Transaction) -> None:
+        """[MS-MQDMPR] 3.1.4.4 Commit.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; or that the store failed, and then the
+            transaction is as it was before.
+        """
+        performer = self._performer
+        model = performer.model
+        transacting = model.transacting
+        commitment = transacting.commit(transaction, self._numbers.give, performer.clock.now())
+        changes = [*commitment.changes, *model.reservations()]
+        try:
+            await performer.commit(changes)
+        except BaseException:
+            transacting.uncommit(commitment)
+            raise
+        model.stored(changes)
+        sent = [
+            position.view
+            for queue, positions in commitment.sent.items()
+            for position in positions
+            if position.view is not None and not isinstance(queue, OutgoingQueue)
+        ]
+        received = [position.view for position in commitment.removal.positions if position.view is not None]
+        effects = model.committed(commitment, performer.clock.now())
+        self._outbox.acknowledge(sent, MessageClass.ACK_REACH_QUEUE)
+        performer.perform(commitment.removal.departures)
+        performer.perform(effects)
+        self._outbox.acknowledge(received, MessageClass.ACK_RECEIVE)
+
+    async def abort(self, transaction: Transaction) -> None:
+        """[MS-MQDMPR] 3.1.4.5 Abort.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
+        """
+        performer = self._performer
+        model = performer.model
+        abortion = model.transacting.abort(transaction, performer.clock.now())
+        performer.commit_later(abortion.changes, "the abort counts of messages")
+        performer.perform(model.aborted(abortion, performer.clock.now()))
+        await self._move_aside(abortion)
+
+    async def _move_aside(self, abortion: Abortion) -> None:
+        """Move poisonous messages to their subqueue; those that cannot be moved go back."""
+        performer = self._performer
+        for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
+            await move(performer, relocation)
+
+    def describe(self, transaction: Transaction) -> dict[str, Any]:
+        """The keys of C{msmq transaction list}."""
+        return {
+            "identifier": format_guid(transaction.identifier),
+            "state": transaction.state.value,
+            "began": transaction.began,
+            "sent": len(transaction.sent()),
+            "received": len(transaction.received()),
+            "moved": len(transaction.moved()),
+        }
+
+    def describe_messages(self, transaction: Transaction) -> list[dict[str, Any]]:
+        """What a transaction does, in order."""
+        return [
+            {
+                "operation": _name(operation),
+                "queue": operation.position.queue.definition.path,
+                "lookup_id": operation.position.lookup_id,
+                "id": _identifier(operation.position),
+            }
+            for operation in transaction.operations
+        ]
+
+
+async def move(performer: Performer, relocation: Relocation) -> None:
+    """Store a move, then show the messages in their new places.
+
+    @raise MQError: it was not stored; the messages are where they were.
+    """
+    model = performer.model
+    try:
+        await performer.commit(relocation.changes)
+    except BaseException:
+        performer.perform(model.unmove(relocation, performer.clock.now()))
+        raise
+    model.stored(relocation.changes)
+    performer.perform(model.moved(relocation, performer.clock.now()))
+
+
+def _name(operation: object) -> str:
+    if isinstance(operation, Enqueue):
+        return "send"
+    return "receive" if isinstance(operation, Dequeue) else "move"
+
+
+def _identifier(position: MessagePosition) -> str | None:
+    return None if position.view is None else str(position.view.identifier)
+
+
+def check_usage(path: str, queue: Queue) -> None:
+    """See that a queue may be read in a transaction: it is transactional.
+
+    @raise MQError: MQ_ERROR_TRANSACTION_USAGE.
+    """
+    if not queue.definition.transactional:
+        raise MQError(
+            Status.MQ_ERROR_TRANSACTION_USAGE, f"{path} is not transactional, and no transaction reads it"
+        )

@@ -1,0 +1,307 @@
+"""[MS-MQDMPR] 3.1.1.1 QueueCollection: queues that come, change and go, with their journals and subqueues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.changes import Change, PutQueue, PutState, RemoveQueue
+from msmq.queues.creation import Alteration, Creation
+from msmq.queues.definition import UNLIMITED, QueueDefinition, QueueType
+from msmq.queues.naming import QueueNames
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.queue import Queue
+from msmq.queues.snapshot import Snapshot
+from msmq.structures.format_name import FormatName, parse_format_name
+from msmq.structures.name_text import COMPUTER_SUFFIXES, SUBQUEUE_LENGTH, QueueSuffix
+from msmq.structures.path_name import PathName
+from msmq.structures.status import MQError, Status
+
+FIRST_PRIVATE_NUMBER: Final = 16
+"""Smaller PrivateQueueNumbers are for the system's own queues, such as 4, C{order_queue$}."""
+
+POISON: Final = "poison"
+"""The subqueue to which messages are moved whose transactions were aborted too often."""
+
+_PRIVATE_NUMBER: Final = "private_queue_number"
+
+_LABELS: Final = {
+    QueueSuffix.JOURNAL: "Machine journal",
+    QueueSuffix.DEADLETTER: "Dead letters",
+    QueueSuffix.DEADXACT: "Transactional dead letters",
+}
+
+
+class QueueCollection:
+    """The queues of one queue manager; what has to be stored for a change is asked for first.
+
+    @ivar names: finds them.
+    """
+
+    def __init__(self, identifier: UUID, names: QueueNames) -> None:
+        """Make the system queues."""
+        self.names = names
+        self._identifier = identifier
+        self._outgoing: dict[FormatName, OutgoingQueue] = {}
+        self._last_private_number = FIRST_PRIVATE_NUMBER - 1
+        self._by_identifier: dict[UUID, Queue] = {}
+        for suffix in COMPUTER_SUFFIXES:
+            path = f"system${suffix.tail.lower()}"
+            definition = QueueDefinition(
+                identifier=uuid5(identifier, path),
+                path=path,
+                type=QueueType.SYSTEM,
+                label=_LABELS[suffix],
+                transactional=suffix is QueueSuffix.DEADXACT,
+            )
+            queue = Queue(definition)
+            names.add_system(suffix, queue)
+            self._by_identifier[definition.identifier] = queue
+
+    # What is there
+
+    def outgoing_queues(self) -> Iterator[OutgoingQueue]:
+        """The outgoing queues, in the order of their creation."""
+        return iter(self._outgoing.values())
+
+    def all_queues(self) -> Iterator[Queue]:
+        """Every queue there is: outgoing, system queues, journals and subqueues as well."""
+        return iter(self._by_identifier.values())
+
+    def of_identifier(self, identifier: UUID) -> Queue | None:
+        """The queue, of whatever kind, that has this Identifier."""
+        return self._by_identifier.get(identifier)
+
+    def restore(self, snapshot: Snapshot) -> list[tuple[Queue, list[MessagePosition]]]:
+        """Take over what a store held; answers with the messages, which nobody sees yet."""
+        if (value := snapshot.state.get(_PRIVATE_NUMBER)) is not None:
+            self._last_private_number = int.from_bytes(value, "little")
+        parts = [definition for definition in snapshot.queues if definition.parent is not None]
+        for definition in snapshot.queues:
+            if definition.parent is None:
+                self._restore(definition)
+        for definition in parts:
+            self._restore_part(definition)
+        restored: list[tuple[Queue, list[MessagePosition]]] = []
+        stored = Kept.STORE
+        for definition in snapshot.queues:
+            queue = self._by_identifier.get(definition.identifier)
+            rows = snapshot.messages.get(definition.identifier)
+            if queue is None or not rows:
+                continue
+            positions: list[MessagePosition] = []
+            for lookup_id, size, arrived, due, aborts, moves in rows:
+                position = MessagePosition(queue, lookup_id, None, size, arrived)
+                position.kept = stored
+                if due is not None or aborts or moves:
+                    position.due, position.aborts, position.moves = due, aborts, moves
+                positions.append(position)
+            restored.append((queue, positions))
+        return restored
+
+    def _restore(self, definition: QueueDefinition) -> None:
+        if definition.type is QueueType.OUTGOING:
+            destination = parse_format_name(definition.path, lenient=True)
+            outgoing = OutgoingQueue(definition, destination=destination, is_stored=True)
+            self._outgoing[destination] = outgoing
+            self._by_identifier[definition.identifier] = outgoing
+            return
+        if definition.type is QueueType.SYSTEM:
+            # Its properties are those of this start; only that the store has it is of interest.
+            if (queue := self._by_identifier.get(definition.identifier)) is not None:
+                queue.is_stored = True
+            return
+        queue = Queue(definition, is_stored=True)
+        self._add(queue)
+        self._last_private_number = max(self._last_private_number, definition.number)
+
+    def _restore_part(self, definition: QueueDefinition) -> None:
+        parent = self._by_identifier.get(definition.parent) if definition.parent is not None else None
+        if parent is None:
+            return
+        if definition.type is QueueType.SYSTEM:
+            if parent.journal is not None:
+                parent.journal.is_stored = True
+            return
+        self._add_subqueue(parent, Queue(definition, is_stored=True, parent=parent))
+
+    # Queues come and go
+
+    def create(self, name: PathName, *, identifier: UUID, now: Moment, **properties: Any) -> Creation:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for private queues.
+
+        @param properties: attributes of L{QueueDefinition}.
+        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a public
+            queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own, or what L{QueueDefinition} raises.
+        """
+        path = self.names.path_to_create(name)
+        number = self._last_private_number + 1
+        definition = QueueDefinition(
+            identifier=identifier,
+            path=path,
+            number=number,
+            created=now.unix_seconds,
+            modified=now.unix_seconds,
+            **properties,
+        )
+        self._last_private_number = number
+        queue = Queue(definition, is_stored=True)
+        self.names.reserve(path)
+        # The number outlives the queue: a late message to a deleted queue is not for the next one.
+        changes = (PutQueue(definition), PutState(_PRIVATE_NUMBER, number.to_bytes(4, "little")))
+        return Creation(queue, changes)
+
+    def created(self, creation: Creation) -> None:
+        """The changes of a creation are stored: the queue is there."""
+        self._add(creation.queue)
+
+    def abandon(self, creation: Creation) -> None:
+        """The changes of a creation were not stored: its name is free again."""
+        self.names.free(creation.queue.definition.path)
+
+    def alter(self, queue: Queue, now: Moment, **properties: Any) -> Alteration:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; L{altered} has to follow if they are stored.
+
+        @param properties: attributes of L{QueueDefinition}.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone, MQ_ERROR_ILLEGAL_OPERATION for a journal,
+            a subqueue or a system queue, or what L{QueueDefinition} raises.
+        """
+        _check_main(queue, "has the properties that its queue or the system gives it")
+        definition = attrs.evolve(queue.definition, modified=now.unix_seconds, **properties)
+        return Alteration(queue, definition, (PutQueue(definition),))
+
+    def altered(self, alteration: Alteration) -> None:
+        """The changes of an alteration are stored: the queue has its new properties."""
+        alteration.queue.definition = alteration.definition
+
+    def remove(self, queue: Queue) -> list[Queue]:
+        """Take a queue out, with its journal and its subqueues, and answer with all of them.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
+            journal or a system queue.
+        """
+        if not queue.is_subqueue:
+            _check_main(queue, "goes with what it belongs to, and not alone")
+        if isinstance(queue, OutgoingQueue):
+            del self._outgoing[queue.destination]
+        elif queue.parent is not None:
+            del queue.parent.subqueues[_own_name(queue)]
+        else:
+            self.names.remove(queue)
+        family = [queue, *queue.subqueues.values()]
+        if queue.journal is not None:
+            family.append(queue.journal)
+        for member in family:
+            self._by_identifier.pop(member.definition.identifier, None)
+        return family
+
+    def outgoing(self, destination: FormatName, now: Moment) -> OutgoingQueue:
+        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet."""
+        queue = self._outgoing.get(destination)
+        if queue is None:
+            text = str(destination)
+            definition = QueueDefinition(
+                # The same name finds its stored messages again, whatever case it is written in.
+                identifier=uuid5(self._identifier, text.lower()),
+                path=text,
+                type=QueueType.OUTGOING,
+                label=text[:124],
+                created=now.unix_seconds,
+                modified=now.unix_seconds,
+            )
+            queue = self._outgoing[destination] = OutgoingQueue(definition, destination=destination)
+            self._by_identifier[definition.identifier] = queue
+        return queue
+
+    # Subqueues
+
+    def subqueue(self, queue: Queue, name: str, now: Moment) -> Queue:
+        """[MS-MQDMPR] 3.1.1.2 a subqueue of a queue; it is made if there is none yet (reading 14).
+
+        @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME for a queue that has no subqueues, or a name that is too
+            long; MQ_ERROR_QUEUE_NOT_AVAILABLE if the queue is gone.
+        """
+        if queue.parent is not None or queue.is_system or isinstance(queue, OutgoingQueue):
+            raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"{queue.definition.path} has no subqueues")
+        if queue.is_deleted:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE, f"{queue.definition.path} is deleted")
+        subqueue = queue.subqueues.get(name.lower())
+        if subqueue is None:
+            if not 1 <= len(name) <= SUBQUEUE_LENGTH:
+                raise MQError(
+                    Status.MQ_ERROR_ILLEGAL_FORMATNAME,
+                    f"the subqueue {name!r} has {len(name)} characters, not 1 to {SUBQUEUE_LENGTH}",
+                )
+            definition = queue.definition
+            subqueue = Queue(
+                QueueDefinition(
+                    identifier=uuid5(definition.identifier, name.lower()),
+                    path=f"{definition.path};{name}",
+                    type=definition.type,
+                    transactional=definition.transactional,
+                    parent=definition.identifier,
+                    created=now.unix_seconds,
+                    modified=now.unix_seconds,
+                ),
+                parent=queue,
+            )
+            self._add_subqueue(queue, subqueue)
+        return subqueue
+
+    def forget_empty(self, queue: Queue) -> list[Change]:
+        """A subqueue goes when nothing is in it and nobody uses it; what has to be stored for that."""
+        if (
+            not queue.is_subqueue
+            or queue.parent is None
+            or queue.positions
+            or queue.users
+            or queue.readers
+            or queue.is_deleted
+            or queue.parent.subqueues.get(_own_name(queue)) is not queue
+        ):
+            return []
+        del queue.parent.subqueues[_own_name(queue)]
+        self._by_identifier.pop(queue.definition.identifier, None)
+        queue.is_deleted = True
+        return [RemoveQueue(queue.definition.identifier)] if queue.is_stored else []
+
+    def _add(self, queue: Queue) -> None:
+        definition = queue.definition
+        self.names.add(queue)
+        self._by_identifier[definition.identifier] = queue
+        journal = QueueDefinition(
+            identifier=uuid5(definition.identifier, ";journal"),
+            path=f"{definition.path};journal",
+            type=QueueType.SYSTEM,
+            quota=UNLIMITED,
+            parent=definition.identifier,
+            created=definition.created,
+            modified=definition.created,
+        )
+        queue.journal = Queue(journal, parent=queue)
+        self._by_identifier[journal.identifier] = queue.journal
+
+    def _add_subqueue(self, parent: Queue, subqueue: Queue) -> None:
+        parent.subqueues[_own_name(subqueue)] = subqueue
+        self._by_identifier[subqueue.definition.identifier] = subqueue
+
+
+def _own_name(subqueue: Queue) -> str:
+    return subqueue.definition.path.rpartition(";")[2].lower()
+
+
+def _check_main(queue: Queue, why: str) -> None:
+    if queue.is_deleted:
+        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is deleted")
+    if queue.is_system or queue.parent is not None:
+        raise MQError(Status.MQ_ERROR_ILLEGAL_OPERATION, f"{queue.definition.path} {why}")
+
+
+def deletion_of(family: list[Queue]) -> tuple[RemoveQueue, ...]:
+    """What the store has to forget for these queues to be gone."""
+    return tuple(RemoveQueue(queue.definition.identifier) for queue in family if queue.is_stored)

@@ -1,0 +1,149 @@
+"""Copies that are kept of messages: journals of what was received, dead letters of what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from msmq.queues.changes import AppendEvent, Change
+from msmq.queues.holdings import Holdings, room_in
+from msmq.queues.leaving import Departure, Removal, Settlement, removals
+from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.queue import Queue
+from msmq.structures.message_class import MessageClass
+from msmq.structures.user_header import UserHeader
+from msmq.structures.user_message_patches import patch_message_class
+from msmq.structures.user_message_view import UserMessageView
+
+EVENTS = {
+    MessageClass.NACK_RECEIVE_TIMEOUT: "expired",
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "expired",
+    MessageClass.NACK_Q_PURGED: "purged",
+    MessageClass.NACK_Q_DELETED: "deleted",
+}
+"""What the event log calls the ways in which a message leaves its queue; every other is C{rejected}."""
+
+_BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
+
+
+@attrs.define(eq=False)
+class Copying:
+    """[MS-MQDMPR] 3.1.1.12, and readings 45 and 46.
+
+    @ivar deadletter: SystemDeadletterQueue.
+    @ivar dropped: copies that were not made because their queue was full.
+    """
+
+    holdings: Holdings
+    deadletter: Queue
+    dropped: int = 0
+
+    def receive(self, positions: list[MessagePosition], departures: list[Departure]) -> Removal:
+        """[MS-MQDMPR] 3.1.7.2.1 messages leave because they were received.
+
+        Where the queue keeps a journal, and there is room in it, the store turns the message into its copy.
+        """
+        changes: list[Change] = []
+        copies: list[MessagePosition] = []
+        plain = positions
+        if any(position.queue.main.definition.journal for position in positions):
+            plain = []
+            for position in positions:
+                copy = self._journal(position, changes)
+                if copy is None:
+                    plain.append(position)
+                else:
+                    copies.append(copy)
+                    if position.kept is Kept.MEMORY:
+                        plain.append(position)
+            self.holdings.reserve(changes)
+        changes += removals(plain)
+        return Removal(positions, changes, departures, copies)
+
+    def settle(self, departure: Departure, now: float) -> Settlement:
+        """What has to be stored for messages to leave unread: their removal, dead letters, events.
+
+        @param departure: the packets of its messages are in memory, as far as they could be read.
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        changes: list[Change] = []
+        copies: list[MessagePosition] = []
+        for position in departure.positions:
+            copy = self.bury(position, departure.message_class, changes)
+            if copy is not None:
+                copies.append(copy)
+            changes.append(
+                departure_event(
+                    position, departure.message_class, now, "" if copy is None else "kept as a dead letter"
+                )
+            )
+        if copies:
+            self.holdings.reserve(changes)
+        changes += removals(departure.positions)
+        return Settlement(departure, changes, copies)
+
+    def bury(
+        self, position: MessagePosition, message_class: MessageClass, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A dead letter of a message that has failed here, if its sender asked for one and there is room.
+
+        Those of transactional messages are kept where they were sent from, and nobody mourns what an
+        administrator removed.
+        """
+        view = position.view
+        if (
+            view is None
+            or not view.flags & UserHeader.JN
+            or view.is_transactional
+            or message_class in _BY_HAND
+            or position.queue.is_system
+        ):
+            return None
+        letter = UserMessageView(patch_message_class(view, message_class))
+        return self.copy(self.deadletter, letter, position, changes)
+
+    def copy(
+        self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A copy in a system queue, where nobody sees it yet; C{None} if the queue is full."""
+        if view.size > min(room_in(queue), self.holdings.storage.journal_room):
+            self.dropped += 1
+            return None
+        keep = Kept.STORE if view.is_recoverable else Kept.MEMORY
+        copy = self.holdings.insert(queue, view, source, keep=keep)
+        self.holdings.put(copy, changes)
+        return copy
+
+    def _journal(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+        queue = position.queue.main
+        journal = queue.journal
+        if journal is None or not queue.definition.journal:
+            return None
+        if position.size > min(room_in(journal), self.holdings.storage.journal_room):
+            self.dropped += 1
+            return None
+        view = position.view if position.kept is Kept.MEMORY else None
+        copy = self.holdings.insert(journal, view, position, keep=position.kept)
+        self.holdings.move(position, copy, changes)
+        return copy
+
+    def withdraw(self, copies: Iterable[MessagePosition]) -> None:
+        """The changes were not stored: there never were these copies."""
+        for copy in copies:
+            self.holdings.unlink(copy)
+
+
+def departure_event(
+    position: MessagePosition, message_class: MessageClass, now: float, reason: str = ""
+) -> AppendEvent:
+    """The line of the event log that tells of a message which left its queue unread."""
+    view = position.view
+    return AppendEvent(
+        now,
+        b"" if view is None else view.identity,
+        EVENTS.get(message_class, "rejected"),
+        reason,
+        int(message_class),
+        position.queue.definition.path,
+    )

@@ -1,0 +1,200 @@
+"""What all queues of a queue manager share while messages come, move and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from msmq.queues.changes import Change, MoveMessage, PutMessage, PutQueue
+from msmq.queues.counters import ReservedCounter
+from msmq.queues.expiring import due_time
+from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.queue import Queue
+from msmq.structures.user_message_view import UserMessageView
+
+_ENDLESS = 1 << 62
+
+
+@attrs.define
+class Storage:
+    """[MS-MQDMPR] 3.1.1.1 what all queues together hold, and may hold.
+
+    @ivar limit: QueueManagerQuota in bytes; C{None} for no limit.
+    @ivar used: bytes of the packets in all queues.
+    @ivar journal_limit: JournalQuota in bytes, for all journals and dead-letter queues together; C{None} for
+        no limit.
+    @ivar journaled: bytes of the packets in these.
+    @ivar throttled: Throttled, nothing comes in for now.
+    @ivar express_limit: bytes of express messages beyond which they go to the store; C{None} for no limit.
+    @ivar express: bytes of the express messages that only memory has.
+    @ivar cache_limit: bytes of stored packets that are kept in memory as well; C{None} for no limit.
+    @ivar cached: bytes of those that are.
+    """
+
+    limit: int | None
+    used: int = 0
+    journal_limit: int | None = None
+    journaled: int = 0
+    throttled: bool = False
+    express_limit: int | None = None
+    express: int = 0
+    cache_limit: int | None = None
+    cached: int = 0
+
+    @property
+    def free(self) -> int:
+        """Bytes that may still come in; negative if nothing may."""
+        if self.throttled:
+            return -1
+        return _ENDLESS if self.limit is None else self.limit - self.used
+
+    @property
+    def journal_room(self) -> int:
+        """Bytes that may still come into journals and dead-letter queues; negative if nothing may."""
+        if self.journal_limit is None:
+            return self.free
+        return min(self.free, self.journal_limit - self.journaled)
+
+    @property
+    def express_room(self) -> int:
+        """Bytes of express messages for which memory has room."""
+        return _ENDLESS if self.express_limit is None else self.express_limit - self.express
+
+
+def room_in(queue: Queue) -> int:
+    """Bytes that Quota still allows; negative if the queue is gone.
+
+    A subqueue shares the quota of its parent (reading 14).
+    """
+    if queue.is_deleted:
+        return -1
+    limit = queue.quota_bytes
+    if limit is None:
+        return _ENDLESS
+    main = queue.main
+    return limit - main.total_bytes - main.subqueue_bytes
+
+
+@attrs.define(eq=False)
+class Holdings:
+    """Counts and numbers the messages of all queues.
+
+    @ivar sequential: SequentialID.
+    """
+
+    storage: Storage
+    sequential: ReservedCounter
+
+    def insert(
+        self, queue: Queue, view: UserMessageView | None, source: MessagePosition, *, keep: Kept
+    ) -> MessagePosition:
+        """Put a copy of a message behind all others of its priority, where nobody sees it yet.
+
+        @param view: its packet, if it is in memory.
+        @param source: the message that it is a copy of; it keeps the ArrivalTime.
+        """
+        lookup_id = source.lookup_id >> 56 << 56 | self.sequential.take(1)
+        position = MessagePosition(
+            queue, lookup_id, view, source.size if view is None else view.size, source.arrived, kept=keep
+        )
+        if view is not None:
+            position.due = due_time(queue, view)
+        self.link(position)
+        return position
+
+    def link(self, position: MessagePosition) -> None:
+        """Count a message in that is in its queue from now on."""
+        queue, size = position.queue, position.size
+        queue.link(position)
+        self.storage.used += size
+        if queue.is_system:
+            self.storage.journaled += size
+        if position.kept is Kept.MEMORY:
+            self.storage.express += size
+
+    def unlink(self, position: MessagePosition) -> None:
+        """Count a message out and take it from its queue; nothing if it is out already."""
+        size = position.queue.unlink(position)
+        if size:
+            self.storage.used -= size
+            if position.queue.is_system:
+                self.storage.journaled -= size
+            if position.kept is Kept.MEMORY:
+                self.storage.express -= size
+            elif position.is_cached:
+                self.uncache(position)
+
+    def cache(self, positions: Iterable[MessagePosition]) -> None:
+        """Keep the packets of stored messages in memory as far as there is room for them, others not.
+
+        The oldest, which are received first, keep their room until then.
+        """
+        storage = self.storage
+        limit = _ENDLESS if storage.cache_limit is None else storage.cache_limit
+        for position in positions:
+            if position.kept is Kept.MEMORY or position.is_cached or position.view is None:
+                continue
+            if storage.cached + position.size <= limit:
+                position.is_cached = True
+                storage.cached += position.size
+            else:
+                position.view = None
+
+    def uncache(self, position: MessagePosition) -> None:
+        """The packet of a stored message is not counted as a copy any more."""
+        position.is_cached = False
+        self.storage.cached -= position.size
+
+    def keep_queue(self, queue: Queue, changes: list[Change]) -> None:
+        """See that a store which gets a message of a queue has the queue."""
+        if not queue.is_stored:
+            queue.is_stored = True
+            changes.append(PutQueue(queue.definition))
+
+    def put(self, position: MessagePosition, changes: list[Change]) -> None:
+        """Ask the store to keep a message whose packet is in memory, if it is to be kept."""
+        if position.kept is not Kept.MEMORY:
+            self.keep_queue(position.queue, changes)
+            changes.append(
+                PutMessage(
+                    position.queue.definition.identifier,
+                    position.lookup_id,
+                    position.packet,
+                    position.arrived,
+                    position.due,
+                    position.aborts,
+                    position.moves,
+                    position.kept is Kept.OVERFLOW,
+                )
+            )
+
+    def move(self, source: MessagePosition, copy: MessagePosition, changes: list[Change]) -> None:
+        """Ask the store to make a copy of a stored message out of the message itself."""
+        if source.kept is not Kept.MEMORY:
+            self.keep_queue(copy.queue, changes)
+            changes.append(
+                MoveMessage(
+                    source.queue.definition.identifier,
+                    source.lookup_id,
+                    copy.queue.definition.identifier,
+                    copy.lookup_id,
+                    copy.due,
+                    copy.aborts,
+                    copy.moves,
+                    source.kept is Kept.OVERFLOW,
+                )
+            )
+
+    def reserve(self, changes: list[Change]) -> None:
+        """See that numbers which were given out never come back."""
+        if (reservation := self.sequential.reservation()) is not None:
+            changes.append(reservation)
+
+
+def forget_queues(changes: Iterable[Change], queues: Iterable[Queue]) -> None:
+    """A batch was not stored: these queues are not in the store, as far as it would have put them there."""
+    put = {change.definition.identifier for change in changes if isinstance(change, PutQueue)}
+    for queue in queues:
+        if queue.definition.identifier in put:
+            queue.is_stored = False

@@ -1,0 +1,191 @@
+"""Positions in the order of their LookupIdentifier."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Final
+
+import attrs
+
+from msmq.queues.position import MessagePosition
+
+CHUNK_LENGTH: Final = 512
+"""How many positions of a chunk suffice to begin another at its side."""
+
+
+class Chunk(deque[MessagePosition]):
+    """A run of positions, ascending.
+
+    @ivar newest: what L{OrderedPositions.number} gave at most to any of them.
+    """
+
+    __slots__ = ("newest",)
+
+    def __init__(self, positions: Iterable[MessagePosition] = ()) -> None:
+        super().__init__(positions)
+        self.newest = 0
+
+
+def _one_empty() -> list[Chunk]:
+    return [Chunk()]
+
+
+@attrs.define(eq=False)
+class OrderedPositions:
+    """A list that stays sorted: cheap at both ends, and not dear anywhere else.
+
+    Nearly all positions come behind all others and go from the front, which costs what it costs a deque.
+    Any other place is found by bisection, over the chunks and then in one of them, and a chunk is
+    short: wherever it lies in a list of a million, a position comes, goes and is found in a few
+    microseconds.
+
+    @ivar first: the chunk at the front; empty only if there is nothing at all.
+    @ivar last: the chunk at the back.
+    """
+
+    _chunks: list[Chunk] = attrs.field(factory=_one_empty, init=False, repr=False)
+    first: Chunk = attrs.field(init=False, repr=False)
+    last: Chunk = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.first = self.last = self._chunks[0]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return sum(map(len, self._chunks))
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.first)
+
+    def __iter__(self) -> Iterator[MessagePosition]:
+        """All, in order; none may be added or removed meanwhile."""
+        return chain.from_iterable(self._chunks)
+
+    def __contains__(self, position: MessagePosition) -> bool:
+        """Whether this very position is there."""
+        chunk = self._chunks[self._chunk_of(position.lookup_id)]
+        place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
+        return place < len(chunk) and chunk[place] is position
+
+    # Positions come and go
+
+    def add(self, position: MessagePosition) -> None:
+        """Put a position in its place."""
+        lookup_id = position.lookup_id
+        first, last = self.first, self.last
+        if not last or last[-1].lookup_id < lookup_id:
+            if len(last) >= CHUNK_LENGTH:
+                self.last = last = Chunk()
+                self._chunks.append(last)
+            last.append(position)
+        elif lookup_id < first[0].lookup_id:
+            if len(first) >= CHUNK_LENGTH:
+                self.first = first = Chunk()
+                self._chunks.insert(0, first)
+            first.appendleft(position)
+        else:
+            number = self._chunk_of(lookup_id)
+            chunk = self._chunks[number]
+            chunk.insert(bisect_left(chunk, lookup_id, key=_lookup_id), position)
+            if len(chunk) > 2 * CHUNK_LENGTH:
+                self._split(number)
+
+    def pop(self, count: int) -> list[MessagePosition]:
+        """Remove the first C{count}, or as many as there are, and answer them in order."""
+        first = self.first
+        if count < len(first):
+            popleft = first.popleft
+            return [popleft() for _ in range(count)]
+        taken: list[MessagePosition] = []
+        while first and len(taken) < count:
+            if len(first) <= count - len(taken):
+                taken += first
+                self._drop(0)
+            else:
+                popleft = first.popleft
+                taken += [popleft() for _ in range(count - len(taken))]
+            first = self.first
+        return taken
+
+    def discard(self, position: MessagePosition) -> None:
+        """Remove this very position, if it is there."""
+        number = self._chunk_of(position.lookup_id)
+        chunk = self._chunks[number]
+        place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
+        if place < len(chunk) and chunk[place] is position:
+            del chunk[place]
+            if not chunk:
+                self._drop(number)
+
+    # Places
+
+    def after(self, lookup_id: int) -> MessagePosition | None:
+        """The first with a greater LookupIdentifier."""
+        number = self._chunk_of(lookup_id)
+        chunk = self._chunks[number]
+        place = bisect_right(chunk, lookup_id, key=_lookup_id)
+        if place < len(chunk):
+            return chunk[place]
+        return self._chunks[number + 1][0] if number + 1 < len(self._chunks) else None
+
+    def before(self, lookup_id: int) -> MessagePosition | None:
+        """The last with a smaller LookupIdentifier."""
+        chunk = self._chunks[self._chunk_of(lookup_id - 1)]
+        place = bisect_left(chunk, lookup_id, key=_lookup_id)
+        return chunk[place - 1] if place else None
+
+    # Numbers
+
+    def number(self, position: MessagePosition, insertion: int) -> None:
+        """Remember that a position which is there has come as the C{insertion}th, later than all others."""
+        position.insertion = insertion
+        self._chunks[self._chunk_of(position.lookup_id)].newest = insertion
+
+    def first_since(self, insertion: int) -> MessagePosition | None:
+        """The first of those with a greater number."""
+        for chunk in self._chunks:
+            if chunk.newest > insertion:
+                for position in chunk:
+                    if position.insertion > insertion:
+                        return position
+                # What came later has gone again.
+                chunk.newest = insertion
+        return None
+
+    # Chunks
+
+    def _chunk_of(self, lookup_id: int) -> int:
+        """Which chunk it belongs in: the last that does not begin behind it, or else the first."""
+        chunks = self._chunks
+        if len(chunks) == 1:
+            return 0
+        return max(bisect_right(chunks, lookup_id, key=_first_lookup_id) - 1, 0)
+
+    def _split(self, number: int) -> None:
+        chunk = self._chunks[number]
+        rest = Chunk(islice(chunk, CHUNK_LENGTH, None))
+        rest.newest = chunk.newest
+        for _ in rest:
+            chunk.pop()
+        self._chunks.insert(number + 1, rest)
+        self.last = self._chunks[-1]
+
+    def _drop(self, number: int) -> None:
+        chunks = self._chunks
+        if len(chunks) == 1:
+            chunks[0].clear()
+        else:
+            del chunks[number]
+            self.first, self.last = chunks[0], chunks[-1]
+
+
+_lookup_id = attrgetter("lookup_id")
+
+
+def _first_lookup_id(chunk: Chunk) -> int:
+    return chunk[0].lookup_id

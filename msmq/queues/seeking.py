@@ -1,0 +1,109 @@
+"""[MS-MQDMPR] 3.1.7.3.2 and 3.1.7.3.3: finding a message from a place in its queue.
+
+A place is a LookupIdentifier, of a message that need not be there any more (reading 8), or one of the ends.
+"""
+
+from __future__ import annotations
+
+import enum
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from typing import Final
+
+from msmq.moment import Moment
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.structures.status import Status
+
+START: Final = -1
+"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.Start, the place in front of all messages."""
+
+END: Final = 1 << 64
+"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.End, the place behind all messages."""
+
+
+class MessageSeekAction(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.17 MessageSeekAction: which message a lookup reads, relative to the one it names."""
+
+    FIRST = "SeekFirst"
+    PREVIOUS = "SeekPrevious"
+    CURRENT = "SeekCurrent"
+    NEXT = "SeekNext"
+    LAST = "SeekLast"
+
+
+def is_visible(position: MessagePosition, now: Moment, *, is_peek: bool) -> bool:
+    """Whether a read may find this position: it is available, or locked and may be looked at.
+
+    AllowPeekWhenLocked counts for the locks of readers alone (reading 39), and what is locked does not
+    leave when its time is over, but is not shown then.
+    """
+    if position.state is PositionState.AVAILABLE:
+        return True
+    peekable = position.queue.peekable
+    return (
+        is_peek
+        and peekable is not None
+        and position.state is PositionState.LOCKED_READER
+        and position in peekable
+        and (position.due is None or position.due > now.wall)
+    )
+
+
+def seek(
+    queue: Queue, place: int, now: Moment, *, is_peek: bool, is_backward: bool = False
+) -> MessagePosition | None:
+    """[MS-MQDMPR] 3.1.7.3.2 Seek Available Message Position; C{None} stands for the end that is reached."""
+    found = queue.before(place) if is_backward else queue.after(place)
+    if not is_peek or queue.peekable is None:
+        return found
+    locked = queue.peekable.before(place) if is_backward else queue.peekable.after(place)
+    while locked is not None and not is_visible(locked, now, is_peek=True):
+        place = locked.lookup_id
+        locked = queue.peekable.before(place) if is_backward else queue.peekable.after(place)
+    if found is None or locked is None:
+        return found or locked
+    return locked if (locked.lookup_id > found.lookup_id) == is_backward else found
+
+
+def look(queue: Queue, count: int, now: Moment) -> list[MessagePosition]:
+    """The first C{count} positions that a peek may find, or as many as there are."""
+    if queue.peekable is None:
+        return queue.peek(count)
+    locked = (position for position in queue.peekable if is_visible(position, now, is_peek=True))
+    return list(islice(merge(queue.peek(count), locked, key=attrgetter("lookup_id")), count))
+
+
+def seek_with_id(
+    queue: Queue, lookup_id: int, action: MessageSeekAction, now: Moment, *, is_peek: bool
+) -> MessagePosition | Status:
+    """[MS-MQDMPR] 3.1.7.3.3 Seek Available Message Position With Id, or why there is none (reading 43).
+
+    @param lookup_id: has no meaning for FIRST and LAST.
+    @return: MQ_ERROR_MESSAGE_NOT_FOUND; of CURRENT also MQ_ERROR_TRANSACTION_USAGE for a message that a
+        reader has, and MQ_ERROR_MESSAGE_ALREADY_RECEIVED for one that is just leaving, received.
+    """
+    match action:
+        case MessageSeekAction.FIRST:
+            found = seek(queue, START, now, is_peek=is_peek)
+        case MessageSeekAction.LAST:
+            found = seek(queue, END, now, is_peek=is_peek, is_backward=True)
+        case _:
+            origin = queue.positions.get(lookup_id)
+            if origin is None or origin.state is PositionState.ARRIVING:
+                return Status.MQ_ERROR_MESSAGE_NOT_FOUND
+            if action is MessageSeekAction.CURRENT:
+                return origin if is_visible(origin, now, is_peek=is_peek) else _why_not(origin)
+            is_backward = action is MessageSeekAction.PREVIOUS
+            found = seek(queue, lookup_id, now, is_peek=is_peek, is_backward=is_backward)
+    return Status.MQ_ERROR_MESSAGE_NOT_FOUND if found is None else found
+
+
+def _why_not(position: MessagePosition) -> Status:
+    match position.state:
+        case PositionState.LOCKED_READER:
+            return Status.MQ_ERROR_TRANSACTION_USAGE
+        case PositionState.REMOVING:
+            return Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED
+    return Status.MQ_ERROR_MESSAGE_NOT_FOUND

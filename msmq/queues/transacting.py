@@ -1,0 +1,252 @@
+"""[MS-MQDMPR] 3.1.4.3 to 3.1.4.5: what is done in transactions, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.admission import EnqueueStatus, Refusal, judge
+from msmq.queues.changes import AppendLog, Change, PutAborts
+from msmq.queues.collection import POISON, QueueCollection
+from msmq.queues.copying import Copying
+from msmq.queues.expiring import due_time
+from msmq.queues.holdings import Holdings, forget_queues, room_in
+from msmq.queues.leaving import Departure, by_queue
+from msmq.queues.moving import Relocation, check_available, check_move, relocate, undo_move
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.purging import finish_purge
+from msmq.queues.queue import Queue
+from msmq.queues.transaction import (
+    Abortion,
+    Commitment,
+    Dequeue,
+    Enqueue,
+    Move,
+    Transaction,
+    TransactionCollection,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from msmq.structures.user_message_view import UserMessageView
+
+Numbering: TypeAlias = Callable[[Queue, Sequence[MessagePosition]], Sequence[Change]]
+"""Gives the messages that a transaction sends to a queue their places in a sequence: patches their packets,
+and answers with what has to be stored for that."""
+
+
+@attrs.define(eq=False)
+class Transacting:
+    """The transactions of a queue manager.
+
+    @ivar poison_after: how many aborted transactions a message may have been received in; 0 for any number.
+    @ivar transactions: those that have not ended.
+    """
+
+    _holdings: Holdings
+    _copying: Copying
+    _collection: QueueCollection
+    poison_after: int = 0
+    transactions: TransactionCollection = attrs.field(factory=TransactionCollection, init=False)
+
+    # What is done in a transaction
+
+    def send(
+        self, transaction: Transaction, arrivals: Iterable[tuple[Queue, UserMessageView]], now: Moment
+    ) -> list[Refusal]:
+        """[MS-MQDMPR] 3.1.7.1.9 put messages in their queues, where nobody sees them before the commit.
+
+        If one is refused, none is put.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing more.
+        """
+        transaction.check_active()
+        sent: list[MessagePosition] = []
+        refusals: list[Refusal] = []
+        for index, (queue, view) in enumerate(arrivals):
+            status = judge(queue, view, self._holdings.storage.free, room_in(queue), now)
+            if status is not EnqueueStatus.STORED:
+                refusals.append(Refusal(index, queue, view, status))
+                break
+            # The priority of a transactional message counts as 0.
+            lookup_id = 7 << 56 | self._holdings.sequential.take(1)
+            position = MessagePosition(queue, lookup_id, view, view.size, now.wall, kept=Kept.STORE)
+            position.owner = transaction
+            position.due = due_time(queue, view)
+            self._holdings.link(position)
+            sent.append(position)
+        if refusals:
+            for position in sent:
+                self._holdings.unlink(position)
+        else:
+            transaction.operations += map(Enqueue, sent)
+        return refusals
+
+    def receive(self, transaction: Transaction, positions: Iterable[MessagePosition]) -> None:
+        """[MS-MQDMPR] 3.1.7.1.10 these messages, locked by a read, are received when it commits.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing more.
+        """
+        transaction.check_active()
+        for position in positions:
+            position.owner = transaction
+            transaction.operations.append(Dequeue(position))
+
+    def move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
+        """[MS-MQDMPR] 3.1.7.1.16 this message, locked by its mover, is moved when it commits.
+
+        @raise MQError: as L{check_move}, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing
+            more.
+        """
+        transaction.check_active()
+        check_move(position.queue, target, is_transactional=True)
+        position.owner = transaction
+        target.users += 1
+        transaction.operations.append(Move(position, target))
+
+    def lock_and_move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
+        """Lock an available message, and move it when the transaction commits.
+
+        @raise MQError: as L{move}, or MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is not available.
+        """
+        check_available(position)
+        transaction.check_active()
+        check_move(position.queue, target, is_transactional=True)
+        position.queue.let_go(position)
+        position.state = PositionState.LOCKED_READER
+        self.move(transaction, position, target)
+
+    # How a transaction ends
+
+    def commit(self, transaction: Transaction, numbering: Numbering, now: Moment) -> Commitment:
+        """[MS-MQDMPR] 3.1.4.4 Commit: what has to be stored, as one batch.
+
+        Either L{msmq.queues.model.QueueManagerModel.committed} or L{uncommit} has to follow.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is ending.
+        """
+        self.transactions.begin_end(transaction, TransactionState.COMMITTING)
+        changes: list[Change] = []
+        late: list[MessagePosition] = []
+        sent: dict[Queue, list[MessagePosition]] = {}
+        for position in transaction.sent():
+            if position.due is not None and position.due <= now.wall:
+                late.append(position)
+            else:
+                sent.setdefault(position.queue, []).append(position)
+        for queue, positions in sent.items():
+            changes += numbering(queue, positions)
+            for position in positions:
+                self._holdings.put(position, changes)
+                if queue.definition.log:
+                    changes.append(
+                        AppendLog(
+                            queue.definition.identifier, position.lookup_id, position.packet, position.arrived
+                        )
+                    )
+        received = transaction.received()
+        for position in received:
+            position.state = PositionState.REMOVING
+        back, purged, pairs = self._moves(transaction)
+        removal = self._copying.receive(received, finish_purge(purged))
+        relocation = Relocation()
+        relocate(self._holdings, pairs, relocation)
+        changes += removal.changes
+        changes += relocation.changes
+        self._holdings.reserve(changes)
+        return Commitment(transaction, changes, sent, late, removal, relocation, back)
+
+    def _moves(
+        self, transaction: Transaction
+    ) -> tuple[list[MessagePosition], list[MessagePosition], list[tuple[MessagePosition, Queue]]]:
+        """What its moves come to: messages that go back, that were purged, and that move."""
+        back: list[MessagePosition] = []
+        purged: list[MessagePosition] = []
+        pairs: list[tuple[MessagePosition, Queue]] = []
+        for move in transaction.moved():
+            if move.position.state is PositionState.PURGE_PENDING:
+                purged.append(move.position)
+            elif move.target.is_deleted:
+                back.append(move.position)
+            else:
+                move.position.state = PositionState.REMOVING
+                pairs.append((move.position, move.target))
+        return back, purged, pairs
+
+    def uncommit(self, commitment: Commitment) -> None:
+        """The changes were not stored: the transaction goes on as it was; it can be committed again."""
+        transaction, changes = commitment.transaction, commitment.changes
+        for position in commitment.removal.positions:
+            position.state = PositionState.LOCKED_READER
+        self._copying.withdraw(commitment.removal.copies)
+        undo_move(self._holdings, commitment.relocation)
+        forget_queues(changes, commitment.sent)
+        forget_queues(changes, (copy.queue for copy in commitment.removal.copies))
+        forget_queues(changes, (place.queue for _, place in commitment.relocation.moves))
+        transaction.state = TransactionState.ACTIVE
+
+    def end(self, commitment: Commitment) -> None:
+        """The commit is stored: the transaction has ended."""
+        self._close(commitment.transaction)
+        self.transactions.end(commitment.transaction, TransactionState.COMMITTED)
+
+    def abort(self, transaction: Transaction, now: Moment) -> Abortion:
+        """[MS-MQDMPR] 3.1.4.5 Abort: what it sent was never here, what it received goes back.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
+        """
+        self.transactions.begin_end(transaction, TransactionState.ABORTED)
+        for position in transaction.sent():
+            self._holdings.unlink(position)
+        held = [*transaction.received(), *(move.position for move in transaction.moved())]
+        purged = [position for position in held if position.state is PositionState.PURGE_PENDING]
+        back: list[MessagePosition] = []
+        poisonous: list[MessagePosition] = []
+        changes: list[Change] = []
+        for position in held:
+            if position.state is not PositionState.LOCKED_READER:
+                continue
+            position.aborts += 1
+            if self._is_poisonous(position):
+                poisonous.append(position)
+                continue
+            back.append(position)
+            if position.is_stored:
+                changes.append(
+                    PutAborts(
+                        position.queue.definition.identifier,
+                        position.lookup_id,
+                        position.aborts,
+                        position.kept is Kept.OVERFLOW,
+                    )
+                )
+        departures: list[Departure] = finish_purge(purged)
+        self._close(transaction)
+        self.transactions.end(transaction, TransactionState.ABORTED)
+        return Abortion(back, poisonous, changes, departures)
+
+    def poison(self, abortion: Abortion, now: Moment) -> list[Relocation]:
+        """Move poisonous messages to the subqueue C{poison} of their queues; each as L{relocate} has it."""
+        relocations: list[Relocation] = []
+        for queue, positions in by_queue(abortion.poisonous).items():
+            if queue.is_deleted:
+                continue
+            target = self._collection.subqueue(queue, POISON, now)
+            relocation = Relocation()
+            for position in positions:
+                position.state = PositionState.REMOVING
+            relocate(self._holdings, ((position, target) for position in positions), relocation)
+            relocations.append(relocation)
+        return relocations
+
+    def _is_poisonous(self, position: MessagePosition) -> bool:
+        queue = position.queue
+        return 0 < self.poison_after <= position.aborts and queue.parent is None and not queue.is_system
+
+    def _close(self, transaction: Transaction) -> None:
+        for operation in transaction.operations:
+            if isinstance(operation, Move):
+                operation.target.users -= 1
