@@ -23,6 +23,7 @@ from twisted.internet.defer import Deferred, fail
 from zope.interface import implementer
 
 from msmq.interfaces import IMessageStore, IStorageFactory, StorageError, StoreNotOpen
+from msmq.interfaces.storage import LogEntry, LogExtent, StoredEvent
 from msmq.queues.changes import Change
 from msmq.queues.snapshot import Snapshot
 from msmq.storage.memory import MemoryMessageStore
@@ -70,7 +71,7 @@ class JournalMessageStore:
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
         """See L{IMessageStore.commit}."""
         if self._file is None:
-            return fail(StoreNotOpen("the journal is not open"))
+            return fail(_not_open())
         content = pickle.dumps(list(changes))
         entry = _ENTRY.pack(len(content), zlib.crc32(content)) + content
         try:
@@ -83,8 +84,28 @@ class JournalMessageStore:
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
         """See L{IMessageStore.read}."""
         if self._file is None:
-            return fail(StoreNotOpen("the journal is not open"))
+            return fail(_not_open())
         return self._memory.read(queue, lookup_ids)
+
+    def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
+        """See L{IMessageStore.find}."""
+        return self._memory.find(identity) if self._file is not None else fail(_not_open())
+
+    def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
+        """See L{IMessageStore.read_log}."""
+        return self._memory.read_log(queue, after, limit) if self._file is not None else fail(_not_open())
+
+    def log_extent(self, queue: UUID) -> Deferred[LogExtent]:
+        """See L{IMessageStore.log_extent}."""
+        return self._memory.log_extent(queue) if self._file is not None else fail(_not_open())
+
+    def read_events(
+        self, after: int, limit: int, identity: bytes | None = None
+    ) -> Deferred[Sequence[StoredEvent]]:
+        """See L{IMessageStore.read_events}."""
+        if self._file is None:
+            return fail(_not_open())
+        return self._memory.read_events(after, limit, identity)
 
     def close(self) -> Deferred[None]:
         """See L{IMessageStore.close}."""
@@ -92,6 +113,10 @@ class JournalMessageStore:
             self._file.close()
             self._file = None
         return self._memory.close()
+
+
+def _not_open() -> StoreNotOpen:
+    return StoreNotOpen("the journal is not open")
 
 
 def _append(file: BinaryIO, end: int, entry: bytes) -> None:

@@ -269,7 +269,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "control": Key(Text(_unix, "unix:PATH or off"), "unix:{data}/control.sock"),
         "web": Key(Text(_no_web, "off"), OFF),
     },
-    "storage": {"backend": Key(Text(storage_backend, "a store's description"), "memory")},
+    "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
     "directory": {"backend": Key(Text(directory_backend, "none"), "none")},
     "hosts": {},
     "queues": {"poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions")},
