@@ -218,6 +218,10 @@ class QueueCollection:
             self._by_identifier[definition.identifier] = queue
         return queue
 
+    def find_outgoing(self, destination: FormatName) -> OutgoingQueue | None:
+        """The outgoing queue of a format name, if there is one."""
+        return self._outgoing.get(destination)
+
     # Subqueues
 
     def subqueue(self, queue: Queue, name: str, now: Moment) -> Queue:

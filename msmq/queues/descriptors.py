@@ -78,10 +78,10 @@ class Descriptors:
 
         @param names: one, or several (a multiple-element format name) that can only be opened together for
             sending.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_SHARING_VIOLATION if somebody else's handle does not
-            allow it; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for an access that is not possible by such a
-            name; MQ_ERROR_UNSUPPORTED_ACCESS_MODE if a sender denies receiving; MQ_ERROR_NO_DS for the public
-            name of a queue that is not ours.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_SHARING_VIOLATION if another handle does not allow
+            it; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for an access that is not possible by such a name;
+            MQ_ERROR_UNSUPPORTED_ACCESS_MODE if a sender denies receiving; MQ_ERROR_NO_DS for the public name
+            of a queue that is not ours.
         """
         expanded = expand(names)
         if len(expanded) > 1:
@@ -206,13 +206,11 @@ class Descriptors:
         @raise MQError: MQ_ERROR_INVALID_HANDLE if the descriptor is closed, MQ_ERROR_ACCESS_DENIED if it is
             not open for reading.
         """
-        queue = descriptor.queue
-        if (status := _refusal(descriptor, Operation.PEEK)) is not None:
-            if status is Status.MQ_ERROR_QUEUE_NOT_AVAILABLE:
-                return None
-            raise MQError(status, f"no cursor can be opened on {descriptor.format_name}")
-        if queue is None:
+        queue = _usable(descriptor, Operation.PEEK)
+        if queue is Status.MQ_ERROR_QUEUE_NOT_AVAILABLE:
             return None
+        if isinstance(queue, Status):
+            raise _refused(descriptor, Operation.PEEK, queue)
         cursor = Cursor(next(self._numbers), descriptor, queue)
         self._cursors[cursor.handle] = descriptor.cursors[cursor.handle] = cursor
         return cursor
@@ -246,10 +244,10 @@ class Descriptors:
         """
         queues: list[Queue] = []
         for each in descriptor.children if descriptor.is_multiple else (descriptor,):
-            if (status := _refusal(each, operation)) is not None:
-                raise MQError(status, f"cannot {operation.value}: {each.format_name} is {_WHY[status]}")
-            if each.queue is not None:
-                queues.append(each.queue)
+            queue = _usable(each, operation)
+            if isinstance(queue, Status):
+                raise _refused(each, operation, queue)
+            queues.append(queue)
         return queues
 
     def receive(
@@ -279,9 +277,9 @@ class Descriptors:
         @param allow_peek: AllowPeekWhenLocked of its messages.
         @param on_taken: as L{WaitingReader}.
         """
-        if (status := _refusal(descriptor, Operation.RECEIVE, cursor)) is not None:
-            return [ReadFailed(tag, status)]
-        queue = self._queue(descriptor)
+        queue = _usable(descriptor, Operation.RECEIVE, cursor)
+        if isinstance(queue, Status):
+            return [ReadFailed(tag, queue)]
         reader = WaitingReader(
             tag, queue, False, count, deadline, owner, allow_peek, on_taken, cursor, descriptor
         )
@@ -299,11 +297,11 @@ class Descriptors:
     ) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.15 Peek Message, with a cursor the one at its place.
 
-        The parameters are those of L{receive}; a time that is over fails with MQ_ERROR_IO_TIMEOUT in any case.
+        The parameters are those of L{receive}; what may not wait fails with MQ_ERROR_IO_TIMEOUT here.
         """
-        if (status := _refusal(descriptor, Operation.PEEK, cursor)) is not None:
-            return [ReadFailed(tag, status)]
-        queue = self._queue(descriptor)
+        queue = _usable(descriptor, Operation.PEEK, cursor)
+        if isinstance(queue, Status):
+            return [ReadFailed(tag, queue)]
         reader = WaitingReader(tag, queue, True, count, deadline, cursor=cursor, descriptor=descriptor)
         return self._readers.read(reader, now)
 
@@ -317,9 +315,9 @@ class Descriptors:
         deadline: float | None = None,
     ) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.14 Peek Next Message, with a cursor that has looked at one already."""
-        if (status := _refusal(descriptor, Operation.PEEK, cursor)) is not None:
-            return [ReadFailed(tag, status)]
-        queue = self._queue(descriptor)
+        queue = _usable(descriptor, Operation.PEEK, cursor)
+        if isinstance(queue, Status):
+            return [ReadFailed(tag, queue)]
         reader = WaitingReader(tag, queue, True, 1, deadline, cursor=cursor, descriptor=descriptor)
         return self._readers.read_by_cursor(reader, cursor, now, is_next=True)
 
@@ -342,8 +340,31 @@ class Descriptors:
         @raise LocalProtocolError: a peek is to lock a message for somebody.
         """
         operation = Operation.PEEK if peek else Operation.RECEIVE
-        if (status := _refusal(descriptor, operation)) is not None:
-            return [ReadFailed(tag, status)]
-        queue = self._queue(descriptor)
+        queue = _usable(descriptor, operation)
+        if isinstance(queue, Status):
+            return [ReadFailed(tag, queue)]
         reader = WaitingReader(tag, queue, peek, 1, None, owner, allow_peek, on_taken, descriptor=descriptor)
         return self._readers.read_by_lookup_identifier(reader, lookup_id, action, now)
+
+
+def _usable(
+    descriptor: OpenQueueDescriptor, operation: Operation, cursor: Cursor | None = None
+) -> Queue | Status:
+    """The queue on which an operation is allowed through this handle, or why it is not."""
+    if not descriptor.is_open:
+        return Status.MQ_ERROR_INVALID_HANDLE
+    if cursor is not None and (not cursor.is_open or cursor.descriptor is not descriptor):
+        return Status.MQ_ERROR_INVALID_HANDLE
+    if operation not in descriptor.access.operations:
+        return Status.MQ_ERROR_ACCESS_DENIED
+    queue = descriptor.queue
+    return Status.MQ_ERROR_QUEUE_NOT_AVAILABLE if queue is None else queue
+
+
+def _refused(descriptor: OpenQueueDescriptor, operation: Operation, status: Status) -> MQError:
+    why = {
+        Status.MQ_ERROR_INVALID_HANDLE: "it was closed",
+        Status.MQ_ERROR_ACCESS_DENIED: f"it is open with {descriptor.access.value}",
+        Status.MQ_ERROR_QUEUE_NOT_AVAILABLE: "it was deleted",
+    }
+    return MQError(status, f"{operation.value} on {descriptor.format_name}: {why[status]}")

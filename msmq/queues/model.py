@@ -20,6 +20,7 @@ from msmq.queues.copying import Copying, departure_event
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.creation import Alteration, Creation, Deletion
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
+from msmq.queues.descriptors import Descriptors
 from msmq.queues.effects import Effect, OutgoingReady
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, Storage, forget_queues
@@ -65,6 +66,7 @@ class QueueManagerModel:
     @ivar storage: what all queues hold together; its owner may set C{throttled}
         ([MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6, Begin and End Flow Control).
     @ivar readers: the reads, those that wait among them.
+    @ivar descriptors: the handles under which queues are open.
     @ivar copying: makes the copies for journals and dead-letter queues.
     @ivar transacting: the transactions.
     """
@@ -106,6 +108,7 @@ class QueueManagerModel:
         self.collection = QueueCollection(identifier, self.names)
         self._expiry = Expiry()
         self.readers = Readers(self._expiry)
+        self.descriptors = Descriptors(self.collection, self.readers)
         self._sequential = ReservedCounter("sequential_id", 56, SEQUENTIAL_BLOCK)
         self._message_ids = ReservedCounter("message_id", 32, MESSAGE_BLOCK)
         # A store that lost its state must not make the numbers of an earlier life come back, so they

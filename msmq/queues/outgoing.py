@@ -65,5 +65,5 @@ class OutgoingQueue(Queue):
 
     @property
     def is_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.2 Active, as far as transfer goes: a message waits to be transferred."""
-        return self.has_available
+        """[MS-MQDMPR] 3.1.1.2 Active: a message waits to be transferred, or somebody has it open."""
+        return self.has_available or bool(self.descriptors)

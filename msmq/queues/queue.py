@@ -94,6 +94,11 @@ class Queue:
         return any(level is not None and level.first for level in self._levels)
 
     @property
+    def is_active(self) -> bool:
+        """[MS-MQDMPR] 3.1.1.2 Active: somebody has it open."""
+        return bool(self.descriptors)
+
+    @property
     def quota_bytes(self) -> int | None:
         """The bytes that Quota allows; C{None} without a limit.
 

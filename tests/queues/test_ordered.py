@@ -1,4 +1,4 @@
-"""The available messages of one priority, when some of them go from the middle."""
+"""Positions in the order of their LookupIdentifier, wherever they come and go."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues import priority_level
+from msmq.queues import ordered
 from msmq.queues.definition import QueueDefinition
+from msmq.queues.ordered import OrderedPositions
 from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.priority_level import PriorityLevel
 from msmq.queues.queue import Queue
 from tests.builders import ALPHA
 
 QUEUE = Queue(QueueDefinition(identifier=ALPHA, path="private$\\orders"))
+
+STEPS = st.lists(
+    st.one_of(
+        st.just(("add", 0)),
+        st.tuples(
+            st.sampled_from(["add", "go", "go", "take", "give back", "give back"]),
+            st.integers(0, 100),
+        ),
+    ),
+    max_size=80,
+)
 
 
 def position(number: int) -> MessagePosition:
@@ -21,72 +32,76 @@ def position(number: int) -> MessagePosition:
     return MessagePosition(QUEUE, number, None, 1, 0.0, PositionState.AVAILABLE)
 
 
-def go(level: PriorityLevel, gone: MessagePosition) -> None:
-    """Let a message go from where it lies."""
-    gone.state = PositionState.LEAVING
-    level.discard(gone)
+def ids(positions: list[MessagePosition]) -> list[int]:
+    return [one.lookup_id for one in positions]
 
 
-class PriorityLevelTests(SynchronousTestCase):
-    """L{PriorityLevel}."""
+class OrderedPositionsTests(SynchronousTestCase):
+    """L{OrderedPositions}."""
 
-    @given(
-        st.lists(
-            st.one_of(
-                st.just(("add", 0)),
-                st.tuples(st.sampled_from(["go", "go", "take", "give back"]), st.integers(0, 100)),
-            ),
-            max_size=120,
-        ),
-        st.integers(0, 20),
-    )
-    def test_it_is_a_sorted_set(self, steps: list[tuple[str, int]], tolerated: int) -> None:
-        """Whatever comes, goes and comes back: what is left is there in order, and is counted."""
-        self.patch(priority_level, "TOLERATED", tolerated)
-        level = PriorityLevel()
+    @given(STEPS, st.integers(1, 6), st.integers(0, 120), st.integers(0, 120))
+    def test_it_is_a_sorted_list(
+        self, steps: list[tuple[str, int]], length: int, place: int, mark: int
+    ) -> None:
+        """Whatever comes, goes and comes back: what is left is in order, and is found from any place."""
+        self.patch(ordered, "CHUNK_LENGTH", length)
+        line = OrderedPositions()
         there: dict[int, MessagePosition] = {}
         held: dict[int, MessagePosition] = {}
-        youngest = 0
+        youngest = insertions = 0
+
+        def come(number: int, one: MessagePosition) -> None:
+            nonlocal insertions
+            insertions += 1
+            there[number] = one
+            line.add(one)
+            line.number(one, insertions)
+
         for step, number in steps:
             if step == "add":
                 youngest += 1
-                there[youngest] = position(youngest)
-                level.add(there[youngest])
+                come(youngest, position(youngest))
             elif step == "go" and there:
-                go(level, there.pop(sorted(there)[number % len(there)]))
+                chosen = sorted(there)[number % len(there)]
+                held[chosen] = there.pop(chosen)
+                line.discard(held[chosen])
+                line.discard(held[chosen])
             elif step == "take":
-                taken = level.pop(number % 4)
-                self.assertEqual([one.lookup_id for one in taken], sorted(there)[: number % 4])
-                for one in taken:
-                    held[one.lookup_id] = there.pop(one.lookup_id)
+                taken = line.pop(number % 4)
+                self.assertEqual(ids(taken), sorted(there)[: number % 4])
+                held.update((one.lookup_id, there.pop(one.lookup_id)) for one in taken)
             elif step == "give back" and held:
                 chosen = sorted(held)[number % len(held)]
-                there[chosen] = held.pop(chosen)
-                level.add(there[chosen])
-            self.assertEqual([one.lookup_id for one in level], sorted(there))
-            self.assertEqual(len(level), len(there))
-            self.assertEqual(bool(level.arrivals or level.returned), bool(there))
+                come(chosen, held.pop(chosen))
+            self.assertEqual(ids(list(line)), sorted(there))
+            self.assertEqual((len(line), bool(line)), (len(there), bool(there)))
+            after, before = line.after(place), line.before(place)
+            self.assertEqual(after and after.lookup_id, min((n for n in there if n > place), default=None))
+            self.assertEqual(before and before.lookup_id, max((n for n in there if n < place), default=None))
+            self.assertTrue(all(one in line for one in there.values()))
+            self.assertFalse(any(one in line for one in held.values()))
+            since = [n for n, one in there.items() if one.insertion > mark % (insertions + 1)]
+            found = line.first_since(mark % (insertions + 1))
+            self.assertEqual(found and found.lookup_id, min(since, default=None))
 
-    def test_what_has_gone_does_not_pile_up(self) -> None:
-        """Behind one message that nobody takes, any number may come and go."""
-        level = PriorityLevel()
-        level.add(position(0))
-        waiting: list[MessagePosition] = []
-        for number in range(1, 20_000):
-            waiting.append(position(number))
-            level.add(waiting[-1])
-            if len(waiting) == 100:
-                go(level, waiting.pop(0))
-        self.assertEqual(len(level), 100)
-        self.assertLess(len(level.arrivals) + len(level.swept), 600)
+    def test_another_position_of_the_same_number(self) -> None:
+        """Only the very position counts, and not one that is like it."""
+        line = OrderedPositions()
+        line.add(position(1))
+        line.discard(position(1))
+        self.assertEqual(len(line), 1)
+        self.assertNotIn(position(1), line)
 
-    def test_going_is_cheap_wherever_one_lies(self) -> None:
-        """Half of many messages go from the middle; none is moved more than a few times."""
-        level = PriorityLevel()
-        positions = [position(number) for number in range(20_000)]
-        for one in positions:
-            level.add(one)
-        for one in positions[1::2]:
-            go(level, one)
-        self.assertEqual([one.lookup_id for one in level], list(range(0, 20_000, 2)))
-        self.assertEqual([one.lookup_id for one in level.pop(3)], [0, 2, 4])
+    def test_it_splits_and_shrinks(self) -> None:
+        """Very many that come into the middle and go again, in any order, leave nothing behind."""
+        line = OrderedPositions()
+        positions = {number: position(number) for number in range(20_000)}
+        for start in (0, 19_999):
+            line.add(positions[start])
+        for number in range(1, 19_999):
+            line.add(positions[number * 7919 % 19_999])
+        self.assertEqual(ids(list(line)), list(range(20_000)))
+        for number in range(1, 19_999):
+            line.discard(positions[number * 6007 % 19_999])
+        self.assertEqual(ids(line.pop(9)), [0, 19_999])
+        self.assertFalse(line)
