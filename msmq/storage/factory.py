@@ -10,9 +10,10 @@ from twisted.plugin import getPlugins
 from zope.interface import implementer
 
 from msmq.errors import MsmqError
-from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
 from msmq.storage.memory import MemoryMessageStore
+from msmq.storage.postgresql import PostgresqlStorageFactory
 from msmq.storage.sqlite import SqliteStorageFactory
 
 
@@ -35,7 +36,11 @@ class MemoryStorageFactory:
         return MemoryMessageStore()
 
 
-BUILT_IN: tuple[IStorageFactory, ...] = (MemoryStorageFactory(), SqliteStorageFactory())
+BUILT_IN: tuple[IStorageFactory, ...] = (
+    MemoryStorageFactory(),
+    SqliteStorageFactory(),
+    PostgresqlStorageFactory(),
+)
 """Our own stores; no plugin can take one of their names."""
 
 
@@ -51,15 +56,46 @@ def make_store(description: str, data: Path) -> IMessageStore:
     @param data: the data directory.
     @raise StorageDescriptionError: nothing has that name, or it does not like the argument.
     """
+    factory, argument = _factory(description)
+    try:
+        return factory.open_store(argument, data)
+    except ValueError as error:
+        raise _unsuitable(description, error) from error
+
+
+def probe_store(description: str, data: Path) -> None:
+    """See whether the store that is described could be opened, as far as its factory can tell.
+
+    @param data: the data directory.
+    @raise StorageDescriptionError: it could not.
+    """
+    factory, argument = _factory(description)
+    probe = IStorageProbe(factory, None)
+    if probe is None:
+        return
+    try:
+        probe.probe(argument, data)
+    except ValueError as error:
+        raise _unsuitable(description, error) from error
+
+
+def shown(description: str) -> str:
+    """A description as people may read it; a URL is left out, since there may be a password in it."""
+    name, _, argument = description.partition(":")
+    return f"{name}://..." if "//" in argument else description
+
+
+def _factory(description: str) -> tuple[IStorageFactory, str]:
     name, _, argument = description.partition(":")
     known: list[str] = []
     for factory in storage_factories():
         if factory.name == name:
-            try:
-                return factory.open_store(argument, data)
-            except ValueError as error:
-                raise StorageDescriptionError(f"storage {description!r}: {error}") from error
+            return factory, argument
         known.append(factory.name)
     raise StorageDescriptionError(
-        f"storage {description!r}: there is no store {name!r}; there are: {', '.join(sorted(known))}"
+        f"storage {shown(description)!r}: there is no store {name!r}; there are: {', '.join(sorted(known))}"
     )
+
+
+def _unsuitable(description: str, error: ValueError) -> StorageDescriptionError:
+    return StorageDescriptionError(f"storage {shown(description)!r}: {error}")

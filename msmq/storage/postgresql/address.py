@@ -1,0 +1,125 @@
+"""Where a store in PostgreSQL is: a URL as libpq reads it, and two options of our own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, unquote
+
+import attrs
+from psycopg import ProgrammingError, pq
+from psycopg.conninfo import conninfo_to_dict
+
+SCHEMA: Final = "msmq"
+"""The schema in which the tables lie, unless the URL names another."""
+
+WAIT: Final = 30.0
+"""Seconds for which commits wait for a database that is away, unless the URL says otherwise."""
+
+_SCHEMA_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_LONGEST_WAIT: Final = 3600.0
+_SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+_FORM: Final = "must be postgresql://[USER@]HOST[:PORT]/DATABASE[?OPTION=VALUE&...]"
+
+
+@attrs.frozen
+class Address:
+    """One schema of one database, and how to get there.
+
+    @ivar text: what people may read: user, host, port, database and schema, and no secret.
+    @ivar schema: the schema in which the tables lie.
+    @ivar wait: seconds for which commits wait for the database when it is away.
+    @ivar parameters: what libpq is told, the password too.
+    """
+
+    text: str
+    schema: str
+    wait: float
+    parameters: Mapping[str, str] = attrs.field(repr=False)
+
+    def without_secrets(self, text: str) -> str:
+        """This text, with every secret of the address taken out."""
+        for name in _SECRETS:
+            if secret := self.parameters.get(name):
+                text = text.replace(secret, "***")
+        return text
+
+
+def parse_address(argument: str) -> Address:
+    """Read what stands behind C{postgresql:}; nothing at all is the database that libpq takes by default.
+
+    @raise ValueError: it is no such URL; the text holds no secret.
+    """
+    base, _, query = (argument or "//").partition("?")
+    if not base.startswith("//"):
+        raise ValueError(_FORM)
+    own: dict[str, str] = {}
+    others: list[str] = []
+    for option in filter(None, query.split("&")):
+        name, mark, value = option.partition("=")
+        if name in ("schema", "wait"):
+            own[name] = unquote(value)
+        elif not mark or name not in _known():
+            raise ValueError(f"{name!r} is no option of a PostgreSQL URL, or has no value")
+        else:
+            others.append(option)
+    try:
+        found = conninfo_to_dict(f"postgresql:{base}" + (f"?{'&'.join(others)}" if others else ""))
+    except ProgrammingError:
+        # What libpq says quotes the URL, and with it the password.
+        raise ValueError(
+            f"{_FORM}; a special character in a name or a password stands as %XX, an IPv6 address in brackets"
+        ) from None
+    parameters = {name: str(value) for name, value in found.items() if value is not None}
+    for port in filter(None, parameters.get("port", "").split(",")):
+        if not port.isdecimal() or not 1 <= int(port) <= 65535:
+            raise ValueError("the port must be a number from 1 to 65535")
+    schema = own.get("schema", SCHEMA)
+    if not _SCHEMA_NAME.fullmatch(schema) or schema.lower().startswith("pg_"):
+        raise ValueError(
+            f"schema {schema!r} must have 1 to 63 letters, digits and underscores,"
+            " must not begin with a digit and not with pg_"
+        )
+    return Address(_text(parameters, schema), schema, _wait(own.get("wait")), parameters)
+
+
+def _wait(text: str | None) -> float:
+    if text is None:
+        return WAIT
+    try:
+        wait = float(text)
+    except ValueError:
+        wait = math.nan
+    if not 0 < wait <= _LONGEST_WAIT:
+        raise ValueError(f"wait must be a number of seconds, at most {_LONGEST_WAIT:g}, not {text!r}")
+    return wait
+
+
+def _known() -> set[str]:
+    """The options that libpq knows."""
+    return {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+
+
+def _text(parameters: Mapping[str, str], schema: str) -> str:
+    user = parameters.get("user", "")
+    host = parameters.get("host", parameters.get("hostaddr", ""))
+    port = parameters.get("port", "")
+    options = {}
+    if "/" in host:
+        # The directory of a unix socket.
+        options["host"], host = host, ""
+    if schema != SCHEMA:
+        options["schema"] = schema
+    return "".join(
+        (
+            "postgresql://",
+            f"{quote(user)}@" if user else "",
+            f"[{host}]" if ":" in host else host,
+            f":{port}" if port else "",
+            f"/{quote(parameters.get('dbname', ''))}",
+            "?" if options else "",
+            "&".join(f"{name}={value}" for name, value in options.items()),
+        )
+    )

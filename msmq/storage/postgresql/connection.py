@@ -1,0 +1,163 @@
+"""Connections to the database that give up on a database that does not answer; all this blocks."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import TupleRow
+from psycopg.waiting import Ready, Wait
+
+from msmq.interfaces.storage import StorageError
+from msmq.storage.postgresql.address import Address
+from msmq.storage.postgresql.arrays import DUMPERS
+from msmq.storage.postgresql.failures import Stalled, away
+
+OLDEST_SERVER: Final = 130000
+"""The server_version_num of the oldest server that is taken."""
+
+CONNECT_SECONDS: Final = 5
+"""How long one attempt to connect may take, unless the URL says otherwise."""
+
+_RESULT = TypeVar("_RESULT")
+
+
+class Link(psycopg.Connection[TupleRow]):
+    """A connection in autocommit mode, whose statements name their parameters C{$1}, C{$2} ...
+
+    @ivar patience: seconds without an answer after which L{is_working} is asked.
+    @ivar is_working: tells whether the database works on what it was asked; if not, L{Stalled} is raised and
+        the connection is of no more use.
+    """
+
+    patience: float = 30.0
+    is_working: Callable[[], bool] = staticmethod(lambda: False)
+    _has_stalled = False
+
+    def wait(self, gen: PQGen[_RESULT], interval: float = 0.1, timeout: float | None = None) -> _RESULT:
+        """Have psycopg's generator done; psycopg calls this for everything but connecting."""
+        poll = select.poll()
+        try:
+            wanted = next(gen)
+            poll.register(self.pgconn.socket, _EVENTS[wanted])
+            while True:
+                events = poll.poll(0 if self._has_stalled else self.patience * 1000)
+                if not events and (self._has_stalled or not self.is_working()):
+                    self._has_stalled = True
+                    raise Stalled(f"it did not answer within {self.patience:g} s")
+                before, wanted = wanted, gen.send(_ready(events))
+                if wanted != before:
+                    poll.modify(self.pgconn.socket, _EVENTS[wanted])
+        except StopIteration as end:
+            result: _RESULT = end.value
+            return result
+
+    def is_alive(self) -> bool:
+        """Whether the other side has not gone, as far as that shows without asking it."""
+        if self.closed:
+            return False
+        poll = select.poll()
+        poll.register(self.pgconn.socket, select.POLLIN)
+        if not poll.poll(0):
+            return True
+        try:
+            # It may be a notice; the end of the connection is an error.
+            self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return False
+        return not poll.poll(0)
+
+    def rows(self, statement: str, parameters: Sequence[object] = (), *, binary: bool = True) -> list[Any]:
+        """Execute a statement and fetch all of its rows."""
+        return self.execute(statement.encode(), parameters, binary=binary).fetchall()
+
+    def row(self, statement: str, parameters: Sequence[object] = ()) -> Any:
+        """Execute a statement and fetch its one row."""
+        (row,) = self.rows(statement, parameters)
+        return row
+
+
+_EVENTS: Final = {
+    Wait.R: select.POLLIN,
+    Wait.W: select.POLLOUT,
+    Wait.RW: select.POLLIN | select.POLLOUT,
+}
+
+
+def _ready(events: Sequence[tuple[int, int]]) -> Ready:
+    ready = 0
+    for _, event in events:
+        # An error is for reading and writing to find out.
+        ready |= (Ready.R if event & ~select.POLLOUT else 0) | (Ready.W if event & ~select.POLLIN else 0)
+    return Ready(ready)
+
+
+def connect(address: Address, *, reads_only: bool = False) -> Link:
+    """A connection in which nothing begins or ends a transaction but ourselves.
+
+    @param reads_only: whether it writes nothing.
+    @raise Away: the database cannot be reached, or does not let us in.
+    @raise StorageError: it is too old.
+    """
+    defaults = {
+        "connect_timeout": str(CONNECT_SECONDS),
+        "application_name": "msmq reader" if reads_only else "msmq",
+        # Of several servers the one that takes writes, and never one that takes none.
+        "target_session_attrs": "read-write",
+        "keepalives_idle": "10",
+        "keepalives_interval": "5",
+        "keepalives_count": "3",
+        "tcp_user_timeout": str(int(address.wait * 1000)),
+    }
+    try:
+        link = Link.connect(
+            make_conninfo(**{**defaults, **address.parameters}),
+            autocommit=True,
+            cursor_factory=psycopg.RawCursor,
+        )
+    except psycopg.Error as error:
+        raise away(address, error) from None
+    try:
+        link.patience = address.wait
+        for type_, dumper in DUMPERS:
+            link.adapters.register_dumper(type_, dumper)
+        _set_up(link, address, reads_only)
+    except psycopg.Error as error:
+        link.close()
+        raise away(address, error) from None
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def _set_up(link: Link, address: Address, reads_only: bool) -> None:
+    version = link.info.server_version
+    if version < OLDEST_SERVER:
+        raise StorageError(
+            f"{address.text}: PostgreSQL {version // 10000} is too old; {OLDEST_SERVER // 10000} is needed"
+        )
+    settings: dict[str, str] = {
+        "search_path": f'"{address.schema}"',
+        "statement_timeout": "0",
+        "idle_in_transaction_session_timeout": "0",
+        # Whoever locks our tables is an error in time, and no database that is away.
+        "lock_timeout": str(int(address.wait * 1000)),
+        # So that the server, too, finds out that this machine is gone, and lets go of our lock.
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+    }
+    if version >= 140000:
+        settings["idle_session_timeout"] = "0"
+    if reads_only:
+        settings["default_transaction_read_only"] = "on"
+    elif link.row("SELECT current_setting('synchronous_commit')") == ("off",):
+        settings["synchronous_commit"] = "on"
+    names = ", ".join(f"set_config(${n}, ${n + 1}, false)" for n in range(1, 2 * len(settings), 2))
+    link.row(f"SELECT {names}", tuple(chain.from_iterable(settings.items())))

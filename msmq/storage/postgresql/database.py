@@ -1,0 +1,338 @@
+"""The database as its one writer sees it; everything here blocks, and belongs to one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import ClassVar, Final
+from uuid import UUID, uuid4
+
+import attrs
+import psycopg
+from twisted.logger import Logger
+
+from msmq.interfaces.storage import StorageError
+from msmq.queues.changes import AppendEvent, Change
+from msmq.queues.definition import QueueDefinition
+from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.storage.postgresql.address import Address
+from msmq.storage.postgresql.connection import Link, connect
+from msmq.storage.postgresql.failures import Away, Refused, away, failure, is_lost
+from msmq.storage.postgresql.log_writing import Numbers
+from msmq.storage.postgresql.opening import (
+    Progress,
+    backend,
+    is_at_work,
+    lock,
+    mark_express,
+    prepare,
+    progress,
+    take_over,
+)
+from msmq.storage.postgresql.schema import SCHEMA, Schema
+from msmq.storage.postgresql.tidying import Remains
+from msmq.storage.postgresql.writing import Script, is_empty, script
+from msmq.storage.sqlite.plan import Plan
+from msmq.storage.sqlite.records import lookup_id_of, read_definition
+
+Outcomes = list[StorageError | None]
+"""What failed of each batch."""
+
+RETRY_SECONDS: Final = 0.5
+"""From one attempt to connect again to the next."""
+
+_FETCHED: Final = 5000
+"""Rows that are fetched at one time."""
+
+
+@attrs.frozen
+class _Attempt:
+    """A group that was handed to the database."""
+
+    plan: Plan
+    script: Script
+    outcomes: Outcomes
+    tells_of_express: bool
+
+
+class Database:
+    """One schema, from L{Database.__init__} to L{close}.
+
+    When the connection is lost, L{reconnect} makes another one; nobody else can have the schema meanwhile
+    without being noticed.
+
+    @ivar address: where it is.
+    @raise StorageError: it cannot be used; says why.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, address: Address, *, schema: Schema = SCHEMA) -> None:
+        self.address = address
+        self._session = uuid4()
+        self._doubt: _Attempt | None = None
+        self._refusal: Refused | None = None
+        self._absence: Away | None = None
+        self._next_attempt = 0.0
+        self._has_express = False
+        self._lost_express = False
+        link = connect(address)
+        try:
+            prepare(link, address, schema)
+            found = take_over(link, self._session)
+            self._numbers = Numbers(found.number, found.last_entry, found.last_event, found.first_event)
+            self._known: dict[UUID, int] = {
+                identifier: row for row, identifier in link.rows("SELECT id, identifier FROM queue")
+            }
+            self._next_queue: int = 1 + max(
+                (row for (row,) in link.rows("SELECT id FROM queue UNION ALL SELECT id FROM removed_queue")),
+                default=0,
+            )
+            self._remains = Remains.found(link)
+            self._keep(link)
+        except psycopg.Error as error:
+            link.close()
+            raise failure(address, "open", error) from None
+        except BaseException:
+            link.close()
+            raise
+        self._sure = self._found = found.number
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it is not known if the last group was committed; the database has to be asked."""
+        return self._doubt is not None
+
+    def close(self) -> None:
+        """Let go of the schema."""
+        self._link.close()
+
+    def snapshot(self) -> Snapshot:
+        """What the schema holds; no packet is fetched.
+
+        @raise StorageError: it cannot be read.
+        """
+        queues: list[tuple[int, QueueDefinition]] = []
+        messages: dict[int, list[StoredMessage]] = {}
+        link = self._link
+        try:
+            for row, record in link.rows("SELECT id, definition FROM queue ORDER BY id"):
+                queues.append((row, read_definition(record)))
+            with link.transaction(), link.cursor("messages") as cursor:
+                cursor.execute(
+                    b"SELECT queue, lookup_id, size, arrived, due, aborts, moves FROM message"
+                    b" WHERE queue IN (SELECT id FROM queue) ORDER BY queue, lookup_id",
+                    binary=True,
+                )
+                while fetched := cursor.fetchmany(_FETCHED):
+                    for row, entries in groupby(fetched, itemgetter(0)):
+                        messages.setdefault(row, []).extend(
+                            (lookup_id_of(stored), *others) for _, stored, *others in entries
+                        )
+            state = {name.decode(): value for name, value in link.rows("SELECT name, value FROM state")}
+        except (psycopg.Error, ValueError) as error:
+            raise failure(self.address, "read", error) from None
+        return Snapshot(
+            tuple(definition for _, definition in queues),
+            {definition.identifier: messages[row] for row, definition in queues if row in messages},
+            state,
+        )
+
+    def write(self, batches: Sequence[Sequence[Change]]) -> Outcomes:
+        """Do these batches in their order, each whole or not at all, as one transaction.
+
+        @raise Away: the database is away; L{is_doubtful} tells whether they may have been done nevertheless.
+        @raise StorageError: the transaction failed, and nothing was done.
+        """
+        assert self._doubt is None
+        link = self._present()
+        plan = Plan(self._known, self._next_queue)
+        outcomes: Outcomes = []
+        if self._lost_express:
+            plan.add([_loss()])
+        for changes in batches:
+            try:
+                plan.add(changes)
+            except Exception as error:
+                outcomes.append(failure(self.address, "write", error))
+            else:
+                outcomes.append(None)
+        try:
+            if not is_empty(plan):
+                self._perform(link, plan, outcomes)
+        except Exception as error:
+            raise failure(self.address, "write", error) from None
+        return outcomes
+
+    def reconnect(self) -> None:
+        """Make another connection after one was lost; not before a moment has passed since the last attempt.
+
+        @raise Away: it was in vain, or too early.
+        @raise Refused: the database is no longer what it was when the store was opened.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        if self._absence is not None and time.monotonic() < self._next_attempt:
+            raise self._absence
+        try:
+            self._try_to_reconnect()
+        except Refused as error:
+            self._refusal = error
+            raise
+        except Exception as error:
+            self._absence = Away(str(failure(self.address, "connect again", error)))
+            raise self._absence from None
+        finally:
+            self._next_attempt = time.monotonic() + RETRY_SECONDS
+
+    def settle(self) -> Outcomes | None:
+        """After L{reconnect}: what became of the group that was in doubt; C{None} if it was not done."""
+        attempt, self._doubt = self._doubt, None
+        if attempt is None or self._found < attempt.script.numbers.group:
+            return None
+        self._finish(attempt)
+        return attempt.outcomes
+
+    def check(self) -> None:
+        """See whether the database is still there, without asking it.
+
+        @raise Away: it is not.
+        @raise Refused: it is, but of no more use.
+        """
+        self._present()
+
+    def tidy(self) -> bool:
+        """Delete a little of what no longer counts; whether there is more to do.
+
+        @raise StorageError: it failed, and nothing was changed.
+        """
+        link = self._present()
+        try:
+            return self._remains.step(link)
+        except psycopg.Error as error:
+            if is_lost(link, error):
+                raise self._lose(error) from None
+            raise failure(self.address, "tidy up", error) from None
+
+    def _perform(self, link: Link, plan: Plan, outcomes: Outcomes) -> None:
+        try:
+            self._try_to_perform(link, plan, outcomes, may_replace=False)
+        except psycopg.errors.UniqueViolation:
+            self._try_to_perform(link, plan, outcomes, may_replace=True)
+
+    def _try_to_perform(self, link: Link, plan: Plan, outcomes: Outcomes, *, may_replace: bool) -> None:
+        script_ = script(plan, self._numbers, may_replace=may_replace)
+        attempt = _Attempt(plan, script_, outcomes, self._lost_express)
+        try:
+            _execute(link, script_)
+        except Exception as error:
+            if is_lost(link, error):
+                self._doubt = attempt
+                raise self._lose(error) from None
+            with suppress(psycopg.Error):
+                link.rollback()
+            raise
+        self._finish(attempt)
+
+    def _finish(self, attempt: _Attempt) -> None:
+        """Take note of what a transaction has done."""
+        plan, script_ = attempt.plan, attempt.script
+        for identifier, row in plan.changed.items():
+            if row is None:
+                self._known.pop(identifier, None)
+            else:
+                self._known[identifier] = row
+        self._next_queue = plan.next_queue
+        self._remains.trimmed |= script_.trimmed
+        self._remains.has_removed |= bool(plan.removed)
+        self._remains.has_events |= script_.numbers.first_event > self._numbers.first_event
+        self._numbers = script_.numbers
+        if script_.is_durable:
+            self._sure = script_.numbers.group
+        self._has_express |= any(stage.messages for stage in plan.express.stages)
+        self._lost_express &= not attempt.tells_of_express
+
+    def _present(self) -> Link:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._absence is None and not self._link.is_alive():
+            self._lose(psycopg.OperationalError("the connection was lost"))
+        if self._absence is not None:
+            raise self._absence
+        return self._link
+
+    def _lose(self, error: Exception) -> Away:
+        """Take note that the connection is of no more use."""
+        assert isinstance(error, psycopg.Error)
+        self._link.close()
+        self._absence = away(self.address, error)
+        return self._absence
+
+    def _try_to_reconnect(self) -> None:
+        link = connect(self.address)
+        try:
+            self._check_owner(progress(link))
+            try:
+                lock(link, self.address, self._backend)
+            except Refused as error:
+                # Somebody who begins to open it, perhaps in vain; if not, the next attempt will show it.
+                raise Away(str(error)) from None
+            found = progress(link)
+            self._check_owner(found)
+            if mark_express(link) and self._has_express:
+                self._lost_express = True
+                self.log.error(
+                    "{place}: the database crashed, and the express messages in it are gone",
+                    place=self.address.text,
+                )
+            self._found = found.number
+            self._keep(link)
+        except BaseException:
+            link.close()
+            raise
+
+    def _check_owner(self, found: Progress) -> None:
+        if found.session != self._session:
+            raise Refused(
+                f"{self.address.text}: another queue manager has taken it over meanwhile, or it was restored"
+                " from a backup; what is in it now shows only after a restart"
+            )
+        if found.number < self._sure:
+            raise Refused(
+                f"{self.address.text}: the database has lost what it had committed (group {self._sure}, it is"
+                f" at {found.number}); what is in it now shows only after a restart"
+            )
+
+    def _keep(self, link: Link) -> None:
+        self._backend = backend(link)
+        link.is_working = partial(is_at_work, self.address, self._backend.pid)
+        self._link = link
+        self._absence = None
+
+
+def _execute(link: Link, script_: Script) -> None:
+    """Do a transaction; one statement is one by itself."""
+    if len(script_.statements) == 1 and script_.is_durable:
+        [main] = script_.statements
+        link.execute(str(main).encode(), main.parameters, prepare=True)
+        return
+    with link.pipeline():
+        link.execute(b"BEGIN")
+        if not script_.is_durable:
+            link.execute(b"SET LOCAL synchronous_commit TO off")
+        for statement in script_.statements:
+            link.execute(str(statement).encode(), statement.parameters, prepare=True)
+        link.execute(b"COMMIT")
+
+
+def _loss() -> AppendEvent:
+    return AppendEvent(
+        time.time(),
+        b"",
+        "express_lost",
+        "the database crashed; the express messages that it held are gone",
+    )

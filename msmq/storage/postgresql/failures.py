@@ -1,0 +1,65 @@
+"""What PostgreSQL and libpq say, in the words of the store, and without secrets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+
+from msmq.interfaces.storage import StorageError, StorageFull
+from msmq.storage.postgresql.address import Address
+
+_DISK_FULL: Final = "53100"
+
+
+class Away(StorageError):
+    """The database cannot be reached, or was lost; it may come back."""
+
+
+class Refused(StorageError):
+    """The database is there and will not do: it is another's, or no longer what it was."""
+
+
+class Stalled(psycopg.OperationalError):
+    """The database did not answer in time, and does not seem to work on what it was asked."""
+
+
+def failure(address: Address, doing: str, error: Exception) -> StorageError:
+    """The error of the store that tells what happened.
+
+    @param doing: what was tried, such as C{"write"}.
+    """
+    if isinstance(error, StorageError):
+        return error
+    if isinstance(error, psycopg.Error):
+        if error.sqlstate == _DISK_FULL:
+            return StorageFull(
+                f"{address.text}: cannot {doing}: there is no space left: {_said(address, error)}"
+            )
+        return StorageError(f"{address.text}: cannot {doing}: {_said(address, error)}")
+    said = str(error) if isinstance(error, ValueError) else repr(error)
+    return StorageError(f"{address.text}: cannot {doing}: {address.without_secrets(said)}")
+
+
+def away(address: Address, error: psycopg.Error) -> Away:
+    """The error of a database that cannot be reached."""
+    return Away(f"{address.text}: no connection: {_said(address, error)}")
+
+
+def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception) -> bool:
+    """Whether this error was the end of the connection."""
+    return isinstance(error, psycopg.Error) and (
+        connection.closed or connection.broken or isinstance(error, Stalled)
+    )
+
+
+def _said(address: Address, error: psycopg.Error) -> str:
+    """In one line, with what the server says in detail and the SQLSTATE."""
+    primary = error.diag.message_primary
+    if primary is None:
+        text = " ".join(str(error).split())
+        text = text.removeprefix("connection failed: ") or type(error).__name__
+    else:
+        detail = error.diag.message_detail
+        text = f"{primary}{f' ({detail})' if detail else ''} [{error.sqlstate}]"
+    return address.without_secrets(text)

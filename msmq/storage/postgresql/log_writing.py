@@ -1,0 +1,206 @@
+"""How message logs and the event log are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from msmq.queues.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
+from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers
+from msmq.storage.postgresql.statement import STATEMENT_BYTES, Statement
+from msmq.storage.sqlite.plan import LogStep
+from msmq.storage.sqlite.records import stored_lookup_id
+
+Appended: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
+"""By row of the queue, the numbers and sizes of the entries that are appended to its message log."""
+
+
+@attrs.define
+class Numbers:
+    """The last numbers that were given away; the table C{progress} keeps them.
+
+    @ivar group: of a transaction.
+    @ivar entry: of an entry in any message log.
+    @ivar event: of an entry in the event log.
+    @ivar first_event: of the oldest event that counts.
+    """
+
+    group: int
+    entry: int
+    event: int
+    first_event: int
+
+
+def append_entries(
+    steps: Sequence[LogStep], numbers: Numbers, statements: list[Statement], main: Statement
+) -> Appended:
+    """Append to the message logs what these steps append.
+
+    @param numbers: get the numbers that are given away.
+    @param statements: take what is too large for C{main}.
+    """
+    appended: dict[int, list[tuple[int, int]]] = {}
+    chunk: list[tuple[int, int, AppendLog]] = []
+    size = 0
+    for row, change in steps:
+        if not isinstance(change, AppendLog):
+            continue
+        if chunk and size + len(change.packet) > STATEMENT_BYTES:
+            statement = Statement()
+            _append(chunk, statement)
+            statements.append(statement)
+            chunk, size = [], 0
+        numbers.entry += 1
+        chunk.append((row, numbers.entry, change))
+        size += len(change.packet)
+        appended.setdefault(row, []).append((numbers.entry, len(change.packet)))
+    if chunk:
+        _append(chunk, main)
+    if appended:
+        main.add(
+            "INSERT INTO log_extent SELECT g.queue, 1, g.entries, g.size"
+            " FROM unnest({0}, {1}, {2}) AS g (queue, entries, size) ON CONFLICT (queue) DO UPDATE"
+            " SET entries = log_extent.entries + excluded.entries, size = log_extent.size + excluded.size",
+            integers(list(appended)),
+            bigints([len(entries) for entries in appended.values()]),
+            bigints([sum(size for _, size in entries) for entries in appended.values()]),
+        )
+    return appended
+
+
+def _append(entries: Sequence[tuple[int, int, AppendLog]], statement: Statement) -> None:
+    arrived = [entry.arrived for _, _, entry in entries]
+    if math.isnan(sum(arrived)):
+        raise ValueError("an ArrivalTime is no number")
+    packets = [entry.packet for _, _, entry in entries]
+    statement.add(
+        "INSERT INTO log SELECT * FROM unnest({0}, {1}, {2}, {3}, {4}, {5})",
+        integers([row for row, _, _ in entries]),
+        bigints([sequence for _, sequence, _ in entries]),
+        bigints([stored_lookup_id(entry.lookup_id) for _, _, entry in entries]),
+        floats(arrived),
+        integers([len(packet) for packet in packets]),
+        byte_strings(packets),
+    )
+
+
+def write_events(changes: Sequence[AppendEvent | TrimEvents], numbers: Numbers, main: Statement) -> None:
+    """Append to the event log and trim it; what is trimmed is deleted later, or not even written."""
+    events: list[tuple[int, AppendEvent]] = []
+    for change in changes:
+        if isinstance(change, AppendEvent):
+            numbers.event += 1
+            events.append((numbers.event, change))
+        else:
+            # Numbers without a gap: so many are left from this one on.
+            first = numbers.event - max(0, change.keep) + 1
+            numbers.first_event = max(numbers.first_event, first)
+    events = [(sequence, event) for sequence, event in events if sequence >= numbers.first_event]
+    if events:
+        main.add(
+            "INSERT INTO event SELECT * FROM unnest({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+            bigints([sequence for sequence, _ in events]),
+            floats([event.time for _, event in events]),
+            byte_strings([event.identity for _, event in events]),
+            byte_strings([stored_text(event.event) for _, event in events]),
+            byte_strings([stored_text(event.reason) for _, event in events]),
+            integers([event.message_class for _, event in events]),
+            byte_strings([stored_text(event.queue) for _, event in events]),
+        )
+
+
+@attrs.frozen
+class _Trim:
+    """A trim of a message log that knows nothing of what is appended after it.
+
+    @ivar last: the newest entry that it knows.
+    """
+
+    last: int
+    change: TrimLog
+
+
+def trim_logs(
+    steps: Sequence[LogStep], last: int, appended: Appended, statements: list[Statement]
+) -> frozenset[int]:
+    """Trim the message logs after everything is appended.
+
+    Each trim looks only at what was appended before it, which comes to the same, and what a later one does
+    again is left out.
+
+    @param last: the newest entry before these steps.
+    @return: the rows of the queues whose logs are trimmed.
+    """
+    trims: dict[int, list[_Trim]] = {}
+    for row, change in steps:
+        if isinstance(change, AppendLog):
+            last += 1
+        else:
+            kept = [trim for trim in trims.get(row, ()) if not _is_within(trim.change, change)]
+            trims[row] = [*kept, _Trim(last, change)]
+    for row, of_row in trims.items():
+        for trim in of_row:
+            later = sum(size for sequence, size in appended.get(row, ()) if sequence > trim.last)
+            statements.extend(_cuts(row, trim, later))
+    return frozenset(trims)
+
+
+def _cuts(row: int, trim: _Trim, later: int) -> Iterator[Statement]:
+    """By age first: what is left then counts against the size.
+
+    @param later: the bytes of the entries that the trim knows nothing of.
+    """
+    before, keep_bytes = trim.change.before, trim.change.keep_bytes
+    if before is not None:
+        if math.isnan(before):
+            raise ValueError("the time of a trim is no number")
+        statement = Statement()
+        statement.add(_CUT.format(cut=_BY_AGE), row, trim.last, before)
+        yield statement
+    if keep_bytes is not None:
+        statement = Statement()
+        statement.add(_CUT.format(cut=_BY_SIZE), row, trim.last, max(0, keep_bytes), later)
+        yield statement
+
+
+def _is_within(earlier: TrimLog, later: TrimLog) -> bool:
+    """Whether a later trim takes all that the earlier one did."""
+
+    def takes(first: float | None, second: float | None, sign: int) -> bool:
+        return first is None or (second is not None and sign * second >= sign * first)
+
+    return takes(earlier.before, later.before, 1) and takes(earlier.keep_bytes, later.keep_bytes, -1)
+
+
+_CUT: Final = (
+    "WITH extent AS (SELECT first, size FROM log_extent WHERE queue = {{0}}), cut AS ({cut}),"
+    " gone AS (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size FROM log, extent, cut"
+    " WHERE log.queue = {{0}} AND log.sequence >= extent.first AND log.sequence < cut.first)"
+    " UPDATE log_extent SET first = cut.first, entries = log_extent.entries - gone.entries,"
+    " size = log_extent.size - gone.size FROM cut, gone"
+    " WHERE log_extent.queue = {{0}} AND log_extent.first < cut.first"
+)
+_BY_AGE: Final = (
+    "SELECT coalesce((SELECT log.sequence FROM log, extent WHERE log.queue = {0}"
+    " AND log.sequence >= extent.first AND log.sequence <= {1} AND log.arrived >= {2}"
+    " ORDER BY log.sequence LIMIT 1), {1} + 1) AS first"
+)
+_BY_SIZE: Final = (
+    "SELECT sequence + 1 AS first FROM (SELECT log.sequence, extent.size AS whole, sum(log.size)"
+    " OVER (ORDER BY log.sequence ROWS UNBOUNDED PRECEDING) AS total FROM log, extent"
+    " WHERE log.queue = {0} AND log.sequence >= extent.first AND log.sequence <= {1}) AS entries"
+    " WHERE whole - {3} > {2} AND total >= whole - {3} - {2} ORDER BY sequence LIMIT 1"
+)
+
+
+def stored_text(text: str) -> bytes:
+    """Text as bytes, since peers send what is no Unicode text."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def text_of(stored: bytes) -> str:
+    """The text that stands in the database so."""
+    return stored.decode("utf-8", "surrogatepass")

@@ -1,0 +1,242 @@
+"""How a schema becomes ours, for as long as a connection lasts; all this blocks."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+from uuid import UUID
+
+import attrs
+import psycopg
+
+from msmq.interfaces.storage import StorageError
+from msmq.storage.postgresql.address import Address
+from msmq.storage.postgresql.connection import Link, connect
+from msmq.storage.postgresql.failures import Refused, failure
+from msmq.storage.postgresql.schema import NOT_A_QUEUE, SCHEMA, Schema
+
+_APPLICATION: Final = 0x4D534D51
+"""C{MSMQ}: the upper half of the numbers of our advisory locks; the lower half is the schema's OID."""
+
+LOCK_SECONDS: Final = 2.0
+"""How long the connection of a process that is gone may take to end in the server."""
+
+_LOCK_INTERVAL: Final = 0.05
+_TRUNCATE_MILLISECONDS: Final = 1000
+
+
+@attrs.frozen
+class Backend:
+    """A connection as the server knows it."""
+
+    pid: int
+    started: str | None
+
+
+@attrs.frozen
+class Progress:
+    """The row of C{progress}."""
+
+    number: int
+    session: UUID | None
+    last_entry: int
+    last_event: int
+    first_event: int
+
+
+def probe(address: Address, schema: Schema = SCHEMA) -> None:
+    """See whether a store could be opened there, and change nothing.
+
+    @raise ValueError: it could not; says why.
+    """
+    try:
+        link = connect(address, reads_only=True)
+        try:
+            version = _version(link, address)
+            _check_version(address, version, schema)
+            if version is None:
+                _check_rights(link, address)
+        except psycopg.Error as error:
+            raise failure(address, "read", error) from None
+        finally:
+            link.close()
+    except StorageError as error:
+        raise ValueError(str(error)) from None
+
+
+def prepare(link: Link, address: Address, schema: Schema = SCHEMA) -> None:
+    """Make the schema and its tables, or find that they are ours and bring them up to date; then lock them.
+
+    Nothing in a schema is changed that is not ours.
+
+    @raise StorageError: it is of something else, of a newer version, or in use.
+    @raise psycopg.Error: the database refuses.
+    """
+    with link.transaction():
+        # Two that start at once make one schema.
+        link.rows("SELECT pg_advisory_xact_lock($1)", [_APPLICATION << 32])
+        version = _version(link, address)
+        _check_version(address, version, schema)
+        if version is None:
+            _make(link, address, schema)
+    lock(link, address)
+    if version is not None and version < schema.version:
+        with link.transaction():
+            for step in range(version, schema.version):
+                for statement in schema.migrations[step]:
+                    link.execute(statement.encode())
+            link.execute(b"UPDATE msmq_version SET number = $1", [schema.version])
+
+
+def lock(link: Link, address: Address, ended: Backend | None = None) -> None:
+    """Keep every other queue manager out of the schema until this connection ends.
+
+    @param ended: a connection of ours of which the server may not know yet that it has ended.
+    @raise Refused: another has the lock.
+    @raise psycopg.Error: the database refuses.
+    """
+    key = (_APPLICATION << 32) | _schema_oid(link, address)
+    give_up = time.monotonic() + LOCK_SECONDS
+    while not link.row("SELECT pg_try_advisory_lock($1)", [key])[0]:
+        if ended is not None and ended in _holders(link, key):
+            link.rows("SELECT pg_terminate_backend($1)", [ended.pid])
+        if time.monotonic() > give_up:
+            raise Refused(f"{address.text} is in use by another queue manager")
+        time.sleep(_LOCK_INTERVAL)
+
+
+def take_over(link: Link, session: UUID) -> Progress:
+    """Write down who has the schema now, and empty what need not survive.
+
+    @raise psycopg.Error: the database refuses.
+    """
+    _empty_express(link)
+    mark_express(link)
+    return _progress(
+        link.row(
+            "UPDATE progress SET session = $1 RETURNING number, session, last_entry, last_event, first_event",
+            [session],
+        )
+    )
+
+
+def progress(link: Link) -> Progress:
+    """What the groups that were written have left.
+
+    @raise psycopg.Error: the database refuses.
+    """
+    return _progress(
+        link.row("SELECT number, session, last_entry, last_event, first_event FROM progress", [])
+    )
+
+
+def backend(link: Link) -> Backend:
+    """How the server knows this connection."""
+    pid = link.info.backend_pid
+    rows = link.rows("SELECT backend_start::text FROM pg_stat_activity WHERE pid = $1", [pid])
+    return Backend(pid, rows[0][0] if rows else None)
+
+
+def is_at_work(address: Address, pid: int) -> bool:
+    """Whether the server works on what this connection asked for."""
+    try:
+        link = connect(address, reads_only=True)
+    except StorageError:
+        return False
+    try:
+        return link.rows("SELECT state FROM pg_stat_activity WHERE pid = $1", [pid]) == [("active",)]
+    except psycopg.Error:
+        return False
+    finally:
+        link.close()
+
+
+def mark_express(link: Link) -> bool:
+    """Leave a mark that goes when the database empties the express messages; whether it had gone."""
+    found = link.execute(
+        b"INSERT INTO express VALUES ($1, 0, 0, 0, NULL, 0, 0, '', '') ON CONFLICT DO NOTHING", [NOT_A_QUEUE]
+    )
+    return found.rowcount > 0
+
+
+def _progress(row: tuple[int, UUID | None, int, int, int]) -> Progress:
+    return Progress(*row)
+
+
+def _version(link: Link, address: Address) -> int | None:
+    """The version of the tables; C{None} where there are none.
+
+    @raise StorageError: the schema is of another program.
+    """
+    tables = {
+        name
+        for (name,) in link.rows(
+            "SELECT relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace"
+            " WHERE nspname = $1 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')",
+            [address.schema],
+        )
+    }
+    if not tables:
+        return None
+    if "msmq_version" not in tables:
+        raise StorageError(f"{address.text}: the schema {address.schema} is of another program")
+    (version,) = link.row("SELECT number FROM msmq_version")
+    return int(version)
+
+
+def _check_version(address: Address, version: int | None, schema: Schema) -> None:
+    if version is not None and version > schema.version:
+        raise StorageError(
+            f"{address.text}: written by a newer version of msmq"
+            f" (schema {version}, this one knows {schema.version})"
+        )
+
+
+def _check_rights(link: Link, address: Address) -> None:
+    """Whether the tables could be made."""
+    (may,) = link.row(
+        "SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_catalog.pg_namespace"
+        " WHERE nspname = $1), has_database_privilege(current_database(), 'CREATE'))",
+        [address.schema],
+    )
+    if not may:
+        raise StorageError(
+            f"{address.text}: the user {link.info.user} may not make the schema {address.schema},"
+            " or tables in it"
+        )
+
+
+def _make(link: Link, address: Address, schema: Schema) -> None:
+    if not link.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", [address.schema]):
+        link.execute(f'CREATE SCHEMA "{address.schema}"'.encode())
+    for statement in schema.tables:
+        link.execute(statement.encode())
+    link.execute(b"INSERT INTO msmq_version VALUES ($1)", [schema.version])
+
+
+def _schema_oid(link: Link, address: Address) -> int:
+    (oid,) = link.row("SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1", [address.schema])
+    return int(oid)
+
+
+def _holders(link: Link, key: int) -> list[Backend]:
+    return [
+        Backend(*row)
+        for row in link.rows(
+            "SELECT a.pid, a.backend_start::text FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+            " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"
+            " AND l.classid::bigint = $1 AND l.objid::bigint = $2"
+            " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            [key >> 32, key & 0xFFFFFFFF],
+        )
+    ]
+
+
+def _empty_express(link: Link) -> None:
+    """At once, unless somebody reads the table, a backup for example."""
+    try:
+        with link.transaction():
+            link.execute(f"SET LOCAL lock_timeout TO {_TRUNCATE_MILLISECONDS}".encode())
+            link.execute(b"TRUNCATE express")
+    except psycopg.errors.LockNotAvailable:
+        link.execute(b"DELETE FROM express")

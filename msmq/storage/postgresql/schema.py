@@ -1,0 +1,67 @@
+"""The tables, their version, and the way from an older version to this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+_MESSAGES: Final = (
+    "(queue integer NOT NULL, lookup_id bigint NOT NULL, size integer NOT NULL,"
+    " arrived double precision NOT NULL, due bigint, aborts bigint NOT NULL, moves bigint NOT NULL,"
+    " identity bytea NOT NULL, packet bytea NOT NULL, PRIMARY KEY (queue, lookup_id))"
+    # What comes and goes leaves its place to what follows, before much of it has collected.
+    " WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2)"
+)
+
+NOT_A_QUEUE: Final = -1
+"""The row of no queue: it marks the one entry of C{express} that is there as long as nothing emptied it."""
+
+
+@attrs.frozen
+class Schema:
+    """One version of the tables.
+
+    @ivar version: from 1; it stands in the table C{msmq_version}.
+    @ivar tables: the statements that make them in an empty schema.
+    @ivar migrations: the statements that lead from a version to the next one.
+    """
+
+    version: int
+    tables: Sequence[str]
+    migrations: Mapping[int, Sequence[str]] = attrs.field(factory=dict)
+
+
+SCHEMA: Final = Schema(
+    version=1,
+    tables=(
+        "CREATE TABLE msmq_version (number integer NOT NULL)",
+        # One row: the last group that was written, by whom, and the last numbers that were given away.
+        "CREATE TABLE progress (number bigint NOT NULL, session uuid, last_entry bigint NOT NULL,"
+        " last_event bigint NOT NULL, first_event bigint NOT NULL)",
+        "INSERT INTO progress VALUES (0, NULL, 0, 0, 1)",
+        "CREATE TABLE queue (id integer PRIMARY KEY, identifier uuid NOT NULL UNIQUE,"
+        " definition bytea NOT NULL)",
+        # Queues that are gone, whose messages are deleted little by little.
+        "CREATE TABLE removed_queue (id integer PRIMARY KEY)",
+        f"CREATE TABLE message {_MESSAGES}",
+        # Not written ahead: nothing of it is there after a crash of the database.
+        f"CREATE UNLOGGED TABLE express {_MESSAGES}",
+        "CREATE TABLE state (name bytea PRIMARY KEY, value bytea NOT NULL)",
+        "CREATE TABLE log (queue integer NOT NULL, sequence bigint NOT NULL, lookup_id bigint NOT NULL,"
+        " arrived double precision NOT NULL, size integer NOT NULL, packet bytea NOT NULL,"
+        " PRIMARY KEY (queue, sequence))",
+        # What is below the first entry no longer counts, and is deleted little by little.
+        "CREATE TABLE log_extent (queue integer PRIMARY KEY, first bigint NOT NULL, entries bigint NOT NULL,"
+        " size bigint NOT NULL)",
+        "CREATE TABLE event (sequence bigint PRIMARY KEY, time double precision NOT NULL,"
+        " identity bytea NOT NULL, event bytea NOT NULL, reason bytea NOT NULL,"
+        " message_class integer NOT NULL, queue bytea NOT NULL)",
+        # Packets do not compress well enough to try.
+        "ALTER TABLE message ALTER COLUMN packet SET STORAGE EXTERNAL",
+        "ALTER TABLE express ALTER COLUMN packet SET STORAGE EXTERNAL",
+        "ALTER TABLE log ALTER COLUMN packet SET STORAGE EXTERNAL",
+    ),
+)
+"""The version that this one writes."""

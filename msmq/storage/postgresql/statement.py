@@ -1,0 +1,33 @@
+"""What a transaction is made of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+STATEMENT_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of packets in one statement."""
+
+
+@attrs.define
+class Statement:
+    """Clauses that touch different rows, and so can be done as one statement, and its parameters.
+
+    @ivar clauses: each changes one table.
+    """
+
+    clauses: list[str] = attrs.field(factory=list)
+    parameters: list[object] = attrs.field(factory=list)
+
+    def add(self, clause: str, *parameters: object) -> None:
+        """Add a clause, in which C{{0}}, C{{1}} ... stand for these parameters."""
+        first = len(self.parameters) + 1
+        self.clauses.append(clause.format(*(f"${n}" for n in range(first, first + len(parameters)))))
+        self.parameters.extend(parameters)
+
+    def __str__(self) -> str:
+        *others, last = self.clauses
+        if not others:
+            return last
+        return "WITH " + ", ".join(f"c{n} AS ({clause})" for n, clause in enumerate(others)) + " " + last

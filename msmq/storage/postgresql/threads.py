@@ -1,0 +1,350 @@
+"""The threads of the store: one writes, two read, and none waits for another."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, TypeAlias
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.interfaces.storage import StorageError
+from msmq.queues.changes import Change
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.postgresql.database import Database, Outcomes
+from msmq.storage.postgresql.failures import Away, Refused
+from msmq.storage.postgresql.reading import Reader
+
+GROUP_BYTES: Final = 64 * 1024 * 1024
+"""About what goes into one transaction at most, unless a single batch is larger."""
+
+TIDY_SECONDS: Final = 0.05
+"""From one step that tidies up to the next, while there is something to tidy."""
+
+CHECK_SECONDS: Final = 1.0
+"""From one look at an idle connection to the next."""
+
+Outcome: TypeAlias = tuple[Deferred[Any], object]
+"""A Deferred, and the result or the exception that it is to fire with."""
+
+Deliver: TypeAlias = Callable[[Sequence[Outcome]], object]
+"""Has these Deferreds fire in their own thread."""
+
+
+@attrs.frozen(eq=False)
+class Commit:
+    """A batch to be done.
+
+    @ivar weight: about how many bytes it keeps in memory.
+    """
+
+    changes: Sequence[Change]
+    done: Deferred[None]
+    weight: int
+
+
+@attrs.frozen(eq=False)
+class Read:
+    """Something to be read after every batch that came before.
+
+    @ivar is_search: whether it may take long, and is not to hold up the reading of packets.
+    """
+
+    call: Callable[[Reader], object]
+    done: Deferred[Any]
+    is_search: bool
+
+
+@attrs.frozen(eq=False)
+class Stop:
+    """The end, after everything that came before."""
+
+
+Asked: TypeAlias = Commit | Read | Stop
+
+
+class ReadingThread:
+    """Reads in the order in which it is asked."""
+
+    def __init__(self, reader: Reader, deliver: Deliver) -> None:
+        self._reader = reader
+        self._deliver = deliver
+        self._asked: SimpleQueue[Read | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="msmq postgresql reader", daemon=True)
+        self._thread.start()
+
+    def put(self, read: Read) -> None:
+        """Read this after all that was put before."""
+        self._asked.put(read)
+
+    def stop(self) -> None:
+        """Wait until everything is read, or has failed."""
+        self._reader.end()
+        self._asked.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (read := self._asked.get()) is not None:
+            try:
+                outcome = read.call(self._reader)
+            except Exception as error:
+                outcome = _storage_error(error)
+            self._deliver([(read.done, outcome)])
+        self._reader.close()
+
+
+class WritingThread:
+    """Opens the schema, then writes until it is told to stop.
+
+    Whatever has come while the database was busy goes to it as one transaction.
+    While the database is away, batches wait; when it has been away for C{wait} seconds they fail, and later
+    ones fail at once, until it is back.
+    Only a group of which it is not known whether it was committed waits until that is known.
+
+    @param open_database: opens the schema; called in the thread.
+    @param wait: seconds.
+    @param reading: for packets, and for searches; they get each read when the batches before it are done,
+        and end with this thread.
+    @param opened: is told, once, what the schema holds, or why it cannot be used; then the thread has ended.
+    @param deliver: is told what became of the batches.
+    @param ended: is told that a stop was reached and the schema was let go.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        open_database: Callable[[], Database],
+        wait: float,
+        reading: tuple[ReadingThread, ReadingThread],
+        opened: Callable[[Snapshot | StorageError], object],
+        deliver: Deliver,
+        ended: Callable[[], object],
+    ) -> None:
+        self._open_database = open_database
+        self._wait = wait
+        self._reading = reading
+        self._opened = opened
+        self._deliver = deliver
+        self._ended = ended
+        self._asked: SimpleQueue[Asked] = SimpleQueue()
+        self._is_end = False
+        # When the database was first found away since it last did something; None while it is there.
+        self._away_since: float | None = None
+        # A daemon: whatever ends the process ends this too, and the database is made for that.
+        Thread(target=self._run, name="msmq postgresql writer", daemon=True).start()
+
+    def put(self, asked: Asked) -> None:
+        """Do this after all that was put before."""
+        self._asked.put(asked)
+
+    def _run(self) -> None:
+        try:
+            database = self._open_database()
+        except Exception as error:
+            self._stop_reading()
+            self._opened(_storage_error(error))
+            return
+        try:
+            snapshot = database.snapshot()
+        except Exception as error:
+            self._stop_reading()
+            database.close()
+            self._opened(_storage_error(error))
+            return
+        self._opened(snapshot)
+        self._serve(database)
+        self._stop_reading()
+        database.close()
+        self._ended()
+
+    def _stop_reading(self) -> None:
+        for reading in self._reading:
+            reading.stop()
+
+    def _serve(self, database: Database) -> None:
+        # The time of the next step that tidies up; None while there is nothing to tidy.
+        tidy_at: float | None = time.monotonic()
+        while not self._is_end:
+            has_written = self._perform(database, self._take(tidy_at))
+            now = time.monotonic()
+            if self._away_since is not None:
+                continue
+            if tidy_at is None and has_written:
+                tidy_at = now + TIDY_SECONDS
+            elif tidy_at is not None and tidy_at <= now:
+                tidy_at = time.monotonic() + TIDY_SECONDS if self._tidy(database) else None
+
+    def _take(self, until: float | None) -> list[Asked]:
+        """What waits, as much as goes together; if nothing does, wait for it, but not for long."""
+        timeout = CHECK_SECONDS if until is None else max(0.0, min(CHECK_SECONDS, until - time.monotonic()))
+        group: list[Asked] = []
+        weight = 0
+        try:
+            asked = self._asked.get(timeout=timeout)
+            while True:
+                group.append(asked)
+                if isinstance(asked, Commit):
+                    weight += asked.weight
+                if weight >= GROUP_BYTES:
+                    return group
+                asked = self._asked.get_nowait()
+        except Empty:
+            return group
+
+    def _perform(self, database: Database, group: Sequence[Asked]) -> bool:
+        """Write the batches, tell how it went and let the reads begin; whether there were batches."""
+        commits = [asked for asked in group if isinstance(asked, Commit)]
+        if commits:
+            self._write(database, commits)
+        else:
+            self._look(database)
+        for asked in group:
+            match asked:
+                case Read():
+                    self._reading[asked.is_search].put(asked)
+                case Stop():
+                    self._is_end = True
+        return bool(commits)
+
+    def _write(self, database: Database, commits: list[Commit]) -> None:
+        """Write a group; if that fails, each batch alone, so that the one to blame takes no other along."""
+        groups = deque([commits])
+        outcomes: list[Outcome] = []
+        while groups:
+            group = groups[0]
+            try:
+                found = self._write_or_wait(database, group, groups, outcomes)
+            except (Away, Refused) as error:
+                for lost in groups:
+                    outcomes += _all_failed(lost, error)
+                break
+            except Exception as error:
+                groups.popleft()
+                if len(group) > 1:
+                    groups.extendleft([commit] for commit in reversed(group))
+                else:
+                    # The thread must live, and whoever waits must hear of it.
+                    outcomes += _all_failed(group, _storage_error(error))
+            else:
+                groups.popleft()
+                outcomes += [(commit.done, outcome) for commit, outcome in zip(group, found, strict=True)]
+        self._deliver(outcomes)
+
+    def _write_or_wait(
+        self, database: Database, group: list[Commit], groups: deque[list[Commit]], outcomes: list[Outcome]
+    ) -> Outcomes:
+        """Write a group, if need be when the database is back.
+
+        @raise Away: it is away for too long, or has refused what it was asked; nothing was done.
+        @raise Refused: it is back and of no more use.
+        """
+        while True:
+            try:
+                found = database.write([commit.changes for commit in group])
+            except Away as error:
+                self._is_away(error)
+                settled = self._wait_for(database, error, groups, outcomes)
+                if settled is None:
+                    continue
+                found = settled
+            self._is_back(database)
+            return found
+
+    def _wait_for(
+        self, database: Database, error: Away, groups: deque[list[Commit]], outcomes: list[Outcome]
+    ) -> Outcomes | None:
+        """Wait for the database; what became of the group that was in doubt, or C{None} to write it again."""
+        while True:
+            try:
+                database.reconnect()
+            except Away as again:
+                error = again
+            except Refused as refused:
+                raise _with_doubt(database, refused) from None
+            else:
+                was_doubtful = database.is_doubtful
+                settled = database.settle()
+                if settled is None and was_doubtful and self._is_over():
+                    # It was tried often enough, and may itself be the reason why the database goes away.
+                    raise error
+                return settled
+            if not self._is_over():
+                time.sleep(min(0.1, self._wait))
+            elif not database.is_doubtful:
+                raise error
+            else:
+                while len(groups) > 1:
+                    outcomes += _all_failed(groups.pop(), error)
+                if outcomes:
+                    self._deliver(list(outcomes))
+                    outcomes.clear()
+                if not self._refuse_what_comes(error):
+                    raise _with_doubt(database, error)
+
+    def _refuse_what_comes(self, error: Away) -> bool:
+        """Let fail for a while what is asked for; not if it is the end."""
+        for asked in self._take(None):
+            match asked:
+                case Commit(done=done) | Read(done=done):
+                    self._deliver([(done, error)])
+                case Stop():
+                    self._is_end = True
+        return not self._is_end
+
+    def _look(self, database: Database) -> None:
+        """See whether the database is there; if not, try to get it back before others take the schema."""
+        try:
+            database.check()
+        except Away as error:
+            self._is_away(error)
+            try:
+                database.reconnect()
+            except StorageError:
+                return
+        except Refused:
+            return
+        self._is_back(database)
+
+    def _is_away(self, error: Away) -> None:
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+            self.log.warn("{error}", error=error)
+
+    def _is_back(self, database: Database) -> None:
+        if self._away_since is not None:
+            self._away_since = None
+            self.log.info("{place}: the database is back", place=database.address.text)
+
+    def _is_over(self) -> bool:
+        """Whether the database has been away for too long."""
+        return self._away_since is not None and time.monotonic() >= self._away_since + self._wait
+
+    def _tidy(self, database: Database) -> bool:
+        """Do a step that nobody waits for; whether there is more to do."""
+        try:
+            return database.tidy()
+        except Away as error:
+            self._is_away(error)
+        except Exception as error:
+            self.log.error("{error}", error=_storage_error(error))
+        return False
+
+
+def _all_failed(commits: Sequence[Commit], error: StorageError) -> list[Outcome]:
+    return [(commit.done, error) for commit in commits]
+
+
+def _with_doubt(database: Database, error: StorageError) -> Refused:
+    if database.is_doubtful:
+        return Refused(f"{error}; whether the last changes were done is not known")
+    return Refused(str(error))
+
+
+def _storage_error(error: Exception) -> StorageError:
+    return error if isinstance(error, StorageError) else StorageError(f"the store failed: {error!r}")
