@@ -352,7 +352,7 @@ class JournalStoreTests(MessageStoreContract, TestCase):
         """What was committed is there when the file is opened again."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"kept"))
         _, snapshot = await self.reopened(store)
-        self.assertEqual([lookup_id for lookup_id, _, _ in snapshot.messages[ORDERS.identifier]], [1])
+        self.assertEqual([row[0] for row in snapshot.messages[ORDERS.identifier]], [1])
 
     async def test_cuts_off_what_was_torn(self) -> None:
         """An entry that was being written when the machine stopped is as if it had never been begun."""

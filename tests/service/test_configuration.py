@@ -124,7 +124,7 @@ class LoadTests(SynchronousTestCase):
         self.assertEqual(str(configuration.listen.ping), "UDP 127.0.0.1:3527")
         self.assertEqual(str(configuration.listen.discovery), "UDP 127.0.0.1:1801")
         self.assertEqual(configuration.listen.control, data / "control.sock")
-        self.assertEqual((configuration.storage, configuration.directory), ("memory", "none"))
+        self.assertEqual((configuration.storage, configuration.directory), ("sqlite", "none"))
         self.assertEqual(configuration.session, SessionSettings())
 
     def test_cleans_up_sooner_on_a_routing_server(self) -> None:
@@ -172,7 +172,7 @@ class LoadTests(SynchronousTestCase):
             str(caught.exception).splitlines(),
             [
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' may stand",
-                "--storage: must be the name of a store, which are memory, sqlite, not 'rocks'",
+                "--storage: must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'",
                 "--directory: must be \"none\", since this version has no directory, not 'file:x'",
                 "--data: must be the path of a directory",
                 "--address: must be an IP address, not 'localhost'",
@@ -226,7 +226,7 @@ class LoadTests(SynchronousTestCase):
                 (20, "listen.ping", "must be udp:PORT or udp:PORT:interface=IP, not 'tcp:1'"),
                 (21, "listen.control", "must be unix:PATH or \"off\", not 'tcp:1'"),
                 (22, "listen.web", "must be text, not a date or time"),
-                (24, "storage.backend", "must be the name of a store, which are memory, sqlite, not 'rocks'"),
+                (24, "storage.backend", "must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'"),
                 (25, "extra", "is not a table of the configuration"),
             ],
         )

@@ -50,7 +50,7 @@ class ServerTests(TestCase):
     def server(self, text: str = CLOSED, data: Path | None = None) -> Server:
         path = Path(str(self.mktemp()))
         path.write_text(text)
-        configuration = load(path, Overrides(name="ALPHA", data=os.fspath(data or self.data)))
+        configuration = load(path, Overrides(name="ALPHA", data=os.fspath(data or self.data), storage="memory"))
         return Server(configuration, IReactorTime(reactor))
 
     async def started(self, text: str = CLOSED) -> Server:
