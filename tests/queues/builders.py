@@ -9,6 +9,7 @@ from msmq.moment import Moment
 from msmq.queues.admission import Admission
 from msmq.queues.definition import UNLIMITED
 from msmq.queues.effects import Effect, ReadCompleted
+from msmq.queues.leaving import Departure, Settlement
 from msmq.queues.message import Delivery, Message
 from msmq.queues.model import DEFAULT_QUEUE_MANAGER_QUOTA, QueueManagerModel
 from msmq.queues.naming import one_of
@@ -98,6 +99,20 @@ def peek(alpha: QueueManagerModel, queue: Queue, *, count: int = 1000) -> list[b
     """The bodies that are there, without waiting."""
     [effect] = alpha.receive(queue, tag="peeker", now=NOW, peek=True, count=count, deadline=NOW.monotonic)
     return bodies(effect.positions) if isinstance(effect, ReadCompleted) else []
+
+
+def take_out(
+    alpha: QueueManagerModel, positions: Iterable[MessagePosition], now: Moment = NOW
+) -> list[Effect]:
+    """Let messages that a reader has leave, store and all."""
+    return alpha.removed(alpha.remove(positions), now)
+
+
+def leave(alpha: QueueManagerModel, departure: Departure, now: Moment = NOW) -> Settlement:
+    """Let messages leave unread, store and all; answers with what was stored."""
+    settlement = alpha.settle(departure, now)
+    alpha.settled(settlement, now)
+    return settlement
 
 
 def bodies(positions: Iterable[MessagePosition]) -> list[bytes]:

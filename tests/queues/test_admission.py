@@ -10,7 +10,19 @@ from msmq.queues.admission import EnqueueStatus
 from msmq.queues.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
 from msmq.queues.position import PositionState
 from msmq.structures.format_name import parse_format_name
-from tests.queues.builders import NOW, admit, arriving, bodies, completions, create, model, peek, put, receive
+from tests.queues.builders import (
+    NOW,
+    admit,
+    arriving,
+    bodies,
+    completions,
+    create,
+    model,
+    peek,
+    put,
+    receive,
+    take_out,
+)
 
 
 def message_changes(changes: list[Change]) -> list[PutMessage]:
@@ -195,7 +207,7 @@ class QuotaTests(SynchronousTestCase):
         self.assertEqual(int(refusal.status), 1)
         alpha.commit(admission, NOW)
         self.assertEqual((queue.message_count, queue.total_bytes), (1, 1024))
-        alpha.removed(alpha.remove(receive(alpha, queue)))
+        take_out(alpha, receive(alpha, queue))
         self.assertEqual(admit(alpha, queue, exact).refusals, [])
 
     def test_smaller_message_still_fits(self) -> None:

@@ -138,7 +138,7 @@ class QueueHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.removals)
     @rule()
     def store_removal(self) -> None:
-        self.model.removed(self.removals.pop(0))
+        self.apply(self.model.removed(self.removals.pop(0), self.now))
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())
@@ -148,7 +148,8 @@ class QueueHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.departures)
     @rule()
     def store_departure(self) -> None:
-        self.model.removed(self.departures.pop(0))
+        departure = self.departures.pop(0)
+        self.apply(self.model.settled(self.model.settle(departure, self.now), self.now))
 
     @rule(seconds=st.integers(0, 15))
     def wait(self, seconds: int) -> None:

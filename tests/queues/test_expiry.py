@@ -13,11 +13,25 @@ from msmq.queues.effects import Effect, OutgoingReady, ReadFailed
 from msmq.queues.leaving import Departure
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.snapshot import Snapshot
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import Status
 from msmq.structures.user_message_view import UserMessageView
-from tests.queues.builders import NOW, admit, arriving, bodies, completions, create, model, peek, put, receive
+from tests.queues.builders import (
+    NOW,
+    admit,
+    arriving,
+    bodies,
+    completions,
+    create,
+    leave,
+    model,
+    peek,
+    put,
+    receive,
+    take_out,
+)
 
 SENT = Moment(NOW.monotonic, float(NOW.unix_seconds))
 """The very second that the messages carry as their SentTime."""
@@ -77,9 +91,10 @@ class QueueExpiryTests(SynchronousTestCase):
         [departure] = self.model.expire(SENT.later(5))
         assert isinstance(departure, Departure)
         removal = RemoveMessages(self.queue.definition.identifier, (position.lookup_id,))
-        self.assertEqual(list(departure.changes), [removal])
+        settlement = self.model.settle(departure, SENT.later(5))
+        self.assertEqual(settlement.changes[-1], removal)
         self.assertEqual(self.queue.message_count, 1)
-        self.model.removed(departure, NOW)
+        self.model.settled(settlement, SENT.later(5))
         self.assertEqual(
             (self.queue.message_count, self.queue.total_bytes, self.model.storage.used), (0, 0, 0)
         )
@@ -224,25 +239,38 @@ class QueueExpiryTests(SynchronousTestCase):
         deletion = self.model.delete_queue(self.queue)
         self.assertEqual(self.model.commit(admission, SENT.later(5)), [])
         self.assertEqual(self.model.expire(SENT.later(5)), [])
-        self.model.forget(deletion.positions)
+        self.model.delete_messages(deletion.positions, SENT.later(5))
         self.assertIsNone(self.model.deadline(SENT))
 
     def test_restored_messages(self) -> None:
-        """Of a stored message only its packet says how long it lives: it is tested when that is read."""
-        position = MessagePosition(self.queue, 5, mortal(b"late", recoverable=True), 1, 0.0)
-        self.queue.positions[5] = position
-        self.queue.make_available([position])
-        fresh, effects = self.model.sift([position], SENT.later(4))
-        self.assertEqual((fresh, effects), ([position], []))
-        self.assertEqual(self.model.deadline(SENT.later(4)), SENT.later(5).monotonic)
-        fresh, effects = self.model.sift([position], SENT.later(5))
-        self.assertEqual((fresh, gone(effects)), ([], timed_out(b"late")))
+        """The store knows when each is due, so they leave although nobody reads them.
+
+        Those whose time was over before the start leave with the first look at the clock.
+        """
+        definition = self.queue.definition
+        due = SENT.unix_seconds + 5
+        rows = [(number, 1, 0.0, None if number == 7 else due + number, 0, 0) for number in (0, 5, 7)]
+        again = model(now=SENT)
+        again.restore(Snapshot([definition], {definition.identifier: rows}), SENT.later(7))
+        queue = again.find(again.format_name(self.queue))
+        assert queue is not None
+        self.assertEqual(again.deadline(SENT.later(7)), SENT.later(7).monotonic)
+        [departure] = again.expire(SENT.later(7))
+        assert isinstance(departure, Departure)
+        self.assertEqual([position.lookup_id for position in departure.positions], [0])
+        leave(again, departure)
+        self.assertEqual(again.deadline(SENT.later(7)), SENT.later(10).monotonic)
+        [departure] = again.expire(SENT.later(10))
+        assert isinstance(departure, Departure)
+        leave(again, departure)
+        self.assertEqual((queue.message_count, queue.total_bytes, again.storage.used), (1, 1, 1))
+        self.assertIsNone(again.deadline(SENT.later(10)))
 
     def test_many_lives_that_end_early(self) -> None:
         """Messages that were received leave nothing behind, however many different times they had."""
         for number in range(5000):
             put(self.model, self.queue, mortal(seconds=1000 + number))
-            self.model.removed(self.model.remove(receive(self.model, self.queue)))
+            take_out(self.model, receive(self.model, self.queue))
         self.assertLess(len(self.model._expiry._messages._seconds), 1100)
         self.assertIsNone(self.model.deadline(SENT))
 
@@ -285,7 +313,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
         self.assertEqual(self.model.expire(SENT.later(10)), [])
         [departure] = self.model.expire(SENT.later(11))
         assert isinstance(departure, Departure)
-        self.model.removed(departure, NOW)
+        leave(self.model, departure)
         self.assertEqual((self.queue.message_count, self.queue.is_active), (0, False))
 
     def test_no_limit(self) -> None:
@@ -311,7 +339,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
             removal = self.model.remove(sent)
             self.assertEqual((list(removal.positions), list(removal.changes)), ([], []))
             self.assertEqual(self.model.release(sent, SENT.later(11)), [])
-            self.model.removed(departure, NOW)
+            leave(self.model, departure)
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
 
     def test_a_session_ends_too_late(self) -> None:

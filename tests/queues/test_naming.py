@@ -50,7 +50,7 @@ class FindTests(SynchronousTestCase):
                 self.assertIs(self.model.find(parse_path_name(text)), self.queue)
 
     def test_names_of_others(self) -> None:
-        """Names of other computers, other queues, journals and subqueues find nothing here."""
+        """Names of other computers, and of what no queue of ours has, find nothing here."""
         number = self.queue.definition.number
         for text in (
             "DIRECT=OS:beta\\private$\\orders",
@@ -58,19 +58,20 @@ class FindTests(SynchronousTestCase):
             "DIRECT=OS:127.0.0.2\\private$\\orders",
             "DIRECT=HTTP://alpha/msmq/private$/orders",
             "DIRECT=OS:alpha\\orders",
-            "DIRECT=OS:alpha\\private$\\orders;JOURNAL",
+            "DIRECT=OS:alpha\\private$\\bills;JOURNAL",
             "DIRECT=OS:alpha\\private$\\orders;sub",
-            "DIRECT=OS:alpha\\SYSTEM$;DEADLETTER",
+            "DIRECT=OS:beta\\SYSTEM$;DEADLETTER",
             f"PRIVATE={BETA}\\{number:x}",
             f"PRIVATE={ALPHA}\\{number + 1:x}",
-            f"PRIVATE={ALPHA}\\{number:x};JOURNAL",
+            f"PRIVATE={BETA}\\{number:x};JOURNAL",
+            f"PRIVATE={ALPHA}\\{number + 1:x};JOURNAL",
             f"PUBLIC={GAMMA}",
-            f"MACHINE={ALPHA};JOURNAL",
+            f"MACHINE={BETA};JOURNAL",
             "MULTICAST=234.1.1.1:8001",
         ):
             with self.subTest(text=text):
                 self.assertIsNone(self.model.find(parse_format_name(text)))
-        for text in ("beta\\private$\\orders", ".\\orders", ".\\private$\\orders;JOURNAL"):
+        for text in ("beta\\private$\\orders", ".\\orders", ".\\private$\\bills;JOURNAL"):
             with self.subTest(text=text):
                 self.assertIsNone(self.model.find(parse_path_name(text)))
 

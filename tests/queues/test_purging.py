@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import PutQueue, RemoveMessages
+from msmq.queues.changes import AppendEvent, PutQueue, RemoveMessages
 from msmq.queues.definition import QueuePrivacy
 from msmq.queues.effects import Effect
 from msmq.queues.leaving import Departure
 from msmq.queues.position import PositionState
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError, Status
-from tests.queues.builders import NOW, admit, arriving, bodies, completions, create, model, peek, put, receive
+from tests.queues.builders import (
+    NOW,
+    admit,
+    arriving,
+    bodies,
+    completions,
+    create,
+    leave,
+    model,
+    peek,
+    put,
+    receive,
+)
 
 
 class PurgeTests(SynchronousTestCase):
@@ -28,7 +40,7 @@ class PurgeTests(SynchronousTestCase):
         while (departure := self.model.purge(self.queue, through, 2)) is not None:
             self.assertEqual(departure.message_class, MessageClass.NACK_Q_PURGED)
             names += bodies(departure.positions)
-            self.model.removed(departure, NOW)
+            leave(self.model, departure)
         return names
 
     def left(self, effects: list[Effect]) -> list[bytes]:
@@ -54,7 +66,10 @@ class PurgeTests(SynchronousTestCase):
         assert departure is not None
         [recoverable, _] = departure.positions
         removal = RemoveMessages(self.queue.definition.identifier, (recoverable.lookup_id,))
-        self.assertEqual(list(departure.changes), [removal])
+        settlement = self.model.settle(departure, NOW)
+        self.assertEqual(
+            [each for each in settlement.changes if not isinstance(each, AppendEvent)], [removal]
+        )
 
     def test_a_message_that_is_confirmed(self) -> None:
         """One that a reader has is counted still, and leaves as purged although the reader confirms.
@@ -68,7 +83,7 @@ class PurgeTests(SynchronousTestCase):
         removal = self.model.remove(held)
         self.assertEqual((list(removal.positions), list(removal.changes)), ([], []))
         self.assertEqual(self.left([*removal.departures]), [b"held"])
-        self.model.removed(removal.departures[0], NOW)
+        leave(self.model, removal.departures[0])
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
 
     def test_a_message_that_is_given_back(self) -> None:

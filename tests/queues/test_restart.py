@@ -30,7 +30,7 @@ class RestartTests(SynchronousTestCase):
     def started(self) -> QueueManagerModel:
         self.successResultOf(self.store.close())
         alpha = model()
-        alpha.restore(self.successResultOf(self.store.open()))
+        alpha.restore(self.successResultOf(self.store.open()), NOW)
         return alpha
 
     def stored(self, changes: Sequence[Change]) -> None:
