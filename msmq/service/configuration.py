@@ -46,6 +46,7 @@ from msmq.service.settings import (
 from msmq.service.toml_lines import Path as KeyPath
 from msmq.service.toml_lines import locate
 from msmq.session.settings import SessionSettings
+from msmq.storage.factory import StorageDescriptionError, probe_store
 
 _T = TypeVar("_T")
 
@@ -101,12 +102,14 @@ class Overrides:
 
 
 def check(path: str | Path) -> list[Problem]:
-    """Tell everything that is wrong with a configuration file; an empty list if it can be used."""
-    try:
-        load(path)
-    except ConfigurationError as error:
-        return list(error.problems)
-    return []
+    """Tell everything that is wrong with a configuration file; an empty list if it can be used.
+
+    If nothing else is wrong, a store elsewhere is asked whether it would open, which may take some seconds.
+    """
+    reading, configuration = _read(path, Overrides())
+    if not reading.problems:
+        reading.probe_storage(configuration)
+    return reading.sorted_problems()
 
 
 def load(path: str | Path | None = None, overrides: Overrides | None = None) -> Configuration:
@@ -117,13 +120,17 @@ def load(path: str | Path | None = None, overrides: Overrides | None = None) -> 
     @param path: the file; C{None} for the defaults.
     @raise ConfigurationError: something is wrong; says all that is.
     """
+    reading, configuration = _read(path, overrides or Overrides())
+    if reading.problems:
+        raise ConfigurationError(reading.sorted_problems())
+    return configuration
+
+
+def _read(path: str | Path | None, overrides: Overrides) -> tuple[_Reading, Configuration]:
     reading = _Reading(None if path is None else str(path))
     if path is not None:
         reading.read_file(Path(path))
-    configuration = reading.configure(overrides or Overrides())
-    if reading.problems:
-        raise ConfigurationError(sorted(reading.problems, key=lambda problem: problem.line or 0))
-    return configuration
+    return reading, reading.configure(overrides)
 
 
 @attrs.define
@@ -213,6 +220,21 @@ class _Reading:
             limits=Limits(**self._fields("limits", Limits)),
             timers=Timers(**self._fields("timers", Timers)),
         )
+
+    def probe_storage(self, configuration: Configuration) -> None:
+        """See whether the store would open, as far as that shows without opening it."""
+
+        def probe() -> None:
+            try:
+                probe_store(configuration.storage, configuration.queue_manager.data)
+            except StorageDescriptionError as error:
+                raise ValueError(f"cannot be used: {error}") from error
+
+        self._try(("storage", "backend"), probe)
+
+    def sorted_problems(self) -> list[Problem]:
+        """All problems, in the order of the file's lines."""
+        return sorted(self.problems, key=lambda problem: problem.line or 0)
 
     def _take_options(self, overrides: Overrides) -> None:
         for option, value, table, key, accept in (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 from uuid import UUID
 
@@ -16,7 +17,7 @@ import attrs
 from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoint
 from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, Timers
 from msmq.session.settings import SessionSettings
-from msmq.storage.factory import storage_factories
+from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
 from msmq.wire.guid import parse_guid
 
 
@@ -173,11 +174,15 @@ def computer_name(text: str) -> None:
 def storage_backend(text: str) -> None:
     """Accept the description of a store that this installation has; whether it opens shows at start.
 
-    @raise ValueError: nothing has that name.
+    @raise ValueError: nothing has that name, or it does not like its argument.
     """
     known = [factory.name for factory in storage_factories()]
     if text.partition(":")[0] not in known:
-        raise ValueError(f"must be the name of a store, which are {', '.join(known)}, not {text!r}")
+        raise ValueError(f"must be the name of a store, which are {', '.join(known)}, not {shown(text)!r}")
+    try:
+        make_store(text, Path())
+    except StorageDescriptionError as error:
+        raise ValueError(f"cannot be used: {error}") from error
 
 
 def directory_backend(text: str) -> None:

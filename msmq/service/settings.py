@@ -119,8 +119,8 @@ class Configuration:
     listen: ListenSettings
     """Where it listens."""
 
-    storage: str
-    """The message store's description."""
+    storage: str = attrs.field(repr=False)
+    """The message store's description; there may be a password in it."""
 
     directory: str
     """The directory's description."""

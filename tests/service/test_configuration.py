@@ -139,13 +139,13 @@ class LoadTests(SynchronousTestCase):
         """C{--name}, C{--data}, C{--storage} and C{--directory} replace what the file says."""
         configuration = load(
             self.write(WHOLE),
-            Overrides(data="/tmp/else", name="OMEGA", storage="memory:x", directory="none"),
+            Overrides(data="/tmp/else", name="OMEGA", storage="sqlite:x", directory="none"),
         )
         self.assertEqual(configuration.queue_manager.name, "OMEGA")
         self.assertEqual(configuration.queue_manager.dns_name, "alpha.example.com")
         self.assertEqual(str(configuration.queue_manager.data), "/tmp/else")
         self.assertEqual(str(configuration.listen.control), "/tmp/else/control.sock")
-        self.assertEqual((configuration.storage, configuration.directory), ("memory:x", "none"))
+        self.assertEqual((configuration.storage, configuration.directory), ("sqlite:x", "none"))
 
     def test_a_given_name_is_the_dns_name_too(self) -> None:
         """Two queue managers of one host that are given names do not share the host's DNS name."""
@@ -226,7 +226,11 @@ class LoadTests(SynchronousTestCase):
                 (20, "listen.ping", "must be udp:PORT or udp:PORT:interface=IP, not 'tcp:1'"),
                 (21, "listen.control", "must be unix:PATH or \"off\", not 'tcp:1'"),
                 (22, "listen.web", "must be text, not a date or time"),
-                (24, "storage.backend", "must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'"),
+                (
+                    24,
+                    "storage.backend",
+                    "must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'",
+                ),
                 (25, "extra", "is not a table of the configuration"),
             ],
         )
