@@ -38,6 +38,7 @@ KEYS: Final = (
 """[MS-MQDMPR] 3.1.3 the keys of PublicEncryptionKeyList and of PublicSigningKeyList."""
 
 _NOTIFICATION: Final = "non_ldap_capable_queue_manager_notification"
+_OF_THE_DIRECTORY: Final = ("identifier", "full_path", "create_time", "modify_time")
 _WRITTEN_AGAIN: Final = ("site_identifier_list", "public_encryption_key_list", "public_signing_key_list")
 """What a queue manager that is provisioned decides, whatever the directory held of one of its name."""
 
@@ -159,7 +160,7 @@ def _publish(access: DirectoryAccess) -> Procedure[None]:
     created = yield from access.create_directory_object(local.object)
     if created.succeeded:
         read = yield from access.read_directory(
-            QueueManagerObject, [equals("identifier", created.value)], ("identifier", "full_path")
+            QueueManagerObject, [equals("identifier", created.value)], _OF_THE_DIRECTORY
         )
         identified = attrs.evolve(local.object, identifier=created.value)
         yield from _become(access, read.value.onto(identified) if read.succeeded else identified)

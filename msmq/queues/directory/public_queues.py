@@ -73,12 +73,13 @@ def new_queue(local: LocalQueueManager, path: PathName, now: Moment, **attribute
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE or MQ_ERROR_LABEL_TOO_LONG.
     """
     own = local.object
+    qualified = own.qualified_computer_name or own.computer_name
     queue_type = queue_type_of(path)
     if queue_type is QueueType.PRIVATE:
         attributes["base_priority"] = 0
     return QueueObject(
         pathname=str(attrs.evolve(path, computer=own.computer_name)),
-        qualified_pathname=str(attrs.evolve(path, computer=own.qualified_computer_name)),
+        qualified_pathname=str(attrs.evolve(path, computer=qualified)),
         create_time=now.unix_seconds,
         modify_time=now.unix_seconds,
         queue_type=queue_type,

@@ -1,0 +1,723 @@
+"""How a queue manager starts, with a directory and without one, and what it does about it later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import attrs
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.directory.memory import MemoryDirectory
+from msmq.errors import MsmqError
+from msmq.manager.directory import DirectoryRunner
+from msmq.queues.changes import PutState, RemoveState
+from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.attributes import directory_attributes
+from msmq.queues.directory.enumerations import QueueManagerState
+from msmq.queues.directory.initialization import KEYS, Provisioning, initialize
+from msmq.queues.directory.keeping import StateDamaged
+from msmq.queues.directory.local import HostIdentity, KnownSite, LocalQueueManager
+from msmq.queues.directory.objects import (
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    RoutingLinkObject,
+    SiteObject,
+)
+from msmq.queues.directory.requests import (
+    AskDirectory,
+    CreateLocally,
+    DirectoryEffect,
+    FindDirectoryServers,
+    MakeKeys,
+    Procedure,
+    QueueManagerChanged,
+    QueueManagerKeys,
+    ReadObject,
+    Store,
+)
+from msmq.queues.directory.selecting import equals
+from msmq.queues.directory.timers import DirectoryTimer, DirectoryTimes
+from msmq.queues.directory.upkeep import expire
+from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.public_keys import (
+    AES_PROVIDER,
+    BASE_PROVIDER,
+    ENHANCED_PROVIDER,
+    MqdsPublicKey,
+    MqdsPublicKeys,
+    ProviderType,
+)
+from msmq.structures.status import MQError, Status
+from msmq.testing.clock import ManualClock
+from tests.queues.directory_builders import ALPHA, ENTERPRISE, OWN, QUEUE, SITE
+
+HOST = HostIdentity("ALPHA", "example.com", UUID(int=0xD0))
+WORKGROUP = HostIdentity("ALPHA")
+PARIS = SiteObject(identifier=UUID(int=0xC2), name="paris")
+LONDON = SiteObject(identifier=SITE, name="london")
+GATE = QueueManagerObject(
+    identifier=UUID(int=0xA9), computer_name="GATE", site_identifier_list=(SITE,), routing_server=True
+)
+FAR_GATE = QueueManagerObject(
+    identifier=UUID(int=0xA8), computer_name="FAR", site_identifier_list=(PARIS.identifier,)
+)
+LINK = RoutingLinkObject(
+    identifier=UUID(int=0xF1),
+    site1_identifier=SITE,
+    site2_identifier=PARIS.identifier,
+    site_gate_identifier_list=(FAR_GATE.identifier, GATE.identifier),
+)
+IN_LONDON = attrs.evolve(ALPHA, site_identifier_list=(SITE,))
+NOTIFICATION = "non_ldap_capable_queue_manager_notification"
+
+
+def public_keys(request: MakeKeys, algorithm: KeyAlgorithm) -> MqdsPublicKeys:
+    """Numbers of the lengths that were asked for, which a key store would make keys of."""
+    return MqdsPublicKeys(
+        tuple(
+            MqdsPublicKey(
+                key.provider_name,
+                ProviderType.PROV_RSA_FULL,
+                PublicKeyBlob((1 << key.bit_length) - 1, 65537, algorithm=algorithm),
+            )
+            for key in request.keys
+        )
+    )
+
+
+class Machine:
+    """A computer: what survives a restart, the directory that it reaches, and what it is asked to do."""
+
+    def __init__(self, *, assigns_identifiers: bool = False) -> None:
+        self.clock = ManualClock()
+        self.directory = MemoryDirectory(self.clock, assigns_identifiers=assigns_identifiers)
+        self.state: dict[str, bytes] = {}
+        self.servers: dict[str, list[str]] = {}
+        self.performed: list[DirectoryEffect] = []
+        self.failing: type[Any] | None = None
+        self.access = self.start()
+
+    def start(
+        self, *, integrated: bool | None = None, times: DirectoryTimes | None = None
+    ) -> DirectoryAccess:
+        """A queue manager that knows what was stored, and nothing else."""
+        local = LocalQueueManager(QueueManagerObject(identifier=OWN))
+        local.restore(self.state)
+        if integrated is not None:
+            local.directory_integrated = integrated
+        self.access = DirectoryAccess(local, times)
+        return self.access
+
+    async def perform(self, effect: DirectoryEffect) -> Any:
+        self.performed.append(effect)
+        if self.failing is not None and isinstance(effect, self.failing):
+            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, "the disk is full")
+        match effect:
+            case FindDirectoryServers(record):
+                return self.servers.get(record, [])
+            case MakeKeys():
+                return QueueManagerKeys(
+                    public_keys(effect, KeyAlgorithm.KEY_EXCHANGE),
+                    public_keys(effect, KeyAlgorithm.SIGNATURE),
+                )
+            case Store() | CreateLocally():
+                for change in effect.changes:
+                    if isinstance(change, PutState):
+                        self.state[change.name] = change.value
+                    elif isinstance(change, RemoveState):
+                        self.state.pop(change.name, None)
+        return None
+
+
+class MachineTestCase(SynchronousTestCase):
+    """What the tests have in common."""
+
+    def setUp(self) -> None:
+        self.machine = Machine()
+        self.directory = self.machine.directory
+
+    def run_procedure(self, procedure: Procedure[Any]) -> Any:
+        runner = DirectoryRunner(self.directory, self.machine.clock, self.machine.perform)
+        return self.successResultOf(runner.run(procedure))
+
+    def fails(self, procedure: Procedure[Any], kind: type[MsmqError] = MQError) -> Any:
+        runner = DirectoryRunner(self.directory, self.machine.clock, self.machine.perform)
+        return self.failureResultOf(runner.run(procedure), kind).value
+
+    def initialization(
+        self, host: HostIdentity = HOST, provisioning: Provisioning | None = None
+    ) -> Procedure[None]:
+        return initialize(self.machine.access, host, self.machine.clock.now(), provisioning)
+
+    def initialize(
+        self, host: HostIdentity = HOST, provisioning: Provisioning | None = None
+    ) -> LocalQueueManager:
+        """Start a queue manager, and answer what it knows then."""
+        self.run_procedure(self.initialization(host, provisioning))
+        return self.machine.access.local
+
+    def furnish(self, own: QueueManagerObject | None = IN_LONDON) -> None:
+        """Fill the directory with two sites and what connects them."""
+        for held in (EnterpriseObject(identifier=ENTERPRISE), LONDON, PARIS, GATE, FAR_GATE, LINK, own):
+            if held is not None:
+                self.directory.add(held)
+
+    def held(self) -> QueueManagerObject:
+        """Our object, as the directory has it."""
+        read = self.successResultOf(
+            self.directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])
+        )
+        held: QueueManagerObject = read.object
+        return held
+
+    def expire(self) -> None:
+        """Do what is due."""
+        for procedure in expire(self.machine.access, HOST, self.machine.clock.now()):
+            self.run_procedure(procedure)
+
+
+class HostTests(MachineTestCase):
+    """[MS-MQDMPR] 3.1.3 what the host says."""
+
+    def test_names(self) -> None:
+        """MQDMPR-3.1.3-05 MQDMPR-3.1.1.1-04: the qualified name is the name, a full stop, and the domain."""
+        local = self.initialize(HostIdentity("HOST1", "ex.test"))
+        self.assertEqual(local.object.computer_name, "HOST1")
+        self.assertEqual(local.object.qualified_computer_name, "HOST1.ex.test")
+
+    def test_name_without_domain(self) -> None:
+        """MQDMPR-3.1.3-05: without a domain there is no full stop at the end."""
+        self.assertEqual(self.initialize(WORKGROUP).object.qualified_computer_name, "ALPHA")
+
+    def test_other_qualified_name(self) -> None:
+        """A host that says its qualified name itself has that."""
+        host = HostIdentity("ALPHA", "example.com", qualified_computer_name="mq.example.net")
+        self.assertEqual(self.initialize(host).object.qualified_computer_name, "mq.example.net")
+
+    def test_domain(self) -> None:
+        """MQDMPR-3.1.1.1-24: the GUID of the domain is known, and not published."""
+        self.assertEqual(self.initialize().machine_domain_id, HOST.domain_identifier)
+        self.assertNotIn("machine_domain_id", directory_attributes(QueueManagerObject))
+
+    def test_last_domain(self) -> None:
+        """MQDMPR-3.1.1.1-25: the domain of the last start is remembered; none at first, or outside of one."""
+        self.assertIsNone(self.machine.access.local.last_domain)
+        self.initialize(HOST)
+        self.assertEqual(self.machine.start().local.last_domain, HOST.domain_identifier)
+        self.initialize(WORKGROUP)
+        self.assertIsNone(self.machine.start().local.last_domain)
+
+
+class WorkgroupTests(MachineTestCase):
+    """A queue manager without a directory."""
+
+    def test_start(self) -> None:
+        """It asks nobody, and no timer runs."""
+        self.initialize(provisioning=Provisioning(site=SITE))
+        self.assertEqual([type(effect) for effect in self.machine.performed], [Store])
+        self.assertIsNone(self.machine.access.timers.deadline())
+        self.assertIs(self.machine.access.local.queue_manager_state, QueueManagerState.READY)
+
+    def test_time_to_reach_queue(self) -> None:
+        """Messages that do not say have four days."""
+        self.assertEqual(self.initialize().default_time_to_reach_queue, 345_600)
+
+
+class IntegratedTests(MachineTestCase):
+    """A start with a directory that knows this queue manager."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine.start(integrated=True)
+
+    def test_own_object(self) -> None:
+        """MQDMPR-3.1.3-14: our object is read by its Identifier, and what it says holds."""
+        self.furnish(attrs.evolve(IN_LONDON, queue_manager_quota=4096, journal_quota=17))
+        local = self.initialize()
+        self.assertEqual((local.object.queue_manager_quota, local.object.journal_quota), (4096, 17))
+        [changed] = [effect for effect in self.machine.performed if isinstance(effect, QueueManagerChanged)]
+        self.assertEqual((changed.object, changed.former_identifier), (local.object, None))
+
+    def test_sites(self) -> None:
+        """MQDMPR-3.1.3-15 MQDMPR-3.1.1.1-36: our sites are known, those that can be read."""
+        self.furnish(attrs.evolve(ALPHA, site_identifier_list=(SITE, PARIS.identifier, UUID(int=0xBAD))))
+        local = self.initialize()
+        self.assertEqual({known.site.name for known in local.sites.values()}, {"london", "paris"})
+        self.assertLessEqual(set(local.sites), set(local.object.site_identifier_list))
+
+    def test_site_gates(self) -> None:
+        """The gates of a site are those of its links that belong to it."""
+        self.furnish()
+        local = self.initialize()
+        gates = local.sites[SITE].site_gate_collection
+        self.assertEqual([gate.computer_name for gate in gates], ["GATE"])
+
+    def test_enterprise(self) -> None:
+        """MQDMPR-3.1.3-17: the enterprise is known, and with it the time to reach a queue."""
+        self.directory.add(IN_LONDON)
+        self.directory.add(
+            EnterpriseObject(
+                identifier=ENTERPRISE,
+                default_time_to_live=60,
+                non_ldap_capable_queue_manager_notification=False,
+            )
+        )
+        procedure, requests = self.spied(self.initialization())
+        self.run_procedure(procedure)
+        self.assertIn(ReadObject(EnterpriseObject, (), (NOTIFICATION,)), requests)
+        local = self.machine.access.local
+        assert local.enterprise_reference is not None
+        self.assertEqual(local.enterprise_reference.identifier, ENTERPRISE)
+        self.assertFalse(local.enterprise_reference.non_ldap_capable_queue_manager_notification)
+        self.assertEqual(local.default_time_to_reach_queue, 60)
+
+    def spied(self, procedure: Procedure[None]) -> tuple[Procedure[None], list[Any]]:
+        """The same procedure, and what it asks the directory for."""
+        requests: list[Any] = []
+
+        def spy() -> Procedure[None]:
+            effect = next(procedure)
+            while True:
+                if isinstance(effect, AskDirectory):
+                    requests.append(effect.request)
+                answer = yield effect
+                try:
+                    effect = procedure.send(answer)
+                except StopIteration:
+                    return
+
+        return spy(), requests
+
+    def test_silent_enterprise(self) -> None:
+        """MQDMPR-3.1.3-18: an enterprise that does not say whether others are notified has them notified."""
+        self.directory.add(IN_LONDON)
+        names = directory_attributes(EnterpriseObject) - {NOTIFICATION}
+        self.directory.add(EnterpriseObject(identifier=ENTERPRISE), names)
+        reference = self.initialize().enterprise_reference
+        assert reference is not None
+        self.assertTrue(reference.non_ldap_capable_queue_manager_notification)
+
+    def test_no_enterprise(self) -> None:
+        """MQDMPR-3.1.3-26: what the directory has to know and does not is an error; nothing runs then."""
+        self.directory.add(IN_LONDON)
+        error = self.fails(self.initialization())
+        self.assertIs(error.status, Status.MQ_ERROR_DS_ERROR)
+        self.assertIs(self.machine.access.local.queue_manager_state, QueueManagerState.STOPPED)
+        self.assertIsNone(self.machine.access.timers.deadline())
+
+    def test_store_fails(self) -> None:
+        """MQDMPR-3.1.3-26: a start that cannot keep what it has to is an error."""
+        self.furnish()
+        self.machine.failing = Store
+        error = self.fails(self.initialization())
+        self.assertIs(error.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.assertIs(self.machine.access.local.queue_manager_state, QueueManagerState.STOPPED)
+
+    def test_unknown(self) -> None:
+        """A queue manager that the directory does not know does not start, unless it is provisioned."""
+        self.furnish(None)
+        self.assertIs(self.fails(self.initialization()).status, Status.MQ_ERROR_MACHINE_NOT_FOUND)
+
+    def test_state(self) -> None:
+        """MQDMPR-3.1.4.1-01 MQDMPR-3.1.1.1-33: Stopped, Initializing while it asks, and Ready."""
+        self.furnish()
+        local = self.machine.access.local
+        states = [local.queue_manager_state]
+
+        def watch(procedure: Procedure[None]) -> Procedure[None]:
+            effect = next(procedure)
+            while True:
+                states.append(local.queue_manager_state)
+                answer = yield effect
+                try:
+                    effect = procedure.send(answer)
+                except StopIteration:
+                    return
+
+        self.run_procedure(watch(self.initialization()))
+        states.append(local.queue_manager_state)
+        self.assertEqual(
+            list(dict.fromkeys(states)),
+            [QueueManagerState.STOPPED, QueueManagerState.INITIALIZING, QueueManagerState.READY],
+        )
+
+    def test_timers(self) -> None:
+        """MQDMPR-3.1.3-19 MQDMPR-3.1.3-09 MQDMPR-3.1.2.1-01 MQDMPR-3.1.2.2-01: twelve hours and one."""
+        self.furnish()
+        self.initialize()
+        timers = self.machine.access.timers
+        self.assertEqual(timers.deadline(), self.machine.clock.now().monotonic + 3600)
+        for timer in (
+            DirectoryTimer.SITES_UPDATE,
+            DirectoryTimer.SITE_GATES_UPDATE,
+            DirectoryTimer.DIRECTORY_SERVER_LIST_UPDATE,
+        ):
+            self.assertTrue(timers.is_running(timer))
+        now = self.machine.clock.now()
+        self.assertNotIn(DirectoryTimer.SITES_UPDATE, timers.expired(now.later(12 * 3600 - 1)))
+        self.assertEqual(timers.expired(now.later(12 * 3600)), [DirectoryTimer.SITES_UPDATE])
+        self.machine.start(integrated=True, times=DirectoryTimes(sites_update=60, site_gates_update=90))
+        self.initialize()
+        timers = self.machine.access.timers
+        self.assertEqual(timers.expired(now.later(60)), [DirectoryTimer.SITES_UPDATE])
+        self.assertEqual(timers.expired(now.later(90)), [DirectoryTimer.SITE_GATES_UPDATE])
+
+
+class OfflineStartTests(MachineTestCase):
+    """A start while the directory is away."""
+
+    def test_known_queue_manager(self) -> None:
+        """It starts with what it knew, and takes over what has changed once the directory is back."""
+        self.machine.start(integrated=True)
+        self.furnish()
+        self.initialize()
+        self.machine.start()
+        self.directory.is_connected = False
+        local = self.initialize()
+        self.assertTrue(local.directory_offline)
+        self.assertIs(local.queue_manager_state, QueueManagerState.READY)
+        self.assertEqual(local.sites[SITE], KnownSite(self.read_site(), (self.read_gate(),)))
+        assert local.enterprise_reference is not None
+        self.assertEqual(local.enterprise_reference.identifier, ENTERPRISE)
+        self.directory.is_connected = True
+        changed = attrs.evolve(IN_LONDON, journal_quota=5)
+        self.successResultOf(self.directory.write(changed, ("journal_quota",)))
+        self.machine.clock.advance(60)
+        self.expire()
+        self.assertEqual((local.directory_offline, local.object.journal_quota), (False, 5))
+
+    def read_site(self) -> SiteObject:
+        self.directory.is_connected = True
+        read = self.successResultOf(self.directory.read(SiteObject, [equals("identifier", SITE)]))
+        site: SiteObject = read.object
+        return site
+
+    def read_gate(self) -> QueueManagerObject:
+        read = self.successResultOf(
+            self.directory.read(QueueManagerObject, [equals("computer_name", "GATE")])
+        )
+        gate: QueueManagerObject = read.object
+        return gate
+
+    def test_provisioning(self) -> None:
+        """Nobody can be provisioned without the directory."""
+        self.machine.start(integrated=True)
+        self.directory.is_connected = False
+        error = self.fails(self.initialization(provisioning=Provisioning()))
+        self.assertIs(error.status, Status.MQ_ERROR_NO_DS)
+
+
+class ProvisioningTests(MachineTestCase):
+    """[MS-MQDMPR] 3.1.3 the first start."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine.start(integrated=True)
+        self.furnish(None)
+
+    def provision(self, site: UUID | None = SITE) -> LocalQueueManager:
+        return self.initialize(provisioning=Provisioning(site))
+
+    def test_published(self) -> None:
+        """MQDMPR-3.1.3-16 MQDMPR-3.1.3-01: a queue manager that is not there is tolerated, and published."""
+        local = self.provision()
+        self.assertEqual(self.held(), local.object)
+        self.assertEqual(local.object.identifier, OWN)
+        self.assertIn("CN=ALPHA", local.object.full_path)
+        self.assertIs(local.queue_manager_state, QueueManagerState.READY)
+
+    def test_site(self) -> None:
+        """MQDMPR-3.1.3-06: it belongs to the site that was configured, and knows it."""
+        local = self.provision()
+        self.assertEqual(local.object.site_identifier_list, (SITE,))
+        self.assertEqual(local.sites[SITE].site.name, "london")
+        self.assertEqual(self.held().site_identifier_list, (SITE,))
+
+    def test_no_site(self) -> None:
+        """Without a site it belongs to none."""
+        self.assertEqual(self.provision(None).object.site_identifier_list, ())
+
+    def test_keys(self) -> None:
+        """MQDMPR-3.1.3-10 MQDMPR-3.1.3-11: a key of each provider for each purpose, of the lengths stated."""
+        local = self.provision()
+        for held in (local.object, self.held()):
+            for keys, algorithm in (
+                (held.public_encryption_key_list, KeyAlgorithm.KEY_EXCHANGE),
+                (held.public_signing_key_list, KeyAlgorithm.SIGNATURE),
+            ):
+                self.assertEqual(
+                    [(key.provider_name, key.key.bit_length) for key in keys.keys],
+                    [(BASE_PROVIDER, 512), (ENHANCED_PROVIDER, 1024), (AES_PROVIDER, 1024)],
+                )
+                self.assertEqual({key.key.algorithm for key in keys.keys}, {algorithm})
+        [made] = [effect for effect in self.machine.performed if isinstance(effect, MakeKeys)]
+        self.assertEqual(made.keys, KEYS)
+
+    def test_directory_servers(self) -> None:
+        """MQDMPR-3.1.3-07 MQDMPR-3.1.1.1-26: the domain controllers that DNS knows, also after a restart."""
+        self.assertEqual(self.machine.access.local.directory_server_list, ())
+        self.machine.servers["_ldap._tcp.dc._msdcs.example.com"] = ["dc1.example.com", "dc2.example.com"]
+        self.assertEqual(self.provision().directory_server_list, ("dc1.example.com", "dc2.example.com"))
+        again = self.machine.start().local
+        self.assertEqual(again.directory_server_list, ("dc1.example.com", "dc2.example.com"))
+
+    def test_no_domain(self) -> None:
+        """Outside of a domain DNS is not asked."""
+        self.initialize(WORKGROUP, Provisioning())
+        self.assertFalse(
+            [effect for effect in self.machine.performed if isinstance(effect, FindDirectoryServers)]
+        )
+
+    def test_retry_duration(self) -> None:
+        """MQDMPR-3.1.1.1-38: 120 seconds, also after a restart."""
+        self.machine.access.local.initialization_retry_timer_duration = 7
+        self.assertEqual(self.provision().initialization_retry_timer_duration, 120)
+        self.machine.start()
+        self.assertEqual(self.initialize().initialization_retry_timer_duration, 120)
+
+    def test_only_once(self) -> None:
+        """MQDMPR-3.1.3-01: a start that is not the first makes no keys and asks for no servers."""
+        self.provision()
+        keys = self.machine.access.local.object.public_encryption_key_list
+        self.machine.performed.clear()
+        self.machine.start()
+        local = self.initialize()
+        kinds = {type(effect) for effect in self.machine.performed}
+        self.assertEqual(kinds & {MakeKeys, FindDirectoryServers}, set())
+        self.assertEqual(local.object.public_encryption_key_list, keys)
+
+    def test_identifier_of_the_directory(self) -> None:
+        """A directory that chooses identifiers chooses ours; whoever keeps it is told."""
+        self.machine = Machine(assigns_identifiers=True)
+        self.directory = self.machine.directory
+        self.machine.start(integrated=True)
+        self.directory.add(EnterpriseObject())
+        local = self.provision(None)
+        self.assertNotEqual(local.object.identifier, OWN)
+        self.assertEqual(self.held().identifier, local.object.identifier)
+        [changed] = [effect for effect in self.machine.performed if isinstance(effect, QueueManagerChanged)]
+        self.assertEqual((changed.object, changed.former_identifier), (local.object, OWN))
+        self.assertEqual(self.machine.start().local.object.identifier, local.object.identifier)
+
+    def test_computer_that_comes_back(self) -> None:
+        """A computer that was there before takes over its object, with its sites and other keys."""
+        former = QueueManagerObject(
+            identifier=UUID(int=0xA77),
+            computer_name="alpha",
+            queue_manager_quota=99,
+            site_identifier_list=(PARIS.identifier,),
+        )
+        self.directory.add(former)
+        local = self.provision()
+        self.assertEqual(local.object.identifier, former.identifier)
+        held = self.held()
+        self.assertEqual((held.identifier, held.queue_manager_quota), (former.identifier, 99))
+        self.assertEqual(held.site_identifier_list, (PARIS.identifier, SITE))
+        self.assertEqual(len(held.public_signing_key_list.keys), 3)
+        self.assertEqual(set(local.sites), {PARIS.identifier, SITE})
+
+    def test_identifier_that_is_known(self) -> None:
+        """A queue manager that is provisioned again keeps its object, and has other keys."""
+        self.directory.add(attrs.evolve(ALPHA, queue_manager_quota=99))
+        self.provision()
+        held = self.held()
+        self.assertEqual((held.identifier, held.queue_manager_quota), (OWN, 99))
+        self.assertEqual((held.site_identifier_list, len(held.public_signing_key_list.keys)), ((SITE,), 3))
+
+    def test_directory_refuses(self) -> None:
+        """What keeps the object from being published is the reason why there is no queue manager."""
+        self.directory.add(attrs.evolve(GATE, identifier=UUID(int=1), computer_name="OTHER"))
+
+        def refuse(*args: object) -> object:
+            raise MQError(Status.MQ_ERROR_DS_IS_FULL, "full")
+
+        self.patch(self.directory, "create", refuse)
+        error = self.fails(self.initialization(provisioning=Provisioning()))
+        self.assertIs(error.status, Status.MQ_ERROR_DS_ERROR)
+        self.assertIn("full", error.detail)
+        self.flushLoggedErrors(MQError)
+
+    def test_key_store_fails(self) -> None:
+        """Without keys there is no queue manager."""
+        self.machine.failing = MakeKeys
+        self.fails(self.initialization(provisioning=Provisioning()))
+        self.assertIs(self.machine.access.local.queue_manager_state, QueueManagerState.STOPPED)
+
+
+class UpkeepTests(MachineTestCase):
+    """What the timers do."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine.start(integrated=True)
+        self.furnish(attrs.evolve(ALPHA, site_identifier_list=(SITE, PARIS.identifier)))
+        self.local = self.initialize()
+
+    def write(self, written: Any, *attributes: str) -> None:
+        self.successResultOf(self.directory.write(written, attributes))
+
+    def test_sites(self) -> None:
+        """MQDMPR-3.1.6.1-01: each site is read anew; one that cannot be read stays as it was."""
+        self.write(
+            attrs.evolve(LONDON, inter_site_replication_interval=99), "inter_site_replication_interval"
+        )
+        self.successResultOf(self.directory.delete(LINK))
+        self.successResultOf(self.directory.delete(PARIS))
+        self.machine.clock.advance(12 * 3600)
+        self.expire()
+        self.assertEqual(self.local.sites[SITE].site.inter_site_replication_interval, 99)
+        self.assertEqual(self.local.sites[PARIS.identifier].site.name, "paris")
+        self.assertEqual(self.local.sites[SITE].site_gate_collection, ())
+        self.machine.start()
+        self.assertEqual(self.machine.access.local.sites, self.local.sites)
+
+    def test_site_gates(self) -> None:
+        """MQDMPR-3.1.6.2-01: each gate of each site is read anew; one that cannot be read stays as it was."""
+        self.write(attrs.evolve(GATE, journal_quota=5), "journal_quota")
+        self.successResultOf(self.directory.delete(FAR_GATE))
+        self.machine.clock.advance(3600)
+        self.expire()
+        [gate] = self.local.sites[SITE].site_gate_collection
+        self.assertEqual(gate.journal_quota, 5)
+        [far] = self.local.sites[PARIS.identifier].site_gate_collection
+        self.assertEqual(far.computer_name, "FAR")
+        self.machine.start()
+        self.assertEqual(self.machine.access.local.sites, self.local.sites)
+
+    def test_nothing_has_changed(self) -> None:
+        """What is as it was is not stored again."""
+        self.machine.performed.clear()
+        self.machine.clock.advance(12 * 3600)
+        self.expire()
+        self.assertEqual([effect for effect in self.machine.performed if isinstance(effect, Store)], [])
+
+    def test_again_and_again(self) -> None:
+        """The timers run again, each after its own time."""
+        for hour in range(1, 25):
+            self.machine.clock.advance(3600)
+            due = self.machine.access.timers.deadline()
+            self.assertEqual(due, self.machine.clock.now().monotonic, hour)
+            self.expire()
+            self.assertEqual(self.machine.access.timers.deadline(), self.machine.clock.now().monotonic + 3600)
+
+    def test_directory_servers(self) -> None:
+        """Domain controllers that come are found within a day; those that are known stay."""
+        record = "_ldap._tcp.dc._msdcs.example.com"
+        for servers in (["dc2"], ["dc1", "dc2"], []):
+            self.machine.servers[record] = servers
+            self.machine.clock.advance(24 * 3600)
+            self.expire()
+        self.assertEqual(self.local.directory_server_list, ("dc2", "dc1"))
+        self.assertEqual(self.machine.start().local.directory_server_list, ("dc2", "dc1"))
+
+    def test_deletion_that_was_not_possible(self) -> None:
+        """A queue that could not be taken out of the directory is, once it is back."""
+        queue = QueueObject(identifier=QUEUE, pathname="ALPHA\\orders")
+        self.directory.add(queue)
+        self.local.deletions[QUEUE] = queue
+        self.directory.is_connected = False
+        self.machine.clock.advance(3600)
+        self.expire()
+        self.assertTrue(self.local.directory_offline)
+        self.directory.is_connected = True
+        self.machine.clock.advance(60)
+        self.expire()
+        self.assertEqual((self.local.directory_offline, self.local.deletions), (False, {}))
+        read = self.directory.read(QueueObject)
+        self.failureResultOf(read)
+
+    def test_site_that_we_left(self) -> None:
+        """A site that we do not belong to any more is not known any more after a start."""
+        self.write(attrs.evolve(ALPHA, site_identifier_list=(SITE,)), "site_identifier_list")
+        self.machine.start()
+        self.assertEqual(set(self.initialize().sites), {SITE})
+        self.assertEqual(set(self.machine.start().local.sites), {SITE})
+
+
+class SettingsTests(MachineTestCase):
+    """What only the queue manager itself knows, over a restart."""
+
+    def restarted(self, change: Callable[[LocalQueueManager], None]) -> LocalQueueManager:
+        change(self.machine.access.local)
+        self.machine.state |= self.kept(self.machine.access.local.settings_change())
+        return self.machine.start().local
+
+    def kept(self, change: object) -> dict[str, bytes]:
+        assert isinstance(change, PutState)
+        return {change.name: change.value}
+
+    def test_switches(self) -> None:
+        """MQDMPR-3.1.1.1-27: three switches are what they were, either way."""
+        for name in ("directory_integrated", "srmp_http_support", "srmp_pgm_support"):
+            for value in (True, False):
+                local = self.restarted(lambda known, name=name, value=value: setattr(known, name, value))  # type: ignore[misc]
+                self.assertIs(getattr(local, name), value)
+
+    def test_persistent(self) -> None:
+        """MQDMPR-3.1.1.1-02: the attributes that are persistent and not published survive."""
+
+        def change(local: LocalQueueManager) -> None:
+            local.last_domain = UUID(int=4)
+            local.directory_server_list = ("dc1",)
+            local.initialization_retry_timer_duration = 240
+
+        local = self.restarted(change)
+        self.assertEqual((local.last_domain, local.directory_server_list), (UUID(int=4), ("dc1",)))
+        self.assertEqual(local.initialization_retry_timer_duration, 240)
+
+    def test_volatile(self) -> None:
+        """MQDMPR-3.1.1.1-03: what is neither persistent nor published begins anew."""
+
+        def change(local: LocalQueueManager) -> None:
+            local.directory_offline = True
+            local.queue_manager_state = QueueManagerState.READY
+            local.bring_online()
+
+        local = self.restarted(change)
+        self.assertFalse(local.directory_offline or local.connection_active)
+        self.assertIs(local.queue_manager_state, QueueManagerState.STOPPED)
+
+    def test_hardened(self) -> None:
+        """MQDMPR-3.1.1.1-32: hardening is off at first, and a change holds from the next start on."""
+        local = self.machine.access.local
+        self.assertFalse(local.hardened_security)
+        for hardened in (True, False):
+            self.machine.state |= self.kept(local.harden(hardened))
+            self.assertIs(local.hardened_security, not hardened)
+            self.machine.state |= self.kept(local.settings_change())
+            local = self.machine.start().local
+            self.assertIs(local.hardened_security, hardened)
+
+    def test_connection(self) -> None:
+        """Taken offline, and brought online again."""
+        local = self.machine.access.local
+        local.bring_online()
+        self.assertTrue(local.connection_active)
+        local.take_offline()
+        self.assertFalse(local.connection_active)
+
+    def test_damage(self) -> None:
+        """What was never stored so is refused by its name."""
+        site = f"directory.site.{str(SITE).upper()}"
+        for name, value in (
+            ("directory.settings", b"{"),
+            ("directory.settings", b"[]"),
+            ("directory.settings", b"{}"),
+            ("directory.queue_manager", b'{"colour":1}'),
+            ("directory.enterprise", b"[]"),
+            ("directory.site.x", b"{}"),
+            (site, b"{}"),
+            (site, b'{"site":{},"gates":[5]}'),
+            (f"directory.queue.{str(QUEUE).upper()}", b'{"quota":-1}'),
+        ):
+            self.machine.state = {name: value}
+            error = self.assertRaises(StateDamaged, self.machine.start)
+            self.assertIn(name, str(error))
+
+    def test_other_names(self) -> None:
+        """What others keep is left alone."""
+        self.machine.state = {"sequential_id": b"\1", "directory": b"x"}
+        self.assertEqual(self.machine.start().local.public_queues, {})
