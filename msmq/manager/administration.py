@@ -138,7 +138,10 @@ class Administration:
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
             forget the messages; those that are left are back in their places.
         """
-        queue = own_queue(self._performer.model, path)
+        return await self.purge_messages(own_queue(self._performer.model, path))
+
+    async def purge_messages(self, queue: Queue) -> int:
+        """The same for a queue that was found already."""
         through = self._performer.model.last_sequential
         purged = 0
         while (departure := self._performer.model.purge(queue, through, PURGED_AT_ONCE)) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -29,20 +28,21 @@ from msmq.manager.describing import (
 from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
 from msmq.manager.message_log import MessageLogs
+from msmq.manager.open_queue import OpenQueue
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.manager.reads import Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.searching import Search
 from msmq.manager.targets import Target, destinations, own_queue, readable_queue
 from msmq.manager.transactions import TransactionHandle, Transactions, check_usage, move
 from msmq.manager.transfer import Transfer
+from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_class import MessageClass
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
@@ -108,7 +108,7 @@ class QueueManagerService(Service):
         self._search = Search(performer, outbox, self._transactions, reactor, new_identifier)
         self._logs = MessageLogs(performer, outbox, self._transactions, reactor, new_identifier)
         self._flow = FlowControl(performer, reactor)
-        self._tags = itertools.count()
+        self._reads = Reads(performer, outbox)
         self._state = "stopped"
 
     # Life
@@ -268,6 +268,12 @@ class QueueManagerService(Service):
             has ended; or as L{Outbox.check}.
         """
         targets = destinations(self.model, destination, self._clock.now())
+        return await self.send_to(targets, messages, transaction)
+
+    async def send_to(
+        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
+    ) -> list[MessageIdentifier]:
+        """The same, where the queues are known; as L{send}."""
         for message in messages:
             self._outbox.check(message, targets)
             if transaction is not None and not message.transactional:
@@ -318,72 +324,39 @@ class QueueManagerService(Service):
         target = readable_queue(self.model, queue, now)
         core = None if transaction is None or peek else self._core(transaction)
         if core is not None:
-            core.check_active()
             check_usage(queue, target)
         deadline = None if timeout is None else now.monotonic + timeout
-        target.users += 1
+        access = QueueAccessType.PEEK if peek else QueueAccessType.RECEIVE
+        descriptors = self.model.descriptors
+        descriptor = descriptors.open_queue(target, self.model.format_name(target), access)
         try:
-            positions, views = await self._read(target, count, deadline, peek=peek, transaction=core)
-        finally:
-            target.users -= 1
-            self._forget_empty(target)
-        return Reservation(
-            self._performer,
-            positions,
-            views=views,
-            is_held=not peek and core is None,
-            received=self._received,
-        )
-
-    async def _read(
-        self,
-        queue: Queue,
-        count: int,
-        deadline: float | None,
-        *,
-        peek: bool,
-        transaction: Transaction | None,
-    ) -> tuple[Sequence[MessagePosition], Sequence[UserMessageView]]:
-        performer, model = self._performer, self.model
-        while True:
-            tag = next(self._tags)
-            waiting = performer.wait_for(tag)
-            performer.perform(
-                model.receive(
-                    queue,
-                    tag=tag,
-                    now=self._clock.now(),
-                    peek=peek,
-                    count=count,
-                    deadline=deadline,
-                )
+            return await self._reads.run(
+                lambda lock: (
+                    descriptors.peek(
+                        descriptor, tag=lock.tag, now=self._clock.now(), count=count, deadline=deadline
+                    )
+                    if peek
+                    else descriptors.receive(
+                        descriptor,
+                        tag=lock.tag,
+                        now=self._clock.now(),
+                        count=count,
+                        deadline=deadline,
+                        owner=lock.owner,
+                        on_taken=lock.on_taken,
+                    )
+                ),
+                is_peek=peek,
+                transaction=core,
             )
-            positions = await waiting
-            try:
-                if transaction is not None:
-                    self._receive_in(transaction, positions)
-                return positions, await performer.load(positions)
-            except MQError:
-                if peek and any(position.state is PositionState.DELETED for position in positions):
-                    # Somebody received what we were just looking at.
-                    continue
-                if not peek and transaction is None:
-                    performer.perform(model.release(positions, self._clock.now()))
-                raise
-
-    def _receive_in(self, transaction: Transaction, positions: Sequence[MessagePosition]) -> None:
-        try:
-            self.model.transacting.receive(transaction, positions)
-        except MQError:
-            # It ended while its reader waited.
-            self._performer.perform(self.model.release(positions, self._clock.now()))
-            raise
+        finally:
+            self._performer.perform(descriptors.close(descriptor))
+            self.forget_empty(target)
 
     def _core(self, transaction: ITransaction) -> Transaction:
+        if isinstance(transaction, TransactionHandle):
+            return transaction.core
         return self._transactions.find(transaction.identifier)
-
-    def _received(self, views: Sequence[UserMessageView]) -> None:
-        self._outbox.acknowledge(views, MessageClass.ACK_RECEIVE)
 
     async def receive(
         self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
@@ -405,6 +378,37 @@ class QueueManagerService(Service):
         """
         reservation = await self.reserve(queue, timeout=timeout, peek=True)
         return reservation.messages[0].view
+
+    # Open queues
+
+    def open_queue(
+        self,
+        name: str,
+        access: QueueAccessType = QueueAccessType.RECEIVE,
+        share_mode: QueueShareMode = QueueShareMode.DENY_NONE,
+    ) -> OpenQueue:
+        """[MS-MQDMPR] 3.1.7.1.5 Open Queue.
+
+        @param name: the path or format name of a queue of this queue manager, or for sending of any;
+            several with commas for sending.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_SHARING_VIOLATION,
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
+            malformed.
+        """
+        now = self._clock.now()
+        descriptors = self.model.descriptors
+        if access is QueueAccessType.SEND:
+            targets = destinations(self.model, name, now)
+            names = [self.model.format_name(target.queue) for target in targets]
+            descriptor = descriptors.open(names, access, share_mode, now=now)
+        else:
+            queue = readable_queue(self.model, name, now)
+            descriptor = descriptors.open_queue(queue, self.model.format_name(queue), access, share_mode)
+        return OpenQueue(descriptor, self._performer, self._outbox, self._reads, self._transactions, self)
+
+    async def purge(self, queue: Queue) -> int:
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue, of a queue that is open; as L{purge_queue}."""
+        return await self._administration.purge_messages(queue)
 
     # Transactions
 
@@ -453,9 +457,9 @@ class QueueManagerService(Service):
         else:
             core = self._core(transaction)
             self.model.transacting.lock_and_move(core, position, queue)
-        self._forget_empty(source)
+        self.forget_empty(source)
 
-    def _forget_empty(self, queue: Queue) -> None:
+    def forget_empty(self, queue: Queue) -> None:
         """A subqueue goes when nothing is in it and nobody uses it."""
         if queue.is_subqueue:
             self._performer.commit_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")

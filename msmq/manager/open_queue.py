@@ -1,0 +1,334 @@
+"""Open queues and cursors, as applications that embed a queue manager hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from msmq.interfaces.queue_manager import ITransaction, ReceivedMessage
+from msmq.manager.outbox import Outbox
+from msmq.manager.performing import Performer
+from msmq.manager.reads import Read, Reads
+from msmq.manager.reservation import Reservation
+from msmq.manager.targets import Target, destination
+from msmq.manager.transactions import TransactionHandle, Transactions, check_usage, move
+from msmq.queues.cursor import Cursor
+from msmq.queues.descriptor import OpenQueueDescriptor, Operation
+from msmq.queues.descriptors import Descriptors
+from msmq.queues.message import Message
+from msmq.queues.queue import Queue
+from msmq.queues.seeking import MessageSeekAction
+from msmq.queues.transaction import Transaction
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Host(Protocol):
+    """What an open queue needs of the service that opened it."""
+
+    async def send_to(
+        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
+    ) -> list[MessageIdentifier]:
+        """Take these messages for each target."""
+
+    async def purge(self, queue: Queue) -> int:
+        """Remove what is in a queue."""
+
+    def forget_empty(self, queue: Queue) -> None:
+        """A subqueue goes when nothing is in it and nobody uses it."""
+
+
+class OpenQueue:
+    """[MS-MQDMPR] 3.1.1.16 a queue, or several to send to, open in one way until it is closed.
+
+    As an asynchronous context manager it closes when the block ends.
+    Everything raises L{MQError}: MQ_ERROR_INVALID_HANDLE once it is closed, MQ_ERROR_ACCESS_DENIED for what
+    it is not open for, MQ_ERROR_QUEUE_NOT_AVAILABLE once the queue is deleted.
+    """
+
+    def __init__(
+        self,
+        descriptor: OpenQueueDescriptor,
+        performer: Performer,
+        outbox: Outbox,
+        reads: Reads,
+        transactions: Transactions,
+        host: Host,
+    ) -> None:
+        self._descriptor = descriptor
+        self._performer = performer
+        self._outbox = outbox
+        self._reads = reads
+        self._transactions = transactions
+        self._host = host
+
+    @property
+    def format_name(self) -> str:
+        """The name that it was opened by; several with commas."""
+        return self._descriptor.format_name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed."""
+        return self._descriptor.is_open
+
+    @property
+    def _descriptors(self) -> Descriptors:
+        return self._performer.model.descriptors
+
+    async def send(
+        self, messages: Sequence[Message], *, transaction: ITransaction | None = None
+    ) -> list[MessageIdentifier]:
+        """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}."""
+        self._descriptors.queues_for(self._descriptor, Operation.SEND)
+        now = self._performer.clock.now()
+        targets = [destination(self._performer.model, name, now) for name in self._descriptor.names]
+        return await self._host.send_to(targets, messages, transaction)
+
+    async def reserve(
+        self,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        transaction: ITransaction | None = None,
+    ) -> Reservation:
+        """[MS-MQDMPR] 3.1.7.1.10: lock what is there, up to C{count} messages, or wait for the first.
+
+        @param timeout: seconds; C{None} waits without a limit.
+        @param transaction: decides about the messages; the reservation does not.
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if nothing came, MQ_ERROR_OPERATION_CANCELLED if it was closed.
+        """
+        core = self._core(transaction)
+        now = self._performer.clock.now()
+        deadline = None if timeout is None else now.monotonic + timeout
+        return await self._reads.run(
+            lambda lock: self._descriptors.receive(
+                self._descriptor,
+                tag=lock.tag,
+                now=self._performer.clock.now(),
+                count=count,
+                deadline=deadline,
+                owner=lock.owner,
+                on_taken=lock.on_taken,
+            ),
+            is_peek=False,
+            transaction=core,
+        )
+
+    async def receive(
+        self, *, timeout: float | None = None, transaction: ITransaction | None = None
+    ) -> ReceivedMessage:
+        """Receive one message; it is removed for good before it is answered, or when the transaction commits.
+
+        @raise MQError: as L{reserve}.
+        """
+        return await _one(await self.reserve(timeout=timeout, transaction=transaction))
+
+    async def peek(self, *, timeout: float | None = None) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.15: look at the first message, or wait for one.
+
+        @raise MQError: as L{reserve}.
+        """
+        deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
+        reservation = await self._reads.run(
+            lambda lock: self._descriptors.peek(
+                self._descriptor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+            ),
+            is_peek=True,
+        )
+        return reservation.messages[0]
+
+    async def read(
+        self,
+        lookup_id: int = 0,
+        action: MessageSeekAction = MessageSeekAction.CURRENT,
+        *,
+        peek: bool = False,
+        transaction: ITransaction | None = None,
+    ) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.13: the message of a LookupIdentifier, or its neighbour, without waiting.
+
+        @param lookup_id: has no meaning for FIRST and LAST.
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; of CURRENT also MQ_ERROR_TRANSACTION_USAGE for a message
+            that somebody has, and MQ_ERROR_MESSAGE_ALREADY_RECEIVED.
+        """
+        core = None if peek else self._core(transaction)
+        reservation = await self._reads.run(
+            lambda lock: self._descriptors.read_by_lookup_identifier(
+                self._descriptor,
+                lookup_id,
+                action,
+                tag=lock.tag,
+                now=self._performer.clock.now(),
+                peek=peek,
+                owner=None if peek else lock.owner,
+                on_taken=lock.on_taken,
+            ),
+            is_peek=peek,
+            transaction=core,
+        )
+        return reservation.messages[0] if peek else await _one(reservation)
+
+    async def move(
+        self, lookup_id: int, target: OpenQueue, *, transaction: ITransaction | None = None
+    ) -> None:
+        """[MS-MQDMPR] 3.1.7.1.16: move a message of this queue to a queue that is open for moving.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+            MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other.
+        """
+        model = self._performer.model
+        [source] = self._descriptors.queues_for(self._descriptor, Operation.RECEIVE)
+        [into] = self._descriptors.queues_for(target._descriptor, Operation.MOVE)
+        position = source.positions.get(lookup_id)
+        if position is None:
+            raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"{self.format_name} has no message {lookup_id}")
+        core = self._core(transaction)
+        if core is None:
+            await move(self._performer, model.move(position, into))
+        else:
+            model.transacting.lock_and_move(core, position, into)
+
+    async def purge(self) -> int:
+        """[MS-MQDMPR] 3.1.7.1.7: remove what is in it now, and answer how many messages these were."""
+        [queue] = self._descriptors.queues_for(self._descriptor, Operation.PURGE)
+        return await self._host.purge(queue)
+
+    def cursor(self) -> QueueCursor:
+        """[MS-MQDMPR] 3.1.7.1.1 Open Cursor, in front of all messages."""
+        cursor = self._descriptors.open_cursor(self._descriptor)
+        if cursor is None:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE, f"{self.format_name} was deleted")
+        return QueueCursor(self, cursor, self._performer, self._reads)
+
+    def close(self) -> None:
+        """[MS-MQDMPR] 3.1.7.1.6: end its cursors and all that wait; closing again does nothing."""
+        queue = self._descriptor.queue
+        self._performer.perform(self._descriptors.close(self._descriptor))
+        if queue is not None:
+            self._host.forget_empty(queue)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _core(self, transaction: ITransaction | None) -> Transaction | None:
+        if transaction is None:
+            return None
+        queue = self._descriptor.queue
+        if queue is not None:
+            check_usage(self.format_name, queue)
+        if isinstance(transaction, TransactionHandle):
+            return transaction.core
+        return self._transactions.find(transaction.identifier)
+
+
+class QueueCursor:
+    """[MS-MQDMPR] 3.1.1.18 a place in a queue, that moves from message to message.
+
+    As an asynchronous iterator it looks at one message after the other, and ends with the last that is there;
+    as an asynchronous context manager it closes when the block ends.
+    """
+
+    def __init__(self, queue: OpenQueue, cursor: Cursor, performer: Performer, reads: Reads) -> None:
+        self._cursor = cursor
+        self._performer = performer
+        self._reads = reads
+        self._queue = queue
+        self._has_looked = False
+
+    async def peek(self, *, timeout: float | None = 0) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.15: the message at its place, or the first behind it.
+
+        @param timeout: seconds to wait for one; C{None} for as long as it takes.
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if somebody
+            has the one at its place.
+        """
+        return await self._look(timeout, is_next=False)
+
+    async def peek_next(self, *, timeout: float | None = 0) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.14: the next message.
+
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_ILLEGAL_CURSOR_ACTION if nothing was
+            looked at before, or since a message was received.
+        """
+        return await self._look(timeout, is_next=True)
+
+    async def _look(self, timeout: float | None, *, is_next: bool) -> ReceivedMessage:
+        descriptors = self._performer.model.descriptors
+        descriptor, cursor = self._cursor.descriptor, self._cursor
+        deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
+        read: Read
+        if is_next:
+            read = lambda lock: descriptors.peek_next(  # noqa: E731
+                descriptor, cursor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+            )
+        else:
+            read = lambda lock: descriptors.peek(  # noqa: E731
+                descriptor, cursor=cursor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+            )
+        reservation = await self._reads.run(read, is_peek=True)
+        return reservation.messages[0]
+
+    async def receive(
+        self, *, timeout: float | None = 0, transaction: ITransaction | None = None
+    ) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.10: receive the message at its place, or the first behind it.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if there is none and it does not wait, MQ_ERROR_IO_TIMEOUT
+            if none came, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if somebody has the one at its place.
+        """
+        deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
+        reservation = await self._reads.run(
+            lambda lock: self._performer.model.descriptors.receive(
+                self._cursor.descriptor,
+                cursor=self._cursor,
+                tag=lock.tag,
+                now=self._performer.clock.now(),
+                deadline=deadline,
+                owner=lock.owner,
+                on_taken=lock.on_taken,
+            ),
+            is_peek=False,
+            transaction=self._queue._core(transaction),
+        )
+        return await _one(reservation)
+
+    def close(self) -> None:
+        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; who waits with it does so no more."""
+        self._performer.perform(self._performer.model.descriptors.close_cursor(self._cursor))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        try:
+            message = await (self.peek_next() if self._has_looked else self.peek())
+        except MQError as error:
+            if error.status in (Status.MQ_ERROR_IO_TIMEOUT, Status.MQ_ERROR_MESSAGE_NOT_FOUND):
+                raise StopAsyncIteration from None
+            raise
+        self._has_looked = True
+        return message
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def _one(reservation: Reservation) -> ReceivedMessage:
+    """The one message of a reservation, received for good unless a transaction decides about it."""
+    await reservation.confirm()
+    return reservation.messages[0]

@@ -1,0 +1,94 @@
+"""Reads that may wait, as coroutines: what they find is locked, or shown, and its packets are read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+
+from msmq.manager.outbox import Outbox
+from msmq.manager.performing import Performer
+from msmq.manager.reservation import Reservation
+from msmq.queues.effects import Effect
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.reading import OnTaken
+from msmq.queues.transaction import Transaction
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+
+
+@attrs.frozen
+class Lock:
+    """How a read locks what it finds.
+
+    @ivar tag: by which the effects name it.
+    @ivar owner: whose locks they are.
+    @ivar on_taken: is told of the messages in the moment in which they are locked.
+    """
+
+    tag: Hashable
+    owner: Hashable
+    on_taken: OnTaken | None
+
+
+Read: TypeAlias = Callable[[Lock], Sequence[Effect]]
+"""Begins a read of the model, with this tag and these locks."""
+
+
+class Reads:
+    """Begins reads and waits for them."""
+
+    def __init__(self, performer: Performer, outbox: Outbox) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._tags = itertools.count()
+
+    async def run(self, read: Read, *, is_peek: bool, transaction: Transaction | None = None) -> Reservation:
+        """What a read finds; cancelling the wait loses nothing.
+
+        @param transaction: decides about the messages; else who gets the reservation does.
+        @raise MQError: as the read has it, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended, or
+            MQ_ERROR_MESSAGE_STORAGE_FAILED if a packet could not be read.
+        """
+        if is_peek:
+            transaction = None
+        if transaction is not None:
+            transaction.check_active()
+        positions, views = await self._find(read, is_peek, transaction)
+        return Reservation(
+            self._performer,
+            positions,
+            views=views,
+            is_held=not is_peek and transaction is None,
+            received=self._received,
+        )
+
+    async def _find(
+        self, read: Read, is_peek: bool, transaction: Transaction | None
+    ) -> tuple[Sequence[MessagePosition], Sequence[UserMessageView]]:
+        performer, model = self._performer, self._performer.model
+        while True:
+            tag = next(self._tags)
+            if transaction is None:
+                lock = Lock(tag, tag, None)
+            else:
+                lock = Lock(tag, transaction, partial(model.transacting.receive, transaction))
+            waiting = performer.wait_for(tag)
+            performer.perform(read(lock))
+            positions = await waiting
+            try:
+                return positions, await performer.load(positions)
+            except MQError:
+                if is_peek and any(position.state is PositionState.DELETED for position in positions):
+                    # Somebody received what we were just looking at.
+                    continue
+                if not is_peek and transaction is None:
+                    performer.perform(model.release(positions, performer.clock.now()))
+                raise
+
+    def _received(self, views: Sequence[UserMessageView]) -> None:
+        self._outbox.acknowledge(views, MessageClass.ACK_RECEIVE)
