@@ -58,11 +58,16 @@ class Account:
 
 
 class Visitor:
-    """Does things with a server and keeps account of the answers."""
+    """Does things with a server and keeps account of the answers.
+
+    @ivar has_sent: whether a recoverable message was taken from it; then the numbers of others are
+        reserved too, and an express message needs no disk.
+    """
 
     def __init__(self, client: ControlClient, account: Account) -> None:
         self._client = client
         self._account = account
+        self.has_sent = False
 
     def create(self, queue: str) -> bool:
         """Make a queue; whether it was made."""
@@ -88,6 +93,7 @@ class Visitor:
             return False
         if delivery == "recoverable":
             messages.update(dict.fromkeys(bodies, Fate.KEPT))
+            self.has_sent = True
         return True
 
     def receive(self, queue: str, count: int) -> list[str]:
