@@ -557,7 +557,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual(read["pathname"].lower(), "alpha\\orders")
 
     async def test_write_nothing(self) -> None:
-        """An attribute that has no value any more is not set any more."""
+        """MQDMPR-3.1.1.2-13: a multicast address that is taken away is not there any more."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders", multicast_address="234.1.1.1:8001")

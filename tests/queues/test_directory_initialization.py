@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+from twisted.internet.defer import fail
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.memory import MemoryDirectory
@@ -15,7 +16,7 @@ from msmq.manager.directory import DirectoryRunner
 from msmq.queues.changes import PutState, RemoveState
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.attributes import directory_attributes
-from msmq.queues.directory.enumerations import QueueManagerState
+from msmq.queues.directory.enumerations import DirectoryError, DirectoryOperationResult, QueueManagerState
 from msmq.queues.directory.initialization import KEYS, Provisioning, initialize
 from msmq.queues.directory.keeping import StateDamaged
 from msmq.queues.directory.local import HostIdentity, KnownSite, LocalQueueManager
@@ -242,7 +243,7 @@ class IntegratedTests(MachineTestCase):
         self.assertEqual((changed.object, changed.former_identifier), (local.object, None))
 
     def test_sites(self) -> None:
-        """MQDMPR-3.1.3-15 MQDMPR-3.1.1.1-36: our sites are known, those that can be read."""
+        """MQDMPR-3.1.3-15: our sites are known, those that can be read."""
         self.furnish(attrs.evolve(ALPHA, site_identifier_list=(SITE, PARIS.identifier, UUID(int=0xBAD))))
         local = self.initialize()
         self.assertEqual({known.site.name for known in local.sites.values()}, {"london", "paris"})
@@ -322,7 +323,7 @@ class IntegratedTests(MachineTestCase):
         self.assertIs(self.fails(self.initialization()).status, Status.MQ_ERROR_MACHINE_NOT_FOUND)
 
     def test_state(self) -> None:
-        """MQDMPR-3.1.4.1-01 MQDMPR-3.1.1.1-33: Stopped, Initializing while it asks, and Ready."""
+        """MQDMPR-3.1.4.1-01: Stopped, Initializing while it asks, and Ready."""
         self.furnish()
         local = self.machine.access.local
         states = [local.queue_manager_state]
@@ -422,11 +423,12 @@ class ProvisioningTests(MachineTestCase):
         return self.initialize(provisioning=Provisioning(site))
 
     def test_published(self) -> None:
-        """MQDMPR-3.1.3-16 MQDMPR-3.1.3-01: a queue manager that is not there is tolerated, and published."""
+        """MQDMPR-3.1.3-16 MQDMPR-3.1.3-01 MQDMPR-3.1.1.1-16: an object that is not there is published."""
         local = self.provision()
         self.assertEqual(self.held(), local.object)
         self.assertEqual(local.object.identifier, OWN)
         self.assertIn("CN=ALPHA", local.object.full_path)
+        self.assertEqual(self.held().connected_network_identifier_list, ())
         self.assertIs(local.queue_manager_state, QueueManagerState.READY)
 
     def test_site(self) -> None:
@@ -529,16 +531,24 @@ class ProvisioningTests(MachineTestCase):
 
     def test_directory_refuses(self) -> None:
         """What keeps the object from being published is the reason why there is no queue manager."""
-        self.directory.add(attrs.evolve(GATE, identifier=UUID(int=1), computer_name="OTHER"))
+        for refused, result, status in (
+            ("create", DirectoryOperationResult.GENERIC_ERROR, Status.MQ_ERROR_DS_ERROR),
+            ("create", DirectoryOperationResult.OBJECT_ALREADY_EXISTS, Status.MQ_ERROR_MACHINE_NOT_FOUND),
+            ("write", DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, Status.MQ_ERROR_NO_DS),
+        ):
+            if refused == "write":
+                self.directory.add(ALPHA)
+            self.machine.start(integrated=True)
+            self.patch(self.directory, refused, self.refusing(result))
+            error = self.fails(self.initialization(provisioning=Provisioning()))
+            self.assertIs(error.status, status)
+            self.assertIn("ALPHA", error.detail)
 
-        def refuse(*args: object) -> object:
-            raise MQError(Status.MQ_ERROR_DS_IS_FULL, "full")
+    def refusing(self, result: DirectoryOperationResult) -> Callable[..., Any]:
+        def refuse(*args: object) -> Any:
+            return fail(DirectoryError(result, "no"))
 
-        self.patch(self.directory, "create", refuse)
-        error = self.fails(self.initialization(provisioning=Provisioning()))
-        self.assertIs(error.status, Status.MQ_ERROR_DS_ERROR)
-        self.assertIn("full", error.detail)
-        self.flushLoggedErrors(MQError)
+        return refuse
 
     def test_key_store_fails(self) -> None:
         """Without keys there is no queue manager."""
@@ -586,6 +596,30 @@ class UpkeepTests(MachineTestCase):
         self.assertEqual(far.computer_name, "FAR")
         self.machine.start()
         self.assertEqual(self.machine.access.local.sites, self.local.sites)
+
+    def test_away_in_the_middle(self) -> None:
+        """A directory that goes away while sites are read takes no gate with it."""
+        before = dict(self.local.sites)
+        for questions in range(1, 12):
+            self.machine.clock.advance(12 * 3600)
+            self.leave_after(questions)
+            self.expire()
+            self.assertEqual(self.local.sites, before)
+            self.directory.is_connected = True
+            self.machine.clock.advance(60)
+            self.expire()
+
+    def leave_after(self, questions: int) -> None:
+        """Let the directory go away once it was asked so often."""
+        left = iter(range(questions))
+        for name in ("read", "begin_read", "read_next", "end_read"):
+            answer = getattr(MemoryDirectory, name)
+
+            def asked(*args: Any, answer: Any = answer) -> Any:
+                self.directory.is_connected = self.directory.is_connected and next(left, None) is not None
+                return answer(self.directory, *args)
+
+            self.patch(self.directory, name, asked)
 
     def test_nothing_has_changed(self) -> None:
         """What is as it was is not stored again."""
@@ -657,7 +691,7 @@ class SettingsTests(MachineTestCase):
                 self.assertIs(getattr(local, name), value)
 
     def test_persistent(self) -> None:
-        """MQDMPR-3.1.1.1-02: the attributes that are persistent and not published survive."""
+        """The attributes that are persistent and not published survive."""
 
         def change(local: LocalQueueManager) -> None:
             local.last_domain = UUID(int=4)
@@ -669,7 +703,7 @@ class SettingsTests(MachineTestCase):
         self.assertEqual(local.initialization_retry_timer_duration, 240)
 
     def test_volatile(self) -> None:
-        """MQDMPR-3.1.1.1-03: what is neither persistent nor published begins anew."""
+        """What is neither persistent nor published begins anew."""
 
         def change(local: LocalQueueManager) -> None:
             local.directory_offline = True

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.definition import QueuePrivacy, QueueType
+from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
 from msmq.queues.directory.attributes import attributes_of_type, directory_attributes
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import (
+    DirectoryError,
     DirectoryOperationResult,
     DirectoryServerType,
     OperatingSystemType,
@@ -36,7 +37,13 @@ from msmq.queues.directory.objects import (
     UserObject,
 )
 from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import BASE_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.public_keys import (
+    BASE_PROVIDER,
+    ENHANCED_PROVIDER,
+    MqdsPublicKey,
+    MqdsPublicKeys,
+    ProviderType,
+)
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
 from msmq.wire.guid import NULL_GUID
@@ -96,6 +103,8 @@ class AttributeTests(SynchronousTestCase):
             self.assertIn("identifier", directory_attributes(of))
             self.assertEqual(of(identifier=UUID(int=7)).identifier, UUID(int=7))
             self.assertRaises(MQError, of, identifier="7")
+        outgoing = QueueDefinition(identifier=UUID(int=7), path="DIRECT=OS:beta\\q", type=QueueType.OUTGOING)
+        self.assertEqual(outgoing.identifier, UUID(int=7))
 
     def test_queue_manager(self) -> None:
         """MQDMPR-3.1.1.1-01: the 24 Directory attributes of a queue manager, and its Identifier."""
@@ -196,6 +205,19 @@ class DefaultTests(SynchronousTestCase):
         fresh = QueueManagerObject()
         for keys in (fresh.public_encryption_key_list, fresh.public_signing_key_list):
             self.assertEqual(MqdsPublicKeys.from_bytes(keys.to_bytes()).keys, ())
+
+    def test_keys_of_an_old_peer(self) -> None:
+        """MQDMPR-3.1.3-13: a peer with two keys, without one for AES, is taken as it is."""
+        two = MqdsPublicKeys(
+            tuple(
+                MqdsPublicKey(provider, ProviderType.PROV_RSA_FULL, PublicKeyBlob(0xC5, 65537))
+                for provider in (BASE_PROVIDER, ENHANCED_PROVIDER)
+            )
+        )
+        peer = QueueManagerObject(public_encryption_key_list=two, public_signing_key_list=two)
+        again = unpack_object(QueueManagerObject, pack_object(peer))
+        names = [key.provider_name for key in again.public_encryption_key_list.keys]
+        self.assertEqual(names, [BASE_PROVIDER, ENHANCED_PROVIDER])
 
     def test_queue(self) -> None:
         """MQDMPR-3.1.7.1.33-01 MQDMPR-3.1.7.1.33-02: the defaults of a queue."""
@@ -310,6 +332,11 @@ class ResultTests(SynchronousTestCase):
                 "ObjectAlreadyExists",
             ],
         )
+
+    def test_error(self) -> None:
+        """An error of a directory tells its result, and why."""
+        error = DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, "no such queue")
+        self.assertEqual(str(error), "ObjectNotFound: no such queue")
 
     def test_statuses(self) -> None:
         """Each result has a status, and it depends on what the operation was about."""

@@ -115,6 +115,13 @@ class NewQueueTests(SynchronousTestCase):
         self.assertEqual(queue.qualified_pathname, "alpha.example.com\\Orders")
         self.assertEqual((queue.scope.value, queue.full_path, queue.directory_path), ("Enterprise", "", ""))
 
+    def test_both_paths(self) -> None:
+        """MQDMPR-3.1.1.2-05: the two paths differ by the name of the computer, whatever the queue is."""
+        for path in ("orders", "private$\\orders"):
+            queue = self.make(f".\\{path}")
+            self.assertEqual(str(parse_path_name(queue.pathname)), f"ALPHA\\{path}")
+            self.assertEqual(str(parse_path_name(queue.qualified_pathname)), f"alpha.example.com\\{path}")
+
     def test_copied(self) -> None:
         """MQDMPR-3.1.7.1.3-04: whatever was asked for is there."""
         attributes: dict[str, Any] = {
@@ -206,7 +213,10 @@ class CreateTests(SynchronousTestCase):
         """MQDMPR-3.1.7.1.3-12: the directory is left alone if that is asked for."""
         queue, played = self.create(skip_directory=True, identifier=QUEUE)
         self.assertEqual((kinds(played), queue.identifier), (["CreateLocally"], QUEUE))
-        self.assertRaises(MQError, self.create, skip_directory=True, failing=CreateLocally, path=".\\b")
+        self.assertRaises(LocalProtocolError, self.create, skip_directory=True, path=".\\b")
+        other = UUID(int=0xB9)
+        failing = {"skip_directory": True, "failing": CreateLocally, "identifier": other}
+        self.assertRaises(MQError, self.create, path=".\\b", **failing)
         self.assertEqual(kinds(self.played), ["CreateLocally"])
 
     def test_store_fails(self) -> None:
@@ -265,12 +275,13 @@ class CreateTests(SynchronousTestCase):
 
     def test_name_that_still_has_to_go(self) -> None:
         """A queue of a name that was deleted is made once the former is out of the directory."""
-        self.access.local.deletions[QUEUE] = ORDERS
+        bills = attrs.evolve(ORDERS, identifier=UUID(int=0xB2), pathname="ALPHA\\bills")
+        self.access.local.deletions = {bills.identifier: bills, QUEUE: ORDERS}
         other = UUID(int=0xB9)
         queue, played = self.create(DONE, Outcome(value=other), FAILED)
         self.assertEqual(queue.identifier, other)
         self.assertEqual(played.requests[0], DeleteObject(ORDERS))
-        self.assertEqual(self.access.local.deletions, {})
+        self.assertEqual(list(self.access.local.deletions), [bills.identifier])
 
 
 class DeleteTests(SynchronousTestCase):
@@ -431,7 +442,8 @@ class AlterTests(SynchronousTestCase):
         """Nothing is done about a queue while something else is done about it."""
         deletion = self.queues.delete(ORDERS)
         next(deletion)
-        self.assertRaises(MQError, self.alter, label="new")
+        error = self.assertRaises(MQError, self.alter, label="new")
+        self.assertIs(error.status, Status.MQ_ERROR_SHARING_VIOLATION)
         deletion.close()
 
     def test_result(self) -> None:

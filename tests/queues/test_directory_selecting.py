@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
+from msmq.queues.definition import QueuePrivacy
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject, RoutingLinkObject
 from msmq.queues.directory.selecting import (
@@ -120,9 +121,13 @@ class SortTests(SynchronousTestCase):
 
     def test_every_kind(self) -> None:
         """Objects can be sorted by any attribute, whatever it holds."""
-        for name in ("type", "security", "journaling", "privacy_level"):
-            found = select(self.queues, (), (name,), (SortOrder(1),))
-            self.assertEqual(len(found), 4)
+        queues = [
+            queue(2, type=UUID(int=2), security=b"b", journaling=True, privacy_level=QueuePrivacy.OPTIONAL),
+            queue(1, type=UUID(int=1), security=b"a", journaling=False, privacy_level=QueuePrivacy.BODY),
+        ]
+        for name in ("identifier", "type", "security", "journaling", "privacy_level"):
+            found = select(queues, (), ("identifier", name), (SortOrder(), SortOrder(1)))
+            self.assertEqual([entry["identifier"].int for entry in found], [1, 2], name)
         managers = [
             DirectoryEntry.holding(QueueManagerObject(site_identifier_list=sites))
             for sites in ((UUID(int=2),), (), (UUID(int=1), UUID(int=3)))

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import attrs
 
+from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.queues.definition import QueueDefinition, QueueType
 from msmq.queues.directory.access import DirectoryAccess
@@ -37,6 +38,7 @@ from msmq.queues.directory.selecting import equals
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathKind, PathName, parse_path_name
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
 
 UNCHANGEABLE: Final = frozenset(
     (
@@ -126,6 +128,7 @@ class PublicQueues:
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME for a path that is none of ours, or of no public
             queue; MQ_ERROR_QUEUE_EXISTS, here or in the directory; MQ_ERROR_NO_DS without one;
             MQ_ERROR_DS_ERROR for what else it says; and what L{new_queue} raises.
+        @raise LocalProtocolError: the directory is skipped, and no identifier is given.
         """
         local = self._access.local
         if not local.is_own_name(path.computer):
@@ -136,7 +139,9 @@ class PublicQueues:
         if local.public_queue(path) is not None:
             raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists")
         queue = new_queue(local, path, now, **attributes)
-        with _Busy(self._busy, queue.pathname):
+        if skip_directory and queue.identifier == NULL_GUID:
+            raise LocalProtocolError(f"{path}: nobody gives the queue an identifier")
+        with _Busy(self._busy, queue.pathname, Status.MQ_ERROR_QUEUE_EXISTS):
             if not skip_directory:
                 yield from self._finish_deletions_of(queue.pathname)
                 queue = yield from self._publish(queue)
@@ -153,8 +158,9 @@ class PublicQueues:
         """[MS-MQDMPR] 3.1.7.1.24 give a public queue of ours other properties.
 
         @param attributes: by the names of L{QueueObject}.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more), MQ_ERROR_WRITE_NOT_ALLOWED
-            for what stays as it is, MQ_ERROR_NO_DS, MQ_ERROR_DS_ERROR, MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more), MQ_ERROR_SHARING_VIOLATION
+            while something else is done about it, MQ_ERROR_WRITE_NOT_ALLOWED for what stays as it is,
+            MQ_ERROR_NO_DS, MQ_ERROR_DS_ERROR, MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
             MQ_ERROR_LABEL_TOO_LONG.
         @raise LocalProtocolError: there is no such attribute.
         """
@@ -164,7 +170,7 @@ class PublicQueues:
         if fixed := sorted(UNCHANGEABLE.intersection(attributes)):
             raise MQError(Status.MQ_ERROR_WRITE_NOT_ALLOWED, f"{', '.join(fixed)} of a queue cannot change")
         altered = attrs.evolve(held, modify_time=now.unix_seconds, **attributes)
-        with _Busy(self._busy, held.pathname):
+        with _Busy(self._busy, held.pathname, Status.MQ_ERROR_SHARING_VIOLATION):
             names = tuple(sorted(attributes))
             written = yield from self._access.write_directory(altered, names)
             if not written.succeeded:
@@ -181,12 +187,13 @@ class PublicQueues:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for public queues: here first, whatever the directory says.
 
         @param skip_directory: iSkipDirectory; leave it in the directory.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more); else the directory's
-            refusal, while the queue is gone here and the directory is asked again later.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more),
+            MQ_ERROR_SHARING_VIOLATION while something else is done about it; else the directory's refusal,
+            while the queue is gone here and the directory is asked again later.
         """
         local = self._access.local
         held = self._held(queue)
-        with _Busy(self._busy, held.pathname):
+        with _Busy(self._busy, held.pathname, Status.MQ_ERROR_SHARING_VIOLATION):
             changes = [queue_removal(held)]
             if not skip_directory:
                 changes.append(deletion_change(held))
@@ -253,15 +260,14 @@ def _finish_deletion(access: DirectoryAccess, queue: QueueObject) -> Procedure[O
 class _Busy:
     """Holds a path for as long as something is done about it."""
 
-    def __init__(self, busy: set[str], pathname: str) -> None:
+    def __init__(self, busy: set[str], pathname: str, refusal: Status) -> None:
         self._busy = busy
         self._path = pathname.lower()
+        self._refusal = refusal
 
     def __enter__(self) -> None:
         if self._path in self._busy:
-            raise MQError(
-                Status.MQ_ERROR_QUEUE_EXISTS, f"{self._path} is just being made, changed or deleted"
-            )
+            raise MQError(self._refusal, f"{self._path} is just being made, changed or deleted")
         self._busy.add(self._path)
 
     def __exit__(self, *_: object) -> None:

@@ -21,20 +21,27 @@ def site_gate_identifiers(site: UUID, links: Iterable[RoutingLinkObject]) -> lis
     return list(found)
 
 
-def read_site_gates(access: DirectoryAccess, site: SiteObject) -> Procedure[tuple[QueueManagerObject, ...]]:
+def read_site_gates(
+    access: DirectoryAccess, site: SiteObject, known: tuple[QueueManagerObject, ...] = ()
+) -> Procedure[tuple[QueueManagerObject, ...]]:
     """[MS-MQDMPR] 3.1.1.7 SiteGateCollection of a site, as its routing links have it.
 
     No directory holds it.
     A gate of a link is one of this site if it belongs to the site.
+
+    @param known: the gates until now, from which what cannot be read is taken.
     """
     links: list[RoutingLinkObject] = []
     for side in ("site1_identifier", "site2_identifier"):
         outcome = yield from access.read_all(RoutingLinkObject, [equals(side, site.identifier)])
-        if outcome.succeeded:
-            links += outcome.value
+        if not outcome.succeeded:
+            return known
+        links += outcome.value
+    before = {gate.identifier: gate for gate in known}
     gates: list[QueueManagerObject] = []
     for identifier in site_gate_identifiers(site.identifier, links):
-        gate = yield from access.read_by_identifier(QueueManagerObject, identifier)
+        read = yield from access.read_by_identifier(QueueManagerObject, identifier)
+        gate = read or before.get(identifier)
         if gate is not None and site.identifier in gate.site_identifier_list:
             gates.append(gate)
     return tuple(gates)
@@ -95,9 +102,10 @@ def _read_site(access: DirectoryAccess, identifier: UUID) -> Procedure[bool]:
     site = yield from access.read_by_identifier(SiteObject, identifier)
     if site is None:
         return False
-    gates = yield from read_site_gates(access, site)
+    before = access.local.sites.get(identifier)
+    gates = yield from read_site_gates(access, site, () if before is None else before.site_gate_collection)
     read = KnownSite(site, gates)
-    if read == access.local.sites.get(identifier):
+    if read == before:
         return False
     access.local.sites[identifier] = read
     return True
