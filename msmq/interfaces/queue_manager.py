@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -121,6 +121,9 @@ class IQueueManager(Interface):
     def queue(path: str) -> Mapping[str, Any]:
         """One queue, by its path or format name."""
 
+    def system_queues() -> Sequence[Mapping[str, Any]]:
+        """The machine journal and the dead-letter queues; L{queues} has none of them."""
+
     def create_queue(
         path: str,
         *,
@@ -212,6 +215,9 @@ class IQueueManager(Interface):
     def dead_letters(limit: int = 1000) -> Awaitable[Sequence[Place]]:
         """What lies in both dead-letter queues, the first C{limit} of each."""
 
+    def each_dead_letter(limit: int = 1000) -> AsyncIterator[Place]:
+        """The same one by one, so that the packets of all of them need not be in memory."""
+
     def requeue(message: MessageIdentifier) -> Awaitable[MessageIdentifier]:
         """Send a dead letter again to the queue that it was for, and remove it, in one step."""
 
@@ -239,6 +245,15 @@ class IQueueManager(Interface):
 
     def outgoing() -> Sequence[Mapping[str, Any]]:
         """Every outgoing queue."""
+
+    def outgoing_queue(name: str) -> Mapping[str, Any]:
+        """One outgoing queue, by its format name."""
+
+    def pause_outgoing(name: str) -> Mapping[str, Any]:
+        """Send nothing more from an outgoing queue until it is resumed; answers with it."""
+
+    def resume_outgoing(name: str) -> Mapping[str, Any]:
+        """Send again from an outgoing queue that was paused; answers with it."""
 
     def sessions() -> Sequence[Mapping[str, Any]]:
         """Every session, in both directions."""

@@ -16,30 +16,57 @@ from msmq.wire.guid import format_guid
 
 
 def describe_queue(model: QueueManagerModel, queue: Queue) -> dict[str, Any]:
-    """One queue of this queue manager; quotas are kilobytes, C{None} where there is none."""
-    definition = queue.definition
+    """One queue of this queue manager; quotas are kilobytes, C{None} where there is none.
+
+    A subqueue shows the properties of its queue, a journal the JournalQuota of its queue as its quota.
+    """
+    definition, main, journal = queue.definition, queue.main.definition, queue.journal
     return {
-        "path": f".\\{definition.path}",
+        "path": queue_path(queue),
         "format_name": str(model.format_name(queue)),
         "identifier": format_guid(definition.identifier),
         "type": definition.type.value,
         "transactional": definition.transactional,
-        "journal": definition.journal,
+        "journal": main.journal,
         "log": definition.log,
-        "quota": _quota(definition.quota),
-        "journal_quota": _quota(definition.journal_quota),
+        "quota": _quota(_own_quota(queue)),
+        "journal_quota": _quota(main.journal_quota),
         "label": definition.label,
-        "authenticate": definition.authenticate,
-        "privacy": definition.privacy.value,
+        "authenticate": main.authenticate,
+        "privacy": main.privacy.value,
         "messages": queue.message_count,
         "bytes": queue.total_bytes,
-        "journal_messages": 0,
-        "journal_bytes": 0,
+        "journal_messages": 0 if journal is None else journal.message_count,
+        "journal_bytes": 0 if journal is None else journal.total_bytes,
+        "log_age": definition.log_age or None,
+        "log_size": _quota(definition.log_size),
+        "subqueues": [_subqueue(subqueue) for subqueue in queue.subqueues.values()],
     }
+
+
+def queue_path(queue: Queue) -> str:
+    """The path of a queue of this queue manager, or the format name of an outgoing queue."""
+    path = queue.definition.path
+    return path if isinstance(queue, OutgoingQueue) else f".\\{path}"
+
+
+def _own_quota(queue: Queue) -> int:
+    if queue.parent is None:
+        return queue.definition.quota
+    parent = queue.parent.definition
+    return parent.journal_quota if queue.is_system else parent.quota
 
 
 def _quota(kilobytes: int) -> int | None:
     return None if kilobytes == UNLIMITED else kilobytes
+
+
+def _subqueue(subqueue: Queue) -> dict[str, Any]:
+    return {
+        "name": subqueue.definition.path.rpartition(";")[2],
+        "messages": subqueue.message_count,
+        "bytes": subqueue.total_bytes,
+    }
 
 
 def describe_outgoing(queue: OutgoingQueue) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from twisted.internet.task import deferLater
 
 from msmq.interfaces.queue_manager import Explanation, Place, ReceivedMessage
 from msmq.interfaces.storage import StorageError
+from msmq.manager.describing import queue_path
 from msmq.manager.outbox import Outbox, refuse
 from msmq.manager.performing import Performer
 from msmq.manager.targets import Target, destination
@@ -102,7 +103,7 @@ class Search:
                 raise
             places.append(
                 Place(
-                    _path(position.queue),
+                    queue_path(position.queue),
                     position.state.value,
                     ReceivedMessage(
                         view, position.lookup_id, position.arrived, position.aborts, position.moves
@@ -114,14 +115,18 @@ class Search:
 
     async def dead_letters(self, limit: int) -> list[Place]:
         """What lies in both dead-letter queues, the first so many of each."""
-        model = self._performer.model
-        places: list[Place] = []
-        for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT):
-            places += await self.places(model.system_queue(suffix).peek(limit))
-        return places
+        return [place async for place in self.each_dead_letter(limit)]
 
-    async def available(self, message: MessageIdentifier) -> MessagePosition:
-        """The one place of a message where it can be taken.
+    async def each_dead_letter(self, limit: int) -> AsyncIterator[Place]:
+        """The same one by one, with one packet in memory at a time."""
+        model = self._performer.model
+        for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT):
+            for position in model.system_queue(suffix).peek(limit):
+                for place in await self.places([position]):
+                    yield place
+
+    async def available(self, message: MessageIdentifier, target: Queue) -> MessagePosition:
+        """The place of a message where it can be taken; if there are several, the one nearest to C{target}.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is only
             where someone holds it.
@@ -129,13 +134,14 @@ class Search:
         found = [
             position for position in await self.find(message) if not isinstance(position.queue, OutgoingQueue)
         ]
+        found.sort(key=lambda position: position.queue.main is not target.main)
         for position in found:
             if position.state is PositionState.AVAILABLE:
                 return position
         if found:
             raise MQError(
                 Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
-                f"message {message} in {_path(found[0].queue)} is {found[0].state.value}",
+                f"message {message} in {queue_path(found[0].queue)} is {found[0].state.value}",
             )
         raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no message {message}")
 
@@ -223,8 +229,3 @@ def message_of(view: UserMessageView) -> Message:
         application_tag=view.application_tag,
         extension=bytes(view.extension),
     )
-
-
-def _path(queue: Queue) -> str:
-    path = queue.definition.path
-    return path if isinstance(queue, OutgoingQueue) else f".\\{path}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from twisted.application.service import Service
@@ -34,7 +34,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.searching import Search
-from msmq.manager.targets import Target, destinations, own_queue, readable_queue
+from msmq.manager.targets import Target, destinations, outgoing_queue, own_queue, readable_queue
 from msmq.manager.transactions import TransactionHandle, Transactions, check_usage, move
 from msmq.manager.transfer import Transfer
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
@@ -191,6 +191,31 @@ class QueueManagerService(Service):
         """Every outgoing queue."""
         return [describe_outgoing(queue) for queue in self.model.outgoing_queues()]
 
+    def outgoing_queue(self, name: str) -> dict[str, Any]:
+        """One outgoing queue, by its format name.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        return describe_outgoing(outgoing_queue(self.model, name))
+
+    def pause_outgoing(self, name: str) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: send nothing more from an outgoing queue, until it is resumed.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of its own.
+        """
+        queue = outgoing_queue(self.model, name)
+        self._transfer.pause(queue)
+        return describe_outgoing(queue)
+
+    def resume_outgoing(self, name: str) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: send again from an outgoing queue that was paused.
+
+        @raise MQError: as L{pause_outgoing}.
+        """
+        queue = outgoing_queue(self.model, name)
+        self._transfer.resume(queue)
+        return describe_outgoing(queue)
+
     def sessions(self) -> list[dict[str, Any]]:
         """Every session that has a connection, in both directions."""
         return [describe_session(connection) for connection in self._sessions.connections]
@@ -320,12 +345,19 @@ class QueueManagerService(Service):
             MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
             MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended.
         """
-        now = self._clock.now()
-        target = readable_queue(self.model, queue, now)
-        core = None if transaction is None or peek else self._core(transaction)
-        if core is not None:
-            check_usage(queue, target)
-        deadline = None if timeout is None else now.monotonic + timeout
+        target = readable_queue(self.model, queue, self._clock.now())
+        try:
+            core = None if transaction is None or peek else self._core(transaction)
+            if core is not None:
+                check_usage(queue, target)
+            return await self._reserve(target, count, timeout, peek, core)
+        finally:
+            self.forget_empty(target)
+
+    async def _reserve(
+        self, target: Queue, count: int, timeout: float | None, peek: bool, core: Transaction | None
+    ) -> Reservation:
+        deadline = None if timeout is None else self._clock.now().monotonic + timeout
         access = QueueAccessType.PEEK if peek else QueueAccessType.RECEIVE
         descriptors = self.model.descriptors
         descriptor = descriptors.open_queue(target, self.model.format_name(target), access)
@@ -351,7 +383,6 @@ class QueueManagerService(Service):
             )
         finally:
             self._performer.perform(descriptors.close(descriptor))
-            self.forget_empty(target)
 
     def _core(self, transaction: ITransaction) -> Transaction:
         if isinstance(transaction, TransactionHandle):
@@ -449,14 +480,18 @@ class QueueManagerService(Service):
             MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other,
             MQ_ERROR_TRANSACTION_USAGE for a transactional move into a system queue.
         """
-        position = await self._search.available(message)
         queue = readable_queue(self.model, target, self._clock.now())
-        source = position.queue
-        if transaction is None:
-            await move(self._performer, self.model.move(position, queue))
-        else:
-            core = self._core(transaction)
-            self.model.transacting.lock_and_move(core, position, queue)
+        queue.users += 1
+        try:
+            position = await self._search.available(message, queue)
+            source = position.queue
+            if transaction is None:
+                await move(self._performer, self.model.move(position, queue))
+            else:
+                self.model.transacting.lock_and_move(self._core(transaction), position, queue)
+        finally:
+            queue.users -= 1
+            self.forget_empty(queue)
         self.forget_empty(source)
 
     def forget_empty(self, queue: Queue) -> None:
@@ -467,6 +502,10 @@ class QueueManagerService(Service):
     async def dead_letters(self, limit: int = 1000) -> list[Place]:
         """What lies in both dead-letter queues, the first C{limit} of each."""
         return await self._search.dead_letters(limit)
+
+    def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[Place]:
+        """The same one by one, so that the packets of all of them need not be in memory."""
+        return self._search.each_dead_letter(limit)
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """Send a dead letter again to the queue that it was for, and remove it, in one step.

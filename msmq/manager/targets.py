@@ -9,6 +9,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.packing import PacketBuilder
 from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
@@ -55,6 +56,21 @@ def own_queue(model: QueueManagerModel, text: str) -> Queue:
             f"{text} is not a queue of this queue manager; only sending reaches others",
         )
     raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {text}")
+
+
+def outgoing_queue(model: QueueManagerModel, text: str) -> OutgoingQueue:
+    """The outgoing queue of a format name.
+
+    @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is none, MQ_ERROR_ILLEGAL_OPERATION for a queue of this
+        queue manager, or that the name is malformed.
+    """
+    name = _parse(text)
+    queue = None if isinstance(name, PathName) else model.collection.find_outgoing(name)
+    if queue is not None:
+        return queue
+    if model.is_local(name):
+        raise MQError(Status.MQ_ERROR_ILLEGAL_OPERATION, f"{text} is a queue of this queue manager")
+    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no outgoing queue {text}")
 
 
 def readable_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:

@@ -8,7 +8,9 @@ from uuid import UUID
 
 from zope.interface import implementer
 
+from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ITransaction
+from msmq.manager.describing import queue_path
 from msmq.manager.numbering import Numbers
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
@@ -141,7 +143,7 @@ class Transactions:
         return {
             "identifier": format_guid(transaction.identifier),
             "state": transaction.state.value,
-            "began": transaction.began,
+            "began": unix_time(transaction.began),
             "sent": len(transaction.sent()),
             "received": len(transaction.received()),
             "moved": len(transaction.moved()),
@@ -152,7 +154,7 @@ class Transactions:
         return [
             {
                 "operation": _name(operation),
-                "queue": operation.position.queue.definition.path,
+                "queue": queue_path(operation.position.queue),
                 "lookup_id": operation.position.lookup_id,
                 "id": _identifier(operation.position),
             }

@@ -111,6 +111,21 @@ class Transfer:
         elif queue.state is OutgoingState.INACTIVE:
             queue.state = OutgoingState.NEED_VALIDATION
 
+    def pause(self, queue: OutgoingQueue) -> None:
+        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: nothing more is sent from it."""
+        queue.state = OutgoingState.ON_HOLD
+
+    def resume(self, queue: OutgoingQueue) -> None:
+        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: what waits is sent; of a hardened queue manager, nothing is.
+
+        Nothing happens to a queue that is not paused (reading 53).
+        """
+        if queue.state is not OutgoingState.ON_HOLD:
+            return
+        queue.state = OutgoingState.INACTIVE
+        if queue.has_available:
+            self.ready(queue)
+
     def make_room(self) -> bool:
         """See that one more outgoing queue may be made for a name that a peer chose.
 

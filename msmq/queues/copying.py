@@ -9,6 +9,7 @@ import attrs
 from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving import Departure, Removal, Settlement, removals
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
@@ -24,6 +25,7 @@ EVENTS = {
 }
 """What the event log calls the ways in which a message leaves its queue; every other is C{rejected}."""
 
+_JOURNALED = UserHeader.JP | UserHeader.TH
 _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 
 
@@ -31,12 +33,18 @@ _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 class Copying:
     """[MS-MQDMPR] 3.1.1.12, and readings 45 and 46.
 
+    @ivar source: the GUID of this queue manager, as it stands in packets.
     @ivar deadletter: SystemDeadletterQueue.
+    @ivar deadxact: SystemTransactionalDeadletterQueue.
+    @ivar machine_journal: the journal of what this queue manager sent, and what arrived.
     @ivar dropped: copies that were not made because their queue was full.
     """
 
     holdings: Holdings
+    source: bytes
     deadletter: Queue
+    deadxact: Queue
+    machine_journal: Queue
     dropped: int = 0
 
     def receive(self, positions: list[MessagePosition], departures: list[Departure]) -> Removal:
@@ -47,7 +55,7 @@ class Copying:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
         plain = positions
-        if any(position.queue.main.definition.journal for position in positions):
+        if any(map(_is_copied, positions)):
             plain = []
             for position in positions:
                 copy = self._journal(position, changes)
@@ -88,20 +96,27 @@ class Copying:
     ) -> MessagePosition | None:
         """A dead letter of a message that has failed here, if its sender asked for one and there is room.
 
-        Those of transactional messages are kept where they were sent from, and nobody mourns what an
-        administrator removed.
+        Those of transactional messages are kept where they were sent from alone, as are those of messages
+        that failed on their way; nobody mourns what an administrator removed (readings 46 and 68).
         """
         view = position.view
         if (
             view is None
             or not view.flags & UserHeader.JN
-            or view.is_transactional
             or message_class in _BY_HAND
             or position.queue.is_system
         ):
             return None
+        queue = self.deadletter
+        if isinstance(position.queue, OutgoingQueue):
+            if view.source_queue_manager != self.source:
+                return None
+            if view.is_transactional:
+                queue = self.deadxact
+        elif view.is_transactional:
+            return None
         letter = UserMessageView(patch_message_class(view, message_class))
-        return self.copy(self.deadletter, letter, position, changes)
+        return self.copy(queue, letter, position, changes)
 
     def copy(
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
@@ -116,10 +131,15 @@ class Copying:
         return copy
 
     def _journal(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
-        queue = position.queue.main
-        journal = queue.journal
-        if journal is None or not queue.definition.journal:
+        if not _is_copied(position):
             return None
+        if isinstance(position.queue, OutgoingQueue):
+            # Routers keep nothing of what passes through them (reading 68).
+            if position.view is None or position.view.source_queue_manager != self.source:
+                return None
+            journal = self.machine_journal
+        else:
+            journal = position.queue.main.journal or self.machine_journal
         if position.size > min(room_in(journal), self.holdings.storage.journal_room):
             self.dropped += 1
             return None
@@ -132,6 +152,16 @@ class Copying:
         """The changes were not stored: there never were these copies."""
         for copy in copies:
             self.holdings.unlink(copy)
+
+
+def _is_copied(position: MessagePosition) -> bool:
+    """Whether a copy is kept of a message when it has been received, or has been delivered."""
+    queue = position.queue
+    if isinstance(queue, OutgoingQueue):
+        # A copy of a transactional message waits for what becomes of it (reading 68).
+        view = position.view
+        return view is not None and view.flags & _JOURNALED == UserHeader.JP
+    return queue.main.definition.journal
 
 
 def departure_event(

@@ -116,7 +116,13 @@ class QueueManagerModel:
         self._sequential.start(int(now.wall * 1_000_000))
         self._message_ids.start(now.unix_seconds << 10)
         self.holdings = Holdings(self.storage, self._sequential)
-        self.copying = Copying(self.holdings, self.system_queue(QueueSuffix.DEADLETTER))
+        self.copying = Copying(
+            self.holdings,
+            identifier.bytes_le,
+            self.system_queue(QueueSuffix.DEADLETTER),
+            self.system_queue(QueueSuffix.DEADXACT),
+            self.system_queue(QueueSuffix.JOURNAL),
+        )
         self.transacting = Transacting(self.holdings, self.copying, self.collection, poison_after)
 
     # What is there
