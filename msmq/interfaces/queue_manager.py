@@ -198,7 +198,11 @@ class IQueueManager(Interface):
         """Every transaction that has not ended: identifier, state, began, sent, received, moved (counts)."""
 
     def transaction(identifier: UUID) -> Mapping[str, Any]:
-        """One of them, with the messages: lists under C{messages} of operation, queue, lookup_id and id."""
+        """One of them, with the messages, the first thousand: operation, queue, lookup_id and id of each
+        under C{messages}.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
+        """
 
     def abort_transaction(identifier: UUID) -> Awaitable[None]:
         """Abort a transaction of whomever."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from zope.interface import implementer
@@ -25,6 +26,9 @@ from msmq.wire.guid import format_guid
 
 if TYPE_CHECKING:
     from typing import Self
+
+SHOWN: Final = 1_000
+"""Messages of a transaction that are shown."""
 
 
 @implementer(ITransaction)
@@ -150,7 +154,7 @@ class Transactions:
         }
 
     def describe_messages(self, transaction: Transaction) -> list[dict[str, Any]]:
-        """What a transaction does, in order."""
+        """What a transaction does, in order; the first L{SHOWN} messages of it."""
         return [
             {
                 "operation": _name(operation),
@@ -158,7 +162,7 @@ class Transactions:
                 "lookup_id": operation.position.lookup_id,
                 "id": _identifier(operation.position),
             }
-            for operation in transaction.operations
+            for operation in islice(transaction.operations, SHOWN)
         ]
 
 

@@ -189,6 +189,8 @@ class ControlTestCase(SynchronousTestCase):
         self.node = Node(network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk)
         self.node.start()
         self.service = self.node.service
+        # Whatever still waits at the end of a test ends with it.
+        self.addCleanup(self.service.stopService)
         self.site = make_site(self.service, limits=self.limits, clock=self.clock.reactor)
         self.run_to_end(self.service.create_queue(ORDERS))
 
