@@ -36,6 +36,45 @@ class SessionSettings:
     window_recovery: float = 30.0
     """After a peer advertised a window of 1, the window doubles every so often ([MS-MQMQ] note 15)."""
 
+    resend_short: float = 30.0
+    """ResendTimeoutsShort: the first three waits for an OrderAck, each (notes 24, 30)."""
+
+    resend_medium: float = 300.0
+    """ResendTimeoutsMedium: the next three (note 31)."""
+
+    resend_long: float = 1800.0
+    """ResendTimeoutsLong: the next three (note 32)."""
+
+    resend_final: float = 21600.0
+    """ResendTimeoutsFinal: every wait after those (note 33)."""
+
+    unacknowledged_messages: int = 200_000
+    """Transactional messages of one outgoing queue that may be sent and not order-acknowledged."""
+
+    awaiting_final_acks: int = 1_000_000
+    """Transactional messages that are kept until their FinalAck; the oldest are given up beyond that."""
+
+    order_ack_timeout: float = 0.5
+    """OrderAckTimeout: from a transactional message to its OrderAck (3.1.3.2)."""
+
+    maximum_order_ack_delay: float = 10.0
+    """MaximumOrderAckDelay: how long messages that follow may put the OrderAck off (note 52)."""
+
+    order_ack_messages: int = 1000
+    """So many stored messages of a stream are order-acknowledged at once, whatever the timer says."""
+
+    incoming_streams: int = 100_000
+    """Streams of transactional messages, by sender and destination, that are remembered."""
+
+    incoming_stream_idle: float = 30 * 86400.0
+    """Only a stream from which nothing came for this long is forgotten to make room for another."""
+
+    duplicate_entries: int = 10_000
+    """RemoveDuplicateSize: recoverable messages that are remembered so as to know them again (note 25)."""
+
+    duplicate_lifetime: float = 1800.0
+    """RemoveDuplicateCleanup: for how long (note 47)."""
+
     linger: float = 5.0
     """How long a closing connection may take to write its last packet before it is cut."""
 

@@ -1,0 +1,86 @@
+"""Deadlines of many things, of which only the earliest matters."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Generic, TypeVar
+
+Thing = TypeVar("Thing")
+
+_SLACK = 64
+
+
+class Deadlines(Generic[Thing]):
+    """Each thing has one deadline at most; moving it to a later one costs nothing.
+
+    Things are compared by identity, or as they compare themselves.
+    """
+
+    __slots__ = ("_count", "_heap", "_of", "_queued")
+
+    def __init__(self) -> None:
+        self._of: dict[Thing, float] = {}
+        # Every thing with a deadline has an entry here, at that deadline or earlier; so have some without.
+        self._heap: list[tuple[float, int, Thing]] = []
+        self._queued: dict[Thing, float] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def get(self, thing: Thing) -> float | None:
+        """The deadline of a thing, in monotonic seconds; C{None} if it has none."""
+        return self._of.get(thing)
+
+    def set(self, thing: Thing, when: float) -> None:
+        """Give a thing this deadline in place of the one that it had."""
+        self._of[thing] = when
+        queued = self._queued.get(thing)
+        if queued is None or when < queued:
+            self._push(when, thing)
+
+    def clear(self, thing: Thing) -> None:
+        """A thing has no deadline any more."""
+        self._of.pop(thing, None)
+
+    def things(self) -> list[Thing]:
+        """Everything that has a deadline, in no order."""
+        return list(self._of)
+
+    @property
+    def earliest(self) -> float | None:
+        """The earliest deadline; C{None} if there is none."""
+        heap = self._heap
+        while heap:
+            when, _, thing = heap[0]
+            wanted = self._of.get(thing)
+            if wanted == when:
+                return when
+            heapq.heappop(heap)
+            if self._queued.get(thing) == when:
+                del self._queued[thing]
+                if wanted is not None:
+                    self._push(wanted, thing)
+        return None
+
+    def take_expired(self, now: float) -> list[Thing]:
+        """The things whose deadline has come, the earliest first; they have none any more."""
+        expired: list[Thing] = []
+        while (earliest := self.earliest) is not None and earliest <= now:
+            _, _, thing = heapq.heappop(self._heap)
+            del self._of[thing]
+            self._queued.pop(thing, None)
+            expired.append(thing)
+        return expired
+
+    def _push(self, when: float, thing: Thing) -> None:
+        if len(self._heap) > 2 * len(self._of) + _SLACK:
+            self._heap = [(when, number, thing) for number, (thing, when) in enumerate(self._of.items())]
+            heapq.heapify(self._heap)
+            self._queued = dict(self._of)
+            self._count = len(self._heap)
+            if self._queued.get(thing) == when:
+                return
+        self._count += 1
+        self._queued[thing] = when
+        heapq.heappush(self._heap, (when, self._count, thing))

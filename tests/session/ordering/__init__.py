@@ -1,0 +1,1 @@
+"""The cores of exactly-once transfer."""

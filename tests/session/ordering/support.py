@@ -1,0 +1,306 @@
+"""Transactional packets, and a queue manager's two halves as small as they can be."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+from msmq.moment import Moment
+from msmq.session.ordering.incoming_stream import Verdict
+from msmq.session.ordering.incoming_streams import IncomingStreams, OwedOrderAck
+from msmq.session.ordering.outgoing_stream import OutgoingStream
+from msmq.session.ordering.outgoing_streams import OutgoingStreams
+from msmq.session.ordering.records import StateChange
+from msmq.session.ordering.transfers import Transmission
+from msmq.session.packets.final_ack import FinalAck
+from msmq.session.packets.order_ack import OrderAck
+from msmq.session.packets.order_queue import AckEnvelope
+from msmq.session.settings import SessionSettings
+from msmq.session.state import OutgoingMessage
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.user_message_view import UserMessageView
+from tests.builders import ALPHA, BETA, NULL, base_header
+
+START = Moment(1000.0, 1_700_000_000.0)
+SETTINGS = SessionSettings()
+JN = 0x0100
+JP = 0x0200
+
+
+def transactional_packet(
+    body: bytes = b"",
+    *,
+    place: tuple[int, int, int] = (0, 1, 0),
+    message_id: int = 1,
+    source: UUID = ALPHA,
+    destination: str = "TCP:10.0.0.5\\private$\\orders",
+    private_number: int | None = None,
+    queue_manager: UUID = NULL,
+    user_flags: int = 0,
+    transaction_flags: int = 0,
+) -> bytes:
+    """[MS-MQMQ] 2.2.20 a transactional message, written from the byte layouts alone.
+
+    @param place: TxSequenceID as a number, TxSequenceNumber and PreviousTxSequenceNumber.
+    """
+    flags = 0x00300020 | user_flags
+    if private_number is None:
+        text = (destination + "\0").encode("utf-16-le")
+        name = struct.pack("<H", len(text)) + text
+        name += b"\0" * (-len(name) % 4)
+        flags |= 7 << 10
+    else:
+        name = struct.pack("<I", private_number)
+        flags |= 3 << 10
+    user = source.bytes_le + queue_manager.bytes_le
+    user += struct.pack("<IIII", 0xFFFFFFFF, 0, message_id, flags) + name
+    transaction = struct.pack("<IQII", transaction_flags, *place)
+    properties = struct.pack("<BBH", 0, 0, 0) + bytes(20)
+    properties += struct.pack("<IIIIIIII", 0, 0, len(body), len(body), 0, 0x800E, 0x6610, 0)
+    properties += body
+    properties += b"\0" * (-len(properties) % 4)
+    size = 16 + len(user) + len(transaction) + len(properties)
+    return base_header(0, size) + user + transaction + properties
+
+
+def place_in(packet: bytes) -> tuple[int, int, int]:
+    """TxSequenceID as a number, TxSequenceNumber and PreviousTxSequenceNumber of a packet."""
+    view = UserMessageView(packet)
+    sequence = view.tx_sequence_id
+    assert sequence is not None
+    return sequence.value, view.tx_sequence_number, view.previous_tx_sequence_number
+
+
+def numbers_in(messages: list[OutgoingMessage]) -> list[tuple[int, int]]:
+    """Number and previous number of what would be sent."""
+    return [place_in(message.packet)[1:] for message in messages]
+
+
+class Position:
+    """A message in an outgoing queue."""
+
+    def __init__(self, packet: bytes) -> None:
+        self.stored = packet
+        self.view: UserMessageView | None = UserMessageView(packet)
+
+    @property
+    def packet(self) -> bytes:
+        assert self.view is not None
+        return self.view.packet
+
+    @property
+    def is_recoverable(self) -> bool:
+        return True
+
+
+class Sender:
+    """A queue manager with one outgoing queue, whose store is a dictionary.
+
+    @ivar state: what the store keeps.
+    @ivar queue: the messages in the queue, in their order.
+    @ivar now: the time.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: SessionSettings = SETTINGS,
+        state: dict[str, bytes] | None = None,
+        queue: list[Position] | None = None,
+        now: Moment = START,
+        identifier: UUID = ALPHA,
+    ) -> None:
+        self.settings = settings
+        self.state = {} if state is None else state
+        self.queue: list[Position] = [] if queue is None else queue
+        self.now = now
+        self.streams: OutgoingStreams[Position] = OutgoingStreams(identifier, settings, self.state, now)
+        self.stream: OutgoingStream[Position] = self.streams.stream("orders")
+        if self.queue:
+            self.stream.restore(self.queue)
+        self.stream.connected(now)
+        self.next_message_id = len(self.queue) + 1
+
+    def put(self, count: int = 1, *, user_flags: int = 0, transaction_flags: int = 0) -> list[Position]:
+        """Messages are sent in a transaction that commits."""
+        assignment = self.stream.assign(count)
+        views = []
+        for _ in range(count):
+            body = b"%d" % self.next_message_id
+            views.append(
+                UserMessageView(
+                    transactional_packet(
+                        body,
+                        message_id=self.next_message_id,
+                        user_flags=user_flags,
+                        transaction_flags=transaction_flags,
+                    )
+                )
+            )
+            self.next_message_id += 1
+        positions = [Position(packet) for packet in assignment.stamp(views)]
+        self.reserve()
+        self.queue += positions
+        self.stream.committed(assignment, positions)
+        return positions
+
+    def reserve(self) -> None:
+        """The commit of a transaction stores this as well."""
+        change = self.streams.reservation()
+        if change is not None:
+            name, value = change
+            assert value is not None
+            self.state[name] = value
+            self.streams.reserved(change)
+
+    def send(self, limit: int = 64) -> list[OutgoingMessage]:
+        """What is due is sent."""
+        transmission = self.transmit(*self.stream.due(limit))
+        assert not transmission.held
+        return list(transmission.outgoing)
+
+    def transmit(self, *positions: Position) -> Transmission[Position]:
+        """These are to be sent."""
+        return self.stream.transmit(positions, self.now)
+
+    def sent(self, limit: int = 64) -> list[tuple[int, int]]:
+        """Number and previous number of what is sent now."""
+        return numbers_in(self.send(limit))
+
+    def order_ack(self, number: int, sequence: int | None = None) -> list[Position]:
+        """An OrderAck comes; answers with what leaves the queue for it."""
+        if sequence is None:
+            sequence = self.stream.sequence or 0
+        ack = order_ack(sequence, number)
+        found = self.streams.order_acknowledged(ack, self.now)
+        if found is None:
+            return []
+        key, outcome = found
+        assert key == "orders"
+        gone = [*outcome.delivered, *(transfer.message for transfer in outcome.awaiting)]
+        for position in gone:
+            self.queue.remove(position)
+        return gone
+
+    def expire(self, *positions: Position) -> None:
+        """These leave the queue because their time is over."""
+        for position in positions:
+            self.queue.remove(position)
+        self.stream.left(positions)
+
+    def advance(self, seconds: float) -> list[Position]:
+        """Let time pass; answers with what is due again."""
+        self.now = self.now.later(seconds)
+        return [position for _, positions in self.streams.expire(self.now) for position in positions]
+
+    def restart(self, seconds: float = 1.0) -> Sender:
+        """The process dies, and another begins with what was stored."""
+        queue = [Position(position.stored) for position in self.queue]
+        return Sender(
+            settings=self.settings, state=dict(self.state), queue=queue, now=self.now.later(seconds)
+        )
+
+
+def order_ack(sequence: int, number: int) -> OrderAck:
+    """An OrderAck from BETA to ALPHA."""
+    return OrderAck(AckEnvelope(BETA, ALPHA), TxSequenceID.from_value(sequence), number, max(0, number - 1))
+
+
+def final_ack(position: Position, message_class: int, *, source: UUID = ALPHA) -> FinalAck:
+    """A FinalAck from BETA about a message."""
+    view = UserMessageView(position.stored)
+    sequence, number, previous = place_in(position.stored)
+    return FinalAck(
+        AckEnvelope(BETA, ALPHA),
+        message_class,
+        TxSequenceID.from_value(sequence),
+        number,
+        previous,
+        source,
+        view.message_id,
+    )
+
+
+class Receiver:
+    """A queue manager with one transactional queue, whose store is a dictionary.
+
+    @ivar state: what the store keeps.
+    @ivar queue: the bodies of the messages that the store keeps, in their order.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: SessionSettings = SETTINGS,
+        state: dict[str, bytes] | None = None,
+        queue: list[bytes] | None = None,
+        now: Moment = START,
+    ) -> None:
+        self.settings = settings
+        self.state = {} if state is None else state
+        self.queue: list[bytes] = [] if queue is None else queue
+        self.now = now
+        self.streams = IncomingStreams(settings)
+        self.streams.load(self.state)
+        self.accepted: list[bytes] = []
+        self.in_turn: tuple[list[StateChange], list[bytes]] | None = None
+
+    def judge(self, *packets: bytes, address: str = "TCP:10.0.0.9") -> list[Verdict]:
+        """Messages arrive; those that are next are waiting for the store now."""
+        views = [UserMessageView(packet) for packet in packets]
+        verdicts = self.streams.judge(views, address, self.now)
+        for view, verdict in zip(views, verdicts, strict=True):
+            if verdict is Verdict.ACCEPTED:
+                self.accepted.append(bytes(view.body))
+        return verdicts
+
+    def begin(self) -> None:
+        """The store begins to write everything that waits."""
+        self.in_turn = self.streams.take_changes(), self.accepted
+        self.accepted = []
+
+    def write(self) -> None:
+        """The store has written it; nobody has heard of that yet."""
+        assert self.in_turn is not None
+        changes, bodies = self.in_turn
+        self.queue += bodies
+        for name, value in changes:
+            if value is None:
+                self.state.pop(name, None)
+            else:
+                self.state[name] = value
+
+    def stored(self) -> None:
+        """The store has written it, and tells."""
+        self.write()
+        self.in_turn = None
+        self.streams.stored(self.now)
+
+    def failed(self) -> None:
+        """The store could not write it."""
+        self.in_turn = None
+        self.accepted = []
+        self.streams.failed()
+
+    def take(self, *packets: bytes, address: str = "TCP:10.0.0.9") -> list[Verdict]:
+        """Messages arrive and are stored at once."""
+        verdicts = self.judge(*packets, address=address)
+        self.begin()
+        self.stored()
+        return verdicts
+
+    def advance(self, seconds: float) -> list[OwedOrderAck]:
+        """Let time pass, each deadline at its own moment; answers with the OrderAcks that are due."""
+        until = self.now.later(seconds)
+        owed: list[OwedOrderAck] = []
+        while (deadline := self.streams.deadline) is not None and deadline <= until.monotonic:
+            self.now = self.now.later(max(0.0, deadline - self.now.monotonic))
+            owed += self.streams.expire(self.now)
+        self.now = until
+        return owed
+
+    def restart(self) -> Receiver:
+        """The process dies, and another begins with what was stored."""
+        return Receiver(
+            settings=self.settings, state=dict(self.state), queue=list(self.queue), now=self.now.later(1)
+        )

@@ -1,0 +1,52 @@
+"""Deadlines of many things."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.session.ordering.deadlines import Deadlines
+
+steps = st.one_of(
+    st.tuples(st.just("set"), st.integers(0, 3), st.integers(0, 20)),
+    st.tuples(st.just("clear"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("expire"), st.just(0), st.integers(0, 20)),
+)
+
+
+class DeadlineTests(SynchronousTestCase):
+    @given(st.lists(steps, max_size=60))
+    def test_it_is_a_dictionary_with_a_minimum(self, history: list[tuple[str, int, int]]) -> None:
+        """Whatever is set, moved, cleared and expired, it agrees with a plain dictionary."""
+        deadlines: Deadlines[int] = Deadlines()
+        model: dict[int, float] = {}
+        for step, thing, when in history:
+            match step:
+                case "set":
+                    deadlines.set(thing, when)
+                    model[thing] = when
+                case "clear":
+                    deadlines.clear(thing)
+                    model.pop(thing, None)
+                case _:
+                    expired = deadlines.take_expired(when)
+                    times = [model[thing] for thing in expired]
+                    self.assertEqual(times, sorted(times))
+                    due = {thing for thing, deadline in model.items() if deadline <= when}
+                    self.assertEqual(set(expired), due)
+                    model = {thing: deadline for thing, deadline in model.items() if deadline > when}
+            self.assertEqual(deadlines.earliest, min(model.values(), default=None))
+            self.assertEqual([deadlines.get(thing) for thing in range(4)], [model.get(n) for n in range(4)])
+            self.assertEqual(sorted(deadlines.things()), sorted(model))
+            self.assertEqual(len(deadlines), len(model))
+
+    def test_moving_one_costs_no_memory(self) -> None:
+        """A deadline that is put off a million times leaves nothing behind, earlier or later."""
+        deadlines: Deadlines[int] = Deadlines()
+        for when in range(1000):
+            deadlines.set(when % 3, when)
+            deadlines.set(3, 2000 - when)
+            deadlines.clear(when % 3)
+            deadlines.set(when % 3, when + 1)
+        self.assertLess(len(deadlines._heap), 100)
