@@ -6,8 +6,20 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.effects import Effect, ReadFailed
+from msmq.queues.reading import ENDED_AT_ONCE
+from msmq.structures.format_name import parse_format_name
 from msmq.structures.status import Status
-from tests.queues.builders import NOW, arriving, completions, create, model, peek, put, receive
+from tests.queues.builders import (
+    NOW,
+    arriving,
+    bodies,
+    completions,
+    create,
+    model,
+    peek,
+    put,
+    receive,
+)
 
 
 class WaitingReaderTests(SynchronousTestCase):
@@ -114,7 +126,10 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"1"), [])
 
     def test_time_runs_out(self) -> None:
-        """MQDMPR-3.1.2.3-01 MQDMPR-3.1.7.1.15-07: a wait ends when its time is over, and not before."""
+        """A wait ends when its time is over, and not before; one without a limit does not end.
+
+        MQDMPR-3.1.2.3-01 MQDMPR-3.1.2.3-02 MQDMPR-3.1.6.3-01 MQDMPR-3.1.7.1.15-07 MQDMPR-3.1.7.3.4-01
+        """
         self.wait("a", seconds=5, is_peek=True)
         self.wait("b", seconds=2)
         self.wait("c")
@@ -128,7 +143,10 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"1"), [("c", [b"1"])])
 
     def test_cancel(self) -> None:
-        """MQDMPR-3.1.7.1.17-02: a cancelled read ends with the status of its canceller and loses nothing."""
+        """A cancelled read ends with the status of its canceller and loses nothing.
+
+        MQDMPR-3.1.7.1.17-02 MQDMPR-3.1.7.3.1-04 MQDMPR-3.1.7.3.5-01
+        """
         self.wait("a", seconds=5)
         self.wait("b")
         self.assertEqual(self.failed(self.model.cancel("a")), [("a", Status.MQ_ERROR_OPERATION_CANCELLED)])
@@ -191,3 +209,32 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertIsNone(self.model.deadline(NOW))
         self.wait("last", seconds=1)
         self.assertEqual(self.model.deadline(NOW), NOW.later(1).monotonic)
+
+    def test_a_thousand_readers(self) -> None:
+        """They are served in the order in which they came, and time out in the order of their deadlines."""
+        tags = [f"{number}" for number in range(1000)]
+        for number, tag in enumerate(tags):
+            self.wait(tag, seconds=1000 - number % 500)
+        self.assertEqual(self.put(*(b"m" for _ in range(300))), [(tag, [b"m"]) for tag in tags[:300]])
+        effects: list[Effect] = []
+        now = NOW.later(1000)
+        while self.model.deadline(now) is not None:
+            step = self.model.expire(now)
+            self.assertLessEqual(len(step), ENDED_AT_ONCE)
+            effects += step
+        late = sorted(range(300, 1000), key=lambda number: (-(number % 500), number))
+        self.assertEqual(self.failed(effects), [(str(each), Status.MQ_ERROR_IO_TIMEOUT) for each in late])
+        self.assertEqual(len(self.queue.readers), 0)
+
+
+class OutgoingReadersTests(SynchronousTestCase):
+    """Reads and transfer at one outgoing queue."""
+
+    def test_who_waits_is_first(self) -> None:
+        """An administrator who waits gets what comes, and the session is told all the same."""
+        alpha = model()
+        queue = alpha.outgoing(parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders"), NOW)
+        self.assertEqual(alpha.receive(queue, tag="admin", now=NOW), [])
+        effects = put(alpha, queue, b"1", b"2")
+        self.assertEqual(completions(effects), [("admin", [b"1"])])
+        self.assertEqual(bodies(alpha.take(queue, 9, "session", NOW)[0]), [b"2"])
