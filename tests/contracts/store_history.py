@@ -1,0 +1,284 @@
+"""Any store against the one in memory, over any sequence of batches, reads and restarts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from msmq.interfaces import IMessageStore
+from msmq.interfaces.storage import LogEntry, LogExtent
+from msmq.queues.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    MoveMessage,
+    PutAborts,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    RemoveState,
+    TrimEvents,
+    TrimLog,
+)
+from msmq.queues.definition import QueueDefinition
+from msmq.storage.memory import MemoryMessageStore
+
+Result = TypeVar("Result")
+
+DEADLINE = 60
+HISTORIES = 15
+STEPS = 20
+
+
+@implementer(IReactorFromThreads)
+class TurnedReactor:
+    """Does what threads ask for when a test turns it."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Callable[..., Any], tuple[object, ...], dict[str, object]]] = (
+            SimpleQueue()
+        )
+
+    def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
+        self._calls.put((callable, args, kwargs))
+
+    def outcome(self, asked: Deferred[Result]) -> Result | Failure:
+        """Turn until it fires."""
+        outcomes: list[Result | Failure] = []
+        asked.addBoth(outcomes.append)
+        while not outcomes:
+            call, args, kwargs = self._calls.get(timeout=DEADLINE)
+            call(*args, **kwargs)
+        return outcomes[0]
+
+
+QUEUES = (UUID(int=1), UUID(int=1 << 127))
+LOOKUP_IDS = (0, (7 << 56) + 5, 1 << 63, (1 << 64) - 1)
+"""Few of each, so that what happens to one often meets what happened to it before."""
+
+OWNERS = (bytes(20), bytes(range(20)), b"\xff" * 20)
+TEXTS = ("", "\0", "\N{SNOWMAN}", "half a \ud83d", "\udfff\udc00")
+
+
+class Chance:
+    """Any change, by a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.pick = self.random.choice
+        # The kinds of changes that are frequent in this history.
+        self.kinds = [self.pick(KINDS) for _ in range(6)] + [*KINDS]
+
+    def batches(self) -> list[list[Change]]:
+        """Some that are handed over at once."""
+        return [
+            [self.pick(self.kinds)(self) for _ in range(self.random.randrange(1, 6))]
+            for _ in range(self.random.randrange(1, 6))
+        ]
+
+    def place(self) -> tuple[UUID, int]:
+        return self.pick(QUEUES), self.pick(LOOKUP_IDS)
+
+    def packet(self) -> bytes:
+        owner = self.pick(OWNERS)
+        head = bytes(16) + owner[:16] + bytes(24) + owner[16:]
+        return self.pick((head, head + b"body", b"", b"short"))
+
+    def counts(self) -> tuple[int | None, int, int, bool]:
+        due = self.pick((None, self.random.randrange(1 << 33)))
+        return due, self.random.randrange(5), self.random.randrange(5), self.is_express()
+
+    def is_express(self) -> bool:
+        return self.random.random() < 0.3
+
+    def time(self) -> float:
+        return self.random.random() * 1e9
+
+    def put_queue(self) -> Change:
+        identifier, text = self.pick(QUEUES), self.pick(TEXTS)
+        return PutQueue(QueueDefinition(identifier, text, label=text, parent=self.pick((None, *QUEUES))))
+
+    def remove_queue(self) -> Change:
+        return RemoveQueue(self.pick(QUEUES)) if self.random.random() < 0.2 else self.put_queue()
+
+    def put_message(self) -> Change:
+        queue, lookup_id = self.place()
+        return PutMessage(queue, lookup_id, self.packet(), self.time(), *self.counts())
+
+    def remove_messages(self) -> Change:
+        gone = tuple(self.pick(LOOKUP_IDS) for _ in range(self.random.randrange(3)))
+        return RemoveMessages(self.pick(QUEUES), gone, self.is_express())
+
+    def move_message(self) -> Change:
+        queue, lookup_id = self.place()
+        target, new_lookup_id = self.place()
+        return MoveMessage(queue, lookup_id, target, new_lookup_id, *self.counts())
+
+    def put_aborts(self) -> Change:
+        return PutAborts(*self.place(), self.random.randrange(9), self.is_express())
+
+    def put_state(self) -> Change:
+        name = self.pick("ab")
+        return self.pick((RemoveState(name), PutState(name, self.packet())))
+
+    def append_log(self) -> Change:
+        return AppendLog(*self.place(), self.packet(), self.time())
+
+    def trim_log(self) -> Change:
+        before, keep = self.pick((None, self.time() / 3)), self.pick((None, self.random.randrange(200)))
+        return TrimLog(self.pick(QUEUES), before, keep)
+
+    def append_event(self) -> Change:
+        owner = self.pick((b"", *OWNERS))
+        return AppendEvent(self.time(), owner, self.pick(TEXTS), self.pick(TEXTS), 0xFFFF, self.pick(TEXTS))
+
+    def trim_events(self) -> Change:
+        return TrimEvents(self.random.randrange(9))
+
+
+KINDS: tuple[Callable[[Chance], Change], ...] = (
+    Chance.remove_queue,
+    Chance.put_message,
+    Chance.remove_messages,
+    Chance.move_message,
+    Chance.put_aborts,
+    Chance.put_state,
+    Chance.append_log,
+    Chance.trim_log,
+    Chance.append_event,
+    Chance.trim_events,
+)
+
+
+if TYPE_CHECKING:
+    _Base = SynchronousTestCase
+else:
+    _Base = object
+
+
+class StoreHistoryContract(_Base):
+    """Mix this into a C{SynchronousTestCase}: no history makes the store differ from dictionaries."""
+
+    reactor: TurnedReactor
+
+    def make_place(self) -> None:
+        """Have another place to keep things, in which there is nothing."""
+        raise NotImplementedError
+
+    def make_store(self) -> IMessageStore:
+        """A store that is not open, in that place; it is to use C{reactor}."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """Two stores that hold nothing."""
+        self.make_place()
+        self.twin = MemoryMessageStore(durable=True)
+        self.open()
+        queues = [PutQueue(QueueDefinition(identifier, "q")) for identifier in QUEUES]
+        self.assert_alike(self.store.commit(queues), self.twin.commit(queues))
+
+    def open(self) -> None:
+        """Open both; they find the same."""
+        self.store = self.make_store()
+        found, expected = self.done(self.store.open()), self.done(self.twin.open())
+        self.assertEqual(list(found.queues), list(expected.queues))
+        self.assertEqual(dict(found.state), dict(expected.state))
+        self.assertEqual(
+            {queue: list(kept) for queue, kept in found.messages.items() if kept}, dict(expected.messages)
+        )
+
+    def close(self) -> None:
+        for store in (self.store, self.twin):
+            self.done(store.close())
+
+    def done(self, asked: Deferred[Result]) -> Result:
+        outcome = self.reactor.outcome(asked)
+        assert not isinstance(outcome, Failure), outcome
+        return outcome
+
+    def assert_alike(self, ours: Deferred[Any], twins: Deferred[Any]) -> None:
+        """Both answer the same, or fail in the same way."""
+        found, expected = self.reactor.outcome(ours), self.reactor.outcome(twins)
+        if isinstance(expected, Failure):
+            assert isinstance(found, Failure), found
+            self.assertEqual(repr(found.value), repr(expected.value))
+        else:
+            self.assertEqual(found, expected)
+
+    def commit(self, chance: Chance) -> None:
+        """Some batches, all under way at once, and a read behind them."""
+        batches = chance.batches()
+        queue, lookup_id = chance.place()
+        commits = [self.store.commit(changes) for changes in batches]
+        reading = self.store.read(queue, [lookup_id])
+        for changes, commit in zip(batches, commits, strict=True):
+            self.assert_alike(commit, self.twin.commit(changes))
+        self.assert_alike(reading, self.twin.read(queue, [lookup_id]))
+
+    def look(self, chance: Chance) -> None:
+        """Ask for all that can be asked for."""
+        store, twin = self.store, self.twin
+        for queue in QUEUES:
+            for lookup_id in LOOKUP_IDS:
+                self.assert_alike(store.read(queue, [lookup_id]), twin.read(queue, [lookup_id]))
+            self.look_at_log(queue, chance.random.randrange(20), chance.random.randrange(1, 5))
+        for owner in OWNERS:
+            self.assert_alike(store.find(owner).addCallback(sorted), twin.find(owner).addCallback(sorted))
+        for some_owner in (None, b"", *OWNERS):
+            self.look_at_events(some_owner, chance.random.randrange(1, 9))
+
+    def look_at_events(self, owner: bytes | None, limit: int) -> None:
+        """The events are the same, under rising numbers."""
+        found = self.done(self.store.read_events(0, 1000, owner))
+        expected = self.done(self.twin.read_events(0, 1000, owner))
+        self.assertEqual([entry.event for entry in found], [entry.event for entry in expected])
+        numbers = [entry.sequence for entry in found]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        after = numbers[len(numbers) // 2] if numbers else 0
+        later = [entry for entry in found if entry.sequence > after]
+        self.assertEqual(list(self.done(self.store.read_events(after, limit, owner))), later[:limit])
+
+    def look_at_log(self, queue: UUID, after: int, limit: int) -> None:
+        """The entries are the same, under rising numbers; some numbers that nobody saw may be left out."""
+        found = self.done(self.store.read_log(queue, 0, 1000))
+        expected = self.done(self.twin.read_log(queue, 0, 1000))
+        self.assertEqual([_plain(entry) for entry in found], [_plain(entry) for entry in expected])
+        numbers = [entry.sequence for entry in found]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        extent = LogExtent(
+            numbers[0] if numbers else 0,
+            numbers[-1] if numbers else 0,
+            len(found),
+            sum(len(entry.packet) for entry in found),
+        )
+        self.assertEqual(self.done(self.store.log_extent(queue)), extent)
+        later = [entry for entry in found if entry.sequence > after]
+        self.assertEqual(list(self.done(self.store.read_log(queue, after, limit))), later[:limit])
+
+    def test_any_history(self) -> None:
+        """It answers as plain dictionaries do, over any sequence of batches, reads and restarts."""
+        for seed in range(HISTORIES):
+            chance = Chance(seed)
+            self.begin()
+            for _ in range(STEPS):
+                self.commit(chance)
+                self.look(chance)
+                if chance.random.random() < 0.2:
+                    self.close()
+                    self.open()
+            self.close()
+
+
+def _plain(entry: LogEntry) -> tuple[int, float, bytes]:
+    return entry.lookup_id, entry.arrived, entry.packet
