@@ -198,6 +198,7 @@ class Proxy:
     """Stands between a store and a server, on a port of 127.0.0.1, and can be told to be a bad network.
 
     @ivar port: where it listens.
+    @ivar held: how often something came that is held.
     """
 
     def __init__(self, server: PostgresqlServer) -> None:
@@ -206,6 +207,7 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_shut = False
+        self.held = 0
         self._passes = {"requests": threading.Event(), "answers": threading.Event()}
         for event in self._passes.values():
             event.set()
@@ -220,7 +222,7 @@ class Proxy:
         self._passes[what].clear()
 
     def cut(self) -> None:
-        """End every connection, and each new one at once; what was held is gone."""
+        """End every connection, and each new one at once; what is held is gone."""
         self._is_shut = True
         for pair in self._pairs:
             for end in pair:
@@ -262,7 +264,9 @@ class Proxy:
     def _pass(self, source: socket.socket, target: socket.socket, what: str) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
-                self._passes[what].wait()
+                if not self._passes[what].is_set():
+                    self.held += 1
+                    self._passes[what].wait()
                 target.sendall(data)
         for end in (source, target):
             with suppress(OSError):

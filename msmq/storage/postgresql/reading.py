@@ -53,6 +53,10 @@ class Reader:
         """Wait no longer for a database that is away; may be called in any thread."""
         self._is_ending.set()
 
+    def try_again(self) -> None:
+        """Connect when it is next asked, since the database is back; may be called in any thread."""
+        self._next_attempt = 0.0
+
     def close(self) -> None:
         """Let go of the connection."""
         if self._link is not None:

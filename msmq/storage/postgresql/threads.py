@@ -82,6 +82,10 @@ class ReadingThread:
         """Read this after all that was put before."""
         self._asked.put(read)
 
+    def try_again(self) -> None:
+        """Take note that the database is back."""
+        self._reader.try_again()
+
     def stop(self) -> None:
         """Wait until everything is read, or has failed."""
         self._reader.end()
@@ -319,6 +323,8 @@ class WritingThread:
     def _is_back(self, database: Database) -> None:
         if self._away_since is not None:
             self._away_since = None
+            for reading in self._reading:
+                reading.try_again()
             self.log.info("{place}: the database is back", place=database.address.text)
 
     def _is_over(self) -> bool:
