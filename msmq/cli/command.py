@@ -22,7 +22,10 @@ INTERRUPTED: Final = 130
 
 _VERBS: Final = {
     "config": "msmq.cli.config",
+    "deadletter": "msmq.cli.deadletter",
     "decode": "msmq.cli.decode",
+    "explain": "msmq.cli.explain",
+    "move": "msmq.cli.move",
     "outgoing": "msmq.cli.transfer",
     "ping": "msmq.cli.ping",
     "queue": "msmq.cli.queue",
@@ -30,6 +33,7 @@ _VERBS: Final = {
     "send": "msmq.cli.send",
     "session": "msmq.cli.transfer",
     "status": "msmq.cli.status",
+    "transaction": "msmq.cli.transaction",
 }
 """Each verb, or group of verbs, and the module that has a click command of that name."""
 

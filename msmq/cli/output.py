@@ -49,6 +49,12 @@ class Output:
         for row in rows:
             self.write("  ".join(map(str.ljust, row, widths)).rstrip())
 
+    def table(self, title: str, values: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+        """For people, a part of something under its title."""
+        self.write(f"\n{title}" if values else f"\n{title}: none")
+        if values:
+            self.many(values, columns)
+
     def text(self, text: str) -> None:
         """A line for people; nothing where JSON is asked for."""
         if not self.as_json:

@@ -10,25 +10,53 @@ from msmq.cli.options import Settings, common_options, pass_settings
 
 _COLUMNS: Final = ("path", "type", "transactional", "journal", "messages", "bytes", "label")
 _NO_LIMIT: Final = 0xFFFFFFFF
-_KILOBYTES: Final = click.IntRange(0, _NO_LIMIT)
+_NUMBER: Final = click.IntRange(0, _NO_LIMIT)
 _PRIVACY: Final = click.Choice(["none", "optional", "body"])
 
 
-class _KilobytesOrNone(click.IntRange):
-    """A quota, or that there is none."""
+_NO_AGE: Final = 0
+
+
+class _OrNone(click.IntRange):
+    """A limit, or that there is none."""
+
+    def __init__(self, none: int) -> None:
+        super().__init__(0, _NO_LIMIT)
+        self._none = none
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number of kilobytes."""
-        return _NO_LIMIT if value == "none" else super().convert(value, param, ctx)
+        """The number."""
+        return self._none if value == "none" else super().convert(value, param, ctx)
 
 
-_LIMIT: Final = _KilobytesOrNone(0, _NO_LIMIT)
+_LIMIT: Final = _OrNone(_NO_LIMIT)
+_AGE: Final = _OrNone(_NO_AGE)
+
+
+class _LogBound(click.ParamType[str]):
+    """Where a part of a message log begins or ends."""
+
+    name = "bound"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The value itself, if it is a number or a time."""
+        from datetime import datetime
+
+        try:
+            if not str(value).isdecimal():
+                datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a sequence number nor a time as 2026-01-31T12:00:00", param, ctx)
+        return str(value)
+
+
+_BOUND: Final = _LogBound()
 
 
 @click.group
 @common_options
 def queue() -> None:
-    r"""Create, list, show, change, purge and delete queues.
+    r"""Create, list, show, change, purge, replay and delete queues.
 
     PATH is the path of a queue, as .\private$\orders, or its format name.
     """
@@ -39,8 +67,10 @@ def queue() -> None:
 @click.option("--transactional", is_flag=True, help="Take only messages that are sent in a transaction.")
 @click.option("--journal", is_flag=True, help="Keep a copy of every message that is received from it.")
 @click.option("--log", is_flag=True, help="Keep a log of every message that enters it.")
-@click.option("--quota", metavar="KB", type=_KILOBYTES, help="The most that it holds.")
-@click.option("--journal-quota", metavar="KB", type=_KILOBYTES, help="The most that its journal holds.")
+@click.option("--log-age", metavar="S", type=_NUMBER, help="Seconds that the log keeps a message.")
+@click.option("--log-size", metavar="KB", type=_NUMBER, help="The most that the log keeps.")
+@click.option("--quota", metavar="KB", type=_NUMBER, help="The most that it holds.")
+@click.option("--journal-quota", metavar="KB", type=_NUMBER, help="The most that its journal holds.")
 @click.option("--label", metavar="T", help="A text for people.")
 @click.option("--authenticate", is_flag=True, help="Take only messages that are signed.")
 @click.option(
@@ -59,11 +89,12 @@ def queue_create(settings: Settings, /, path: str, **options: Any) -> None:
 
 
 @queue.command("list")
+@click.option("--system", is_flag=True, help="List the machine journal and the dead-letter queues too.")
 @common_options
 @pass_settings
-def queue_list(settings: Settings) -> None:
+def queue_list(settings: Settings, system: bool) -> None:
     """List the queues."""
-    settings.output.many(settings.client.queues(), _COLUMNS)
+    settings.output.many(settings.client.queues(system=system), _COLUMNS)
     settings.output.flush()
 
 
@@ -81,6 +112,8 @@ def queue_show(settings: Settings, path: str) -> None:
 @click.argument("path")
 @click.option("--journal/--no-journal", default=None, help="Keep a copy of what is received from it.")
 @click.option("--log/--no-log", default=None, help="Keep a log of every message that enters it.")
+@click.option("--log-age", metavar="S", type=_AGE, help="Seconds that the log keeps a message, or none.")
+@click.option("--log-size", metavar="KB", type=_LIMIT, help="The most that the log keeps, or none.")
 @click.option("--quota", metavar="KB", type=_LIMIT, help="The most that it holds, or none.")
 @click.option("--journal-quota", metavar="KB", type=_LIMIT, help="The most that its journal holds, or none.")
 @click.option("--label", metavar="T", help="A text for people.")
@@ -104,6 +137,24 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 def queue_purge(settings: Settings, path: str) -> None:
     """Remove all messages in the queue PATH, and print how many."""
     settings.output.one(settings.client.purge_queue(path))
+    settings.output.flush()
+
+
+@queue.command("replay")
+@click.argument("path")
+@click.option("--from", "begin", metavar="BOUND", type=_BOUND, help="The first; without it the oldest.")
+@click.option("--to", "end", metavar="BOUND", type=_BOUND, help="The last; without it the newest.")
+@click.option(
+    "--into", metavar="QUEUE", required=True, help="Where the copies go: a destination, as of send."
+)
+@common_options
+@pass_settings
+def queue_replay(settings: Settings, path: str, begin: str | None, end: str | None, into: str) -> None:
+    """Send copies of what the message log of the queue PATH holds, and print how many.
+
+    BOUND is a sequence number of the log, or a time of arrival in ISO 8601, UTC unless it says otherwise.
+    """
+    settings.output.one(settings.client.replay(path, into, begin=begin, end=end))
     settings.output.flush()
 
 

@@ -23,6 +23,8 @@ _UNUSUAL: Final = {
     "response_queue": None,
     "correlation_id": None,
     "application_tag": 0,
+    "abort_count": 0,
+    "move_count": 0,
 }
 """What is worth a line of its own only where it is not this."""
 
@@ -39,18 +41,28 @@ _NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 )
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="At most N messages.")
 @click.option("--peek", is_flag=True, help="Only look at what is there; wait if there is nothing.")
+@click.option("--transactional", is_flag=True, help="Receive all in one transaction.")
 @common_options
 @pass_settings
-def receive(settings: Settings, queue: str, timeout: float | None, count: int, peek: bool) -> None:
-    """Receive messages from QUEUE, a path or a format name.
+def receive(
+    settings: Settings, queue: str, timeout: float | None, count: int, peek: bool, transactional: bool
+) -> None:
+    r"""Receive messages from QUEUE, a path or a format name.
 
     A message is removed once it is printed; a command that dies before gives it back in its place.
     Fewer than N messages are status 0, none at all is status 3.
+    QUEUE may be a journal, as .\private$\orders;journal, a subqueue, or .\system$;deadletter, deadxact
+    or journal.
     """
     from msmq.control.client import Receipt
 
+    if peek and transactional:
+        raise click.UsageError("--peek and --transactional exclude each other")
     output = settings.output
-    with settings.client.receive(queue, count=count, timeout=timeout, peek=peek) as stream:
+    receiving = settings.client.receive(
+        queue, count=count, timeout=timeout, peek=peek, transactional=transactional
+    )
+    with receiving as stream:
         for item in stream:
             if isinstance(item, Receipt):
                 output.flush()

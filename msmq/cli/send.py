@@ -36,7 +36,7 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option("--body-file", metavar="F", help="Read the body from a file; - is standard input.")
 @click.option("--label", metavar="T", help="A text that readers see without the body; 249 characters.")
 @click.option("--recoverable", is_flag=True, help="Keep it on disk until it is received.")
-@click.option("--transactional", is_flag=True, help="Send it in a transaction.")
+@click.option("--transactional", is_flag=True, help="Send it in a transaction; all N in one.")
 @click.option("--priority", metavar="N", type=click.IntRange(0, 7), help="0 to 7, 7 first.  [default: 3]")
 @click.option("--time-to-reach-queue", metavar="S", type=_NUMBER, help="Seconds until it must be there.")
 @click.option("--time-to-be-received", metavar="S", type=_NUMBER, help="Seconds until it must be received.")
@@ -94,7 +94,9 @@ def send(
     if extension:
         header["extension_size"] = len(extension)
     output = settings.output
-    for identifier in settings.client.send(itertools.repeat(Record(header, content + extension), count)):
+    messages = itertools.repeat(Record(header, content + extension), count)
+    one_transaction = bool(properties["transactional"])
+    for identifier in settings.client.send(messages, one_transaction=one_transaction):
         output.one({"id": identifier}) if output.as_json else output.write(identifier)
     output.flush()
 

@@ -26,7 +26,7 @@ _SESSION: Final = (
 @click.group
 @common_options
 def outgoing() -> None:
-    """Watch the queues of what is sent to other queue managers."""
+    """Watch, pause and resume the queues of what is sent to other queue managers."""
 
 
 @outgoing.command("list")
@@ -35,6 +35,36 @@ def outgoing() -> None:
 def outgoing_list(settings: Settings) -> None:
     """List the outgoing queues."""
     settings.output.many(settings.client.outgoing(), _OUTGOING)
+    settings.output.flush()
+
+
+@outgoing.command("show")
+@click.argument("name")
+@common_options
+@pass_settings
+def outgoing_show(settings: Settings, name: str) -> None:
+    """Show everything about the outgoing queue of the format name NAME."""
+    settings.output.one(settings.client.outgoing_queue(name))
+    settings.output.flush()
+
+
+@outgoing.command("pause")
+@click.argument("name")
+@common_options
+@pass_settings
+def outgoing_pause(settings: Settings, name: str) -> None:
+    """Send nothing more from the outgoing queue of the format name NAME."""
+    settings.output.one(settings.client.pause_outgoing(name))
+    settings.output.flush()
+
+
+@outgoing.command("resume")
+@click.argument("name")
+@common_options
+@pass_settings
+def outgoing_resume(settings: Settings, name: str) -> None:
+    """Send again from the outgoing queue of the format name NAME."""
+    settings.output.one(settings.client.resume_outgoing(name))
     settings.output.flush()
 
 

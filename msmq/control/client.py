@@ -149,9 +149,9 @@ class ControlClient:
         """What the queue manager is and how it does."""
         return self._object("GET", "/v1/status")
 
-    def queues(self) -> list[dict[str, Any]]:
-        """Every queue."""
-        return self._list("/v1/queues")
+    def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
+        """Every queue; with C{system} those of the system too."""
+        return self._list("/v1/queues?system=true" if system else "/v1/queues")
 
     def queue(self, path: str) -> dict[str, Any]:
         """One queue."""
@@ -159,17 +159,26 @@ class ControlClient:
 
     def create_queue(self, path: str, options: Mapping[str, object]) -> dict[str, Any]:
         """Make a queue; the options are those of L{msmq.interfaces.queue_manager.IQueueManager}."""
-        body = json.dumps({"path": path, **options}).encode("ascii")
-        return self._object("POST", "/v1/queues", body)
+        return self._object("POST", "/v1/queues", _json({"path": path, **options}))
 
     def set_queue(self, path: str, properties: Mapping[str, object]) -> dict[str, Any]:
         """Give a queue other properties; a quota of C{None} sets no limit."""
-        body = json.dumps(dict(properties)).encode("ascii")
-        return self._object("PATCH", _queue_target(path), body)
+        return self._object("PATCH", _queue_target(path), _json(properties))
 
     def purge_queue(self, path: str) -> dict[str, Any]:
         """Remove all messages in a queue; C{purged} says how many."""
         return self._object("POST", f"{_queue_target(path)}/purge")
+
+    def replay(
+        self, path: str, into: str, *, begin: int | str | None = None, end: int | str | None = None
+    ) -> dict[str, Any]:
+        """Send copies of what the message log of a queue holds; C{replayed} says how many.
+
+        @param into: a destination, as of L{send}.
+        @param begin: the first, as C{end} is the last: a sequence number, or a time of arrival in ISO 8601.
+        """
+        wanted = {"into": into, "from": begin, "to": end}
+        return self._object("POST", f"{_queue_target(path)}/replay", _json(wanted))
 
     def delete_queue(self, path: str) -> dict[str, Any]:
         """Remove a queue and all that is in it."""
@@ -179,38 +188,93 @@ class ControlClient:
         """Every outgoing queue."""
         return self._list("/v1/outgoing")
 
+    def outgoing_queue(self, name: str) -> dict[str, Any]:
+        """One outgoing queue, by its format name."""
+        return self._object("GET", f"/v1/outgoing/{_segment(name)}")
+
+    def pause_outgoing(self, name: str) -> dict[str, Any]:
+        """Send nothing more from an outgoing queue until it is resumed."""
+        return self._object("POST", f"/v1/outgoing/{_segment(name)}/pause")
+
+    def resume_outgoing(self, name: str) -> dict[str, Any]:
+        """Send again from an outgoing queue that was paused."""
+        return self._object("POST", f"/v1/outgoing/{_segment(name)}/resume")
+
+    def transactions(self) -> list[dict[str, Any]]:
+        """Every transaction that has not ended."""
+        return self._list("/v1/transactions")
+
+    def transaction(self, identifier: str) -> dict[str, Any]:
+        """One transaction, with what it does under C{messages}."""
+        return self._object("GET", f"/v1/transactions/{_segment(identifier)}")
+
+    def abort_transaction(self, identifier: str) -> dict[str, Any]:
+        """Abort a transaction of whomever."""
+        return self._object("POST", f"/v1/transactions/{_segment(identifier)}/abort")
+
+    def explain(self, message: str) -> dict[str, Any]:
+        """All that is known of a message: C{message}, C{events}, C{places}."""
+        return self._object("GET", f"/v1/messages/{_segment(message)}")
+
+    def move(self, message: str, queue: str) -> dict[str, Any]:
+        """Move a message between a queue and its subqueues, or into a system queue."""
+        target = f"/v1/messages/{_segment(message)}/move"
+        return self._object("POST", target, _json({"queue": queue}))
+
+    def dead_letters(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What lies in both dead-letter queues, the first so many of each."""
+        return self._list("/v1/deadletters" if limit is None else f"/v1/deadletters?limit={limit}")
+
+    def requeue(self, message: str) -> dict[str, Any]:
+        """Send a dead letter again, and remove it; C{id} is that of the new message."""
+        return self._object("POST", f"/v1/deadletters/{_segment(message)}/requeue")
+
     def sessions(self) -> list[dict[str, Any]]:
         """Every session."""
         return self._list("/v1/sessions")
 
-    def send(self, messages: Iterable[Record]) -> Iterator[str]:
+    def send(self, messages: Iterable[Record], *, one_transaction: bool = False) -> Iterator[str]:
         """Send messages, one batch at a time, and give their identifiers as each batch is taken.
 
         @param messages: the header of each holds its properties, C{destination} among them, and
             C{extension_size} if its body ends with an extension.
+        @param one_transaction: send all of them or none; they are transactional.
         """
-        for batch in _batches(messages):
-            with contextlib.closing(UnixConnection(self._path)) as connection:
-                response = self._ask(connection, "POST", "/v1/send", batch, CONTENT_TYPE)
-                with self.losing(), response:
-                    refused: MQError | None = None
-                    for line in response:
-                        answer = json.loads(line)
-                        if "id" in answer:
-                            yield answer["id"]
-                        else:
-                            refused = read_refusal(line, line.decode("utf-8", "replace"))
-                if refused is not None:
-                    raise refused
-                if response.status >= http.HTTPStatus.BAD_REQUEST:
-                    raise self.lost(f"HTTP status {response.status}")
+        if one_transaction:
+            yield from self._send(record.to_bytes() for record in _marked(messages))
+        else:
+            for batch in _batches(messages):
+                yield from self._send(batch)
+
+    def _send(self, stream: bytes | Iterator[bytes]) -> Iterator[str]:
+        with contextlib.closing(UnixConnection(self._path)) as connection:
+            response = self._ask(connection, "POST", "/v1/send", stream, CONTENT_TYPE)
+            with self.losing(), response:
+                refused: MQError | None = None
+                for line in response:
+                    answer = json.loads(line)
+                    if "id" in answer:
+                        yield answer["id"]
+                    else:
+                        refused = read_refusal(line, line.decode("utf-8", "replace"))
+            if refused is not None:
+                raise refused
+            if response.status >= http.HTTPStatus.BAD_REQUEST:
+                raise self.lost(f"HTTP status {response.status}")
 
     def receive(
-        self, queue: str, *, count: int = 1, timeout: float | None = None, peek: bool = False
+        self,
+        queue: str,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        peek: bool = False,
+        transactional: bool = False,
     ) -> ReceiveStream:
         """Receive messages, or look at them; waits for the first.
 
         @param timeout: the longest wait for the next message in seconds; C{None} for no limit.
+        @param transactional: receive all in one transaction; the one receipt comes behind the last message.
         @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if none came.
         """
         parameters = {"queue": queue, "count": str(count)}
@@ -218,6 +282,8 @@ class ControlClient:
             parameters["timeout"] = repr(timeout)
         if peek:
             parameters["peek"] = "true"
+        if transactional:
+            parameters["transactional"] = "true"
         connection = UnixConnection(self._path)
         try:
             return ReceiveStream(self, connection, f"/v1/receive?{urlencode(parameters, errors='replace')}")
@@ -260,7 +326,12 @@ class ControlClient:
         )
 
     def _ask(
-        self, connection: UnixConnection, method: str, target: str, body: bytes, content_type: str
+        self,
+        connection: UnixConnection,
+        method: str,
+        target: str,
+        body: bytes | Iterator[bytes],
+        content_type: str,
     ) -> http.client.HTTPResponse:
         try:
             connection.connect()
@@ -287,8 +358,22 @@ class ControlClient:
         return answer
 
 
+def _segment(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
 def _queue_target(path: str) -> str:
-    return f"/v1/queues/{quote(path, safe='', errors='replace')}"
+    return f"/v1/queues/{_segment(path)}"
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    return json.dumps(dict(value)).encode("ascii")
+
+
+def _marked(messages: Iterable[Record]) -> Iterator[Record]:
+    """The messages, the first of them saying that all are one transaction."""
+    for number, record in enumerate(messages):
+        yield record if number else attrs.evolve(record, header={**record.header, "one_transaction": True})
 
 
 def _batches(messages: Iterable[Record]) -> Iterator[bytes]:

@@ -109,13 +109,16 @@ def _base64(name: str, value: object) -> bytes:
         raise invalid(f"{name} is not base64") from None
 
 
-def _guid(name: str, value: object) -> UUID | None:
-    if value is None:
-        return None
+def guid(name: str, value: object) -> UUID:
+    """The value of a property that is a GUID, with or without braces."""
     try:
         return parse_guid(text(name, value))
     except ValueError:
         raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} is no GUID: {value!r}") from None
+
+
+def _guid(name: str, value: object) -> UUID | None:
+    return None if value is None else guid(name, value)
 
 
 PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {

@@ -6,11 +6,12 @@ what went wrong (C{error}).
 The reader confirms a receipt in a request of its own while the stream is open; only then are its
 messages removed.
 Whatever is not confirmed when the stream closes, on whichever side, goes back in its place.
+In a transaction there is one receipt, behind all messages; confirming it commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -21,12 +22,13 @@ from twisted.logger import Logger
 from twisted.web.server import Request
 
 from msmq.control.limits import ControlLimits
+from msmq.control.messages import properties_of
 from msmq.control.records import CONTENT_TYPE, Record
 from msmq.control.refusals import invalid, no_such_receipt, refusal, too_many
 from msmq.control.responses import ResponseStream
+from msmq.control.transactional import Decision, Transactional
 from msmq.control.waiting import give_way, running, shielded
-from msmq.decoding.message_json import message_json
-from msmq.interfaces.queue_manager import IQueueManager, IReservation, ReceivedMessage
+from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction, ReceivedMessage
 from msmq.structures.status import MQError, Status
 
 
@@ -37,12 +39,14 @@ class ReceiveRequest:
     @ivar count: the most messages.
     @ivar timeout: the longest wait for the next message, in seconds; C{None} for no limit.
     @ivar peek: look only, at what is there at one time.
+    @ivar transactional: receive all in one transaction.
     """
 
     queue: str
     count: int = 1
     timeout: float | None = None
     peek: bool = False
+    transactional: bool = False
 
     def check(self, limits: ControlLimits) -> None:
         """Refuse what no stream could give.
@@ -51,6 +55,8 @@ class ReceiveRequest:
         """
         if self.count < 1:
             raise invalid("count is at least 1")
+        if self.peek and self.transactional:
+            raise invalid("a peek receives nothing, so it cannot be transactional")
         if self.peek and self.count > limits.peek:
             raise invalid(f"one peek shows at most {limits.peek} messages, not {self.count}")
 
@@ -59,9 +65,8 @@ def message_record(message: ReceivedMessage) -> Record:
     """The message with its body raw, and its extension behind it."""
     view = message.view
     extension = view.extension
-    properties = message_json(view, lookup_id=message.lookup_id, arrived=message.arrived, body=False)
     header: dict[str, Any] = {}
-    for key, value in properties.items():
+    for key, value in properties_of(message).items():
         if key == "extension_base64":
             header["extension_size"] = len(extension)
         else:
@@ -79,16 +84,16 @@ class Receipts:
     _log = Logger()
 
     identifier: str = attrs.field(factory=lambda: uuid4().hex)
-    _held: dict[int, IReservation] = attrs.field(factory=dict, init=False)
+    _held: dict[int, tuple[Decision, int]] = attrs.field(factory=dict, init=False)
     _confirming: int = attrs.field(default=0, init=False)
     _last: int = attrs.field(default=0, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
 
-    def hold(self, reservation: IReservation) -> int:
-        """Keep messages until they are confirmed; answers the number of their receipt."""
+    def hold(self, decision: Decision, count: int) -> int:
+        """Keep so many messages until they are confirmed; answers the number of their receipt."""
         self._last += 1
-        self._held[self._last] = reservation
+        self._held[self._last] = (decision, count)
         return self._last
 
     async def at_most(self, count: int) -> None:
@@ -102,15 +107,15 @@ class Receipts:
 
         @raise MQError: the receipt is unknown or was confirmed before, or they could not be removed.
         """
-        reservation = self._held.pop(receipt, None)
-        if reservation is None:
+        decision, count = self._held.pop(receipt, (None, 0))
+        if decision is None:
             raise no_such_receipt(self.identifier, str(receipt))
         self._confirming += 1
         try:
-            await reservation.confirm()
+            await decision.confirm()
         except Exception:
             # They are back in their queue; nobody may take a second attempt for a success.
-            reservation.release()
+            decision.release()
             if self._is_closed:
                 self._log.failure("Messages that a reader had confirmed could not be removed and are back")
             raise
@@ -119,14 +124,14 @@ class Receipts:
             waiting, self._waiting = self._waiting, None
             if waiting is not None:
                 waiting.callback(None)
-        return len(reservation.messages)
+        return count
 
     def close(self) -> None:
         """Give back what is not confirmed, in its order."""
         self._is_closed = True
         held, self._held = self._held, {}
-        for reservation in held.values():
-            reservation.release()
+        for decision, _ in held.values():
+            decision.release()
 
 
 @attrs.define(eq=False)
@@ -153,10 +158,18 @@ class Receiving:
 
         return end
 
-    async def reserve(self, wanted: ReceiveRequest, count: int) -> IReservation:
+    async def reserve(
+        self, wanted: ReceiveRequest, count: int, transaction: ITransaction | None = None
+    ) -> IReservation:
         """Lock up to C{count} messages, or wait for the first."""
         return await running(
-            self._manager.reserve(wanted.queue, count=count, timeout=wanted.timeout, peek=wanted.peek)
+            self._manager.reserve(
+                wanted.queue,
+                count=count,
+                timeout=wanted.timeout,
+                peek=wanted.peek,
+                transaction=transaction,
+            )
         )
 
     async def confirm(self, identifier: str, receipt: str) -> int:
@@ -181,8 +194,9 @@ class Receiving:
         receipts = Receipts()
         self._receipts[receipts.identifier] = receipts
         response = ResponseStream(request, CONTENT_TYPE)
+        take = self._in_transaction if wanted.transactional else self._messages
         try:
-            last = await self._messages(response, receipts, wanted)
+            last = await self._told(response, take(response, receipts, wanted))
             await receipts.at_most(0)
             response.write(Record(last).to_bytes())
         finally:
@@ -191,33 +205,62 @@ class Receiving:
             del self._receipts[receipts.identifier]
             end()
 
-    async def _messages(
-        self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest
-    ) -> dict[str, str]:
-        missing = wanted.count
+    async def _told(self, response: ResponseStream, work: Awaitable[None]) -> dict[str, str]:
+        """What the last record of a stream says of the work that filled it."""
         try:
-            while missing:
-                await receipts.at_most(self._limits.open_receipts - 1)
-                count = wanted.count if wanted.peek else min(missing, self._limits.receive_batch)
-                reservation = await self.reserve(wanted, count)
-                receipt = receipts.hold(reservation)
-                response.check()
-                await self._write(response, reservation)
-                missing -= len(reservation.messages)
-                if wanted.peek:
-                    await receipts.confirm(receipt)
-                    break
-                header = {
-                    "receipt": receipt,
-                    "stream": receipts.identifier,
-                    "messages": len(reservation.messages),
-                }
-                response.write(Record(header).to_bytes())
+            await work
         except MQError as error:
             if not response.is_open:
                 raise
             return {"end": "timeout"} if error.status is Status.MQ_ERROR_IO_TIMEOUT else refusal(error)
         return {"end": "count"}
+
+    async def _messages(self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest) -> None:
+        missing = wanted.count
+        while missing:
+            await receipts.at_most(self._limits.open_receipts - 1)
+            count = wanted.count if wanted.peek else min(missing, self._limits.receive_batch)
+            reservation = await self.reserve(wanted, count)
+            receipt = receipts.hold(reservation, len(reservation.messages))
+            response.check()
+            await self._write(response, reservation)
+            missing -= len(reservation.messages)
+            if wanted.peek:
+                await receipts.confirm(receipt)
+                return
+            self._write_receipt(response, receipts, receipt, len(reservation.messages))
+
+    async def _in_transaction(
+        self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest
+    ) -> None:
+        transaction = self._manager.begin()
+        decision = Transactional(transaction)
+        count = 0
+        late: MQError | None = None
+        try:
+            while count < wanted.count and late is None:
+                try:
+                    reservation = await self.reserve(
+                        wanted, min(wanted.count - count, self._limits.receive_batch), transaction
+                    )
+                except MQError as error:
+                    if error.status is not Status.MQ_ERROR_IO_TIMEOUT or not count:
+                        raise
+                    late = error
+                else:
+                    response.check()
+                    await self._write(response, reservation)
+                    count += len(reservation.messages)
+        except BaseException:
+            decision.release()
+            raise
+        self._write_receipt(response, receipts, receipts.hold(decision, count), count)
+        if late is not None:
+            raise late
+
+    def _write_receipt(self, response: ResponseStream, receipts: Receipts, receipt: int, count: int) -> None:
+        header = {"receipt": receipt, "stream": receipts.identifier, "messages": count}
+        response.write(Record(header).to_bytes())
 
     async def _write(self, response: ResponseStream, reservation: IReservation) -> None:
         for part in self._slices(reservation):

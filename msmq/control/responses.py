@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -115,6 +115,33 @@ async def json_list(
             stream.write((b"," if start else b"[") + part)
             await give_way(clock)
             await stream.drained()
+        stream.write(b"]\n")
+    finally:
+        stream.close()
+    return None
+
+
+async def json_stream(
+    request: Request, items: AsyncIterator[Mapping[str, Any]], clock: IReactorTime
+) -> bytes | None:
+    """Answer with a JSON array of what comes one by one, at the pace of the reader.
+
+    What goes wrong before the first item is raised before the answer has begun.
+    """
+    stream = ResponseStream(request, JSON)
+    part: list[Mapping[str, Any]] = []
+    try:
+        async for item in items:
+            part.append(item)
+            if len(part) == _SLICE:
+                stream.write((b"," if stream.is_open else b"[") + to_json(part)[1:-1])
+                part = []
+                await give_way(clock)
+                await stream.drained()
+        if not stream.is_open:
+            return json_answer(request, part)
+        if part:
+            stream.write(b"," + to_json(part)[1:-1])
         stream.write(b"]\n")
     finally:
         stream.close()

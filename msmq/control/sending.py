@@ -4,6 +4,8 @@ A record's header holds the properties of its message and C{destination}, which 
 behind it until another names its own.
 The messages are handed to the queue manager in the order of the stream, one slice at a time; the
 connection is not read further while too much waits.
+If the first header has C{one_transaction}, all of them are sent in one transaction, which is committed when
+the stream has come to its end, and aborted whenever it comes to another.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from msmq.control.limits import ControlLimits
-from msmq.control.properties import number, read_properties, text
+from msmq.control.properties import flag, number, read_properties, text
 from msmq.control.records import Record, RecordDecoder
 from msmq.control.refusals import internal_error, invalid
 from msmq.control.waiting import give_way, running
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.queue_manager import IQueueManager, ITransaction
 from msmq.queues.message import Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
@@ -59,7 +61,8 @@ class SendStream:
 
     It is the file that the HTTP server writes a request body to; nothing can be read back from it.
 
-    @ivar accepted: the identifiers of what the queue manager has taken, in order.
+    @ivar accepted: the identifiers of what the queue manager has taken, in order; in a transaction of what
+        it takes if that is committed.
     @ivar error: why the rest is not taken; what is still to come is then dropped.
     """
 
@@ -84,6 +87,8 @@ class SendStream:
         self._is_paused = False
         self._is_working = False
         self._is_closed = False
+        self._is_complete = False
+        self._transaction: ITransaction | None = None
         self._destination: str | None = None
         self._last: tuple[Mapping[str, Any], str | None, int, dict[str, Any]] | None = None
         self._finished: Deferred[None] | None = None
@@ -123,6 +128,8 @@ class SendStream:
         """The request is over or its caller gone: take no more."""
         self._is_closed = True
         self._records.clear()
+        if self._transaction is not None:
+            self._work()
 
     async def finish(self) -> None:
         """All bytes are in: wait until the messages are taken, or one is refused."""
@@ -130,6 +137,7 @@ class SendStream:
             self._decoder.finish()
         except RemoteProtocolError as error:
             self._fault = _fault(error)
+        self._is_complete = True
         self._work()
         while self._is_working:
             self._finished = Deferred()
@@ -144,16 +152,21 @@ class SendStream:
         try:
             while self._records and self.error is None:
                 destination, messages = self._slice()
-                for identifier in await running(self._manager.send(destination, messages)):
+                sending = self._manager.send(destination, messages, transaction=self._transaction)
+                for identifier in await running(sending):
                     self._remember(identifier)
                 self._relieve()
                 await give_way(self._clock)
             self.error = self.error or self._fault
+            if self._transaction is not None and self._is_whole:
+                await self._commit(self._transaction)
         except MQError as error:
             self.error = error
         except Exception:
             self._log.failure("A stream of messages could not be taken in")
             self.error = internal_error()
+        if self._transaction is not None and (self.error is not None or self._is_closed):
+            await self._abort(self._transaction)
         self._is_working = False
         if self.error is not None:
             self._records.clear()
@@ -161,6 +174,21 @@ class SendStream:
         finished, self._finished = self._finished, None
         if finished is not None:
             finished.callback(None)
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._is_complete and not self._is_closed and self.error is None
+
+    async def _commit(self, transaction: ITransaction) -> None:
+        await transaction.commit()
+        self._transaction = None
+
+    async def _abort(self, transaction: ITransaction) -> None:
+        self._transaction = None
+        self.accepted.clear()
+        # An administrator may have aborted it already.
+        if transaction.state in ("active", "prepared"):
+            await transaction.abort()
 
     def _slice(self) -> tuple[str, list[Message]]:
         """The next messages, all to one destination.
@@ -189,6 +217,8 @@ class SendStream:
         # Equal neighbours share their header, so that what it says is read once.
         if self._last is None or self._last[0] is not record.header:
             properties = dict(record.header)
+            if flag("one_transaction", properties.pop("one_transaction", False)):
+                self._begin()
             named = properties.pop("destination", None)
             extension_size = number("extension_size", properties.pop("extension_size", 0))
             self._last = (
@@ -208,6 +238,12 @@ class SendStream:
             raise invalid(f"extension_size is {extension_size} in a record of {len(record.body)} bytes")
         arguments = {**arguments, "body": record.body[:body_size], "extension": record.body[body_size:]}
         return destination, Message(**arguments)
+
+    def _begin(self) -> None:
+        if self._transaction is None:
+            if self._destination is not None:
+                raise invalid("only the first record of a stream can say one_transaction")
+            self._transaction = self._manager.begin()
 
     def _remember(self, identifier: MessageIdentifier) -> None:
         if self.accepted and self.accepted[-1].is_followed_by(identifier):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
+import attrs
 from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -16,7 +17,9 @@ from twisted.web.server import Site
 from werkzeug.exceptions import HTTPException
 
 from msmq.control.limits import ControlLimits
-from msmq.control.properties import flag, number, read_message, seconds, text
+from msmq.control.messages import explanation_of, letter_of
+from msmq.control.properties import flag, guid, number, read_message, seconds, text
+from msmq.control.queue_properties import read_log_range, read_new_queue, read_properties
 from msmq.control.receiving import ReceiveRequest, Receiving
 from msmq.control.refusals import MethodNotAllowed, http_status, internal_error, no_such_resource, refusal
 from msmq.control.requests import (
@@ -29,27 +32,25 @@ from msmq.control.requests import (
     take,
     wants_json,
 )
-from msmq.control.responses import JSON_LINES, ResponseStream, json_answer, json_list, to_json
+from msmq.control.responses import (
+    JSON_LINES,
+    ResponseStream,
+    json_answer,
+    json_list,
+    json_stream,
+    to_json,
+)
 from msmq.control.sending import SendStream
 from msmq.control.single import receive_one
 from msmq.control.waiting import give_way, running, shielded
 from msmq.interfaces.queue_manager import IQueueManager
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
-
-_QUEUE_PARAMETERS: Final = {
-    "transactional": flag,
-    "journal": flag,
-    "log": flag,
-    "quota": number,
-    "journal_quota": number,
-    "label": text,
-    "authenticate": flag,
-    "privacy": text,
-}
-
-_QUOTAS: Final = ("quota", "journal_quota")
+from msmq.wire.guid import format_guid
 
 _IDENTIFIERS_AT_ONCE: Final = 500
+
+_DEAD_LETTERS: Final = 1000
 
 
 class ControlAPI:
@@ -72,9 +73,14 @@ class ControlAPI:
 
     @app.route("/v1/queues", methods=["GET"])
     async def queues(self, request: ControlRequest) -> bytes | None:
-        """Every queue."""
-        refuse_rest(parameters(request), "none")
-        return await json_list(request, self._manager.queues(), self._clock)
+        """Every queue; with C{system} those of the system too."""
+        found = parameters(request)
+        with_system = flag("system", found.pop("system", "false"))
+        refuse_rest(found, "system")
+        queues = list(self._manager.queues())
+        if with_system:
+            queues += self._manager.system_queues()
+        return await json_list(request, queues, self._clock)
 
     @app.route("/v1/queues", methods=["POST"])
     async def create_queue(self, request: ControlRequest) -> bytes:
@@ -82,38 +88,28 @@ class ControlAPI:
         refuse_rest(parameters(request), "those in the request body")
         wanted = json_body(request, self._limits.document)
         path = text("path", wanted.pop("path", None))
-        arguments: dict[str, Any] = {
-            name: read(name, wanted.pop(name))
-            for name, read in _QUEUE_PARAMETERS.items()
-            if wanted.get(name) is not None
-        }
-        refuse_rest(
-            {name: value for name, value in wanted.items() if value is not None},
-            ", ".join(("path", *_QUEUE_PARAMETERS)),
-        )
-        queue = await shielded(self._manager.create_queue(path, **arguments))
+        queue = await shielded(self._manager.create_queue(path, **read_new_queue(wanted)))
         return json_answer(request, dict(queue), 201)
 
     @app.route("/v1/queues/<path:path>", methods=["GET"])
-    def queue(self, request: ControlRequest, path: str) -> bytes:
-        """One queue."""
+    async def queue(self, request: ControlRequest, path: str) -> bytes:
+        """One queue, with the extent of its message log."""
         refuse_rest(parameters(request), "none")
-        return json_answer(request, dict(self._manager.queue(path)))
+        queue = dict(self._manager.queue(path))
+        extent = await running(self._manager.log_extent(path))
+        queue["log_extent"] = {
+            "first": extent.first,
+            "last": extent.last,
+            "entries": extent.entries,
+            "bytes": extent.size,
+        }
+        return json_answer(request, queue)
 
     @app.route("/v1/queues/<path:path>", methods=["PATCH"])
     async def set_queue(self, request: ControlRequest, path: str) -> bytes:
         """Change what the body says of one queue."""
         refuse_rest(parameters(request), "those in the request body")
-        wanted = json_body(request, self._limits.document)
-        properties = {
-            name: None if name in _QUOTAS and wanted[name] is None else read(name, wanted[name])
-            for name, read in _QUEUE_PARAMETERS.items()
-            if name in wanted
-        }
-        refuse_rest(
-            {name: value for name, value in wanted.items() if name not in properties},
-            ", ".join(_QUEUE_PARAMETERS),
-        )
+        properties = read_properties(json_body(request, self._limits.document))
         queue = await shielded(self._manager.set_queue(path, properties))
         return json_answer(request, dict(queue))
 
@@ -122,6 +118,17 @@ class ControlAPI:
         """Remove all messages in one queue."""
         refuse_rest(parameters(request), "none")
         return json_answer(request, {"purged": await shielded(self._manager.purge_queue(path))})
+
+    @app.route("/v1/queues/<path:path>/replay", methods=["POST"])
+    async def replay(self, request: ControlRequest, path: str) -> bytes:
+        """Send copies of what the message log of one queue holds."""
+        refuse_rest(parameters(request), "those in the request body")
+        wanted = json_body(request, self._limits.document)
+        into = text("into", wanted.pop("into", None))
+        part = read_log_range(wanted.pop("from", None), wanted.pop("to", None))
+        refuse_rest(wanted, "into, from and to")
+        count = await shielded(self._manager.replay(path, into, **attrs.asdict(part)))
+        return json_answer(request, {"replayed": count})
 
     @app.route("/v1/queues/<path:path>", methods=["DELETE"])
     async def delete_queue(self, request: ControlRequest, path: str) -> bytes:
@@ -136,11 +143,86 @@ class ControlAPI:
         refuse_rest(parameters(request), "none")
         return await json_list(request, self._manager.outgoing(), self._clock)
 
+    @app.route("/v1/outgoing/<path:name>", methods=["GET"])
+    def outgoing_queue(self, request: ControlRequest, name: str) -> bytes:
+        """One outgoing queue."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, dict(self._manager.outgoing_queue(name)))
+
+    @app.route("/v1/outgoing/<path:name>/pause", methods=["POST"])
+    def pause_outgoing(self, request: ControlRequest, name: str) -> bytes:
+        """Send nothing more from one outgoing queue."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, dict(self._manager.pause_outgoing(name)))
+
+    @app.route("/v1/outgoing/<path:name>/resume", methods=["POST"])
+    def resume_outgoing(self, request: ControlRequest, name: str) -> bytes:
+        """Send again from one outgoing queue."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, dict(self._manager.resume_outgoing(name)))
+
     @app.route("/v1/sessions", methods=["GET"])
     async def sessions(self, request: ControlRequest) -> bytes | None:
         """Every session."""
         refuse_rest(parameters(request), "none")
         return await json_list(request, self._manager.sessions(), self._clock)
+
+    @app.route("/v1/transactions", methods=["GET"])
+    async def transactions(self, request: ControlRequest) -> bytes | None:
+        """Every transaction that has not ended."""
+        refuse_rest(parameters(request), "none")
+        return await json_list(request, self._manager.transactions(), self._clock)
+
+    @app.route("/v1/transactions/<identifier>", methods=["GET"])
+    def transaction(self, request: ControlRequest, identifier: str) -> bytes:
+        """One transaction, with what it does."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, dict(self._manager.transaction(guid("the transaction", identifier))))
+
+    @app.route("/v1/transactions/<identifier>/abort", methods=["POST"])
+    async def abort(self, request: ControlRequest, identifier: str) -> bytes:
+        """Abort one transaction, whoever has it."""
+        refuse_rest(parameters(request), "none")
+        transaction = guid("the transaction", identifier)
+        await shielded(self._manager.abort_transaction(transaction))
+        return json_answer(request, {"aborted": format_guid(transaction)})
+
+    @app.route("/v1/messages/<path:message>", methods=["GET"])
+    async def explain(self, request: ControlRequest, message: str) -> bytes:
+        """All that is known of one message."""
+        refuse_rest(parameters(request), "none")
+        explanation = await running(self._manager.explain(MessageIdentifier.parse(message)))
+        return json_answer(request, explanation_of(explanation))
+
+    @app.route("/v1/messages/<path:message>/move", methods=["POST"])
+    async def move(self, request: ControlRequest, message: str) -> bytes:
+        """Move one message to another queue."""
+        refuse_rest(parameters(request), "those in the request body")
+        wanted = json_body(request, self._limits.document)
+        queue = text("queue", wanted.pop("queue", None))
+        refuse_rest(wanted, "queue")
+        identifier = MessageIdentifier.parse(message)
+        await shielded(self._manager.move(identifier, queue))
+        return json_answer(request, {"id": str(identifier), "queue": queue})
+
+    @app.route("/v1/deadletters", methods=["GET"])
+    async def dead_letters(self, request: ControlRequest) -> bytes | None:
+        """What lies in both dead-letter queues, the first so many of each."""
+        found = parameters(request)
+        limit = number("limit", found.pop("limit", str(_DEAD_LETTERS)))
+        refuse_rest(found, "limit")
+        return await json_stream(request, self._letters(limit), self._clock)
+
+    async def _letters(self, limit: int) -> AsyncIterator[dict[str, Any]]:
+        async for place in self._manager.each_dead_letter(limit):
+            yield letter_of(place)
+
+    @app.route("/v1/deadletters/<path:message>/requeue", methods=["POST"])
+    async def requeue(self, request: ControlRequest, message: str) -> bytes:
+        """Send one dead letter again."""
+        refuse_rest(parameters(request), "none")
+        identifier = await shielded(self._manager.requeue(MessageIdentifier.parse(message)))
+        return json_answer(request, {"id": str(identifier)})
 
     @app.route("/v1/messages", methods=["POST"])
     async def send_one(self, request: ControlRequest) -> bytes:
@@ -172,7 +254,9 @@ class ControlAPI:
         """Receive as a stream of records."""
         found = parameters(request)
         count = number("count", found.pop("count", "1"))
-        await self._receiving.stream(request, self._wanted(found, count))
+        transactional = flag("transactional", found.pop("transactional", "false"))
+        wanted = attrs.evolve(self._wanted(found, count), transactional=transactional)
+        await self._receiving.stream(request, wanted)
 
     @app.route("/v1/receipts/<stream>/<receipt>", methods=["POST"])
     async def confirm(self, request: ControlRequest, stream: str, receipt: str) -> bytes:

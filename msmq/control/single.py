@@ -11,11 +11,11 @@ from urllib.parse import quote
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
+from msmq.control.messages import properties_of
 from msmq.control.receiving import Receipts, ReceiveRequest, Receiving
 from msmq.control.refusals import not_acceptable
 from msmq.control.responses import JSON, ResponseStream, to_json
 from msmq.control.waiting import give_way, shielded
-from msmq.decoding.message_json import message_json
 from msmq.decoding.values import plain_text
 from msmq.interfaces.queue_manager import ReceivedMessage
 
@@ -50,20 +50,17 @@ def property_headers(properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _raw(message: ReceivedMessage) -> tuple[dict[str, str], Iterator[bytes]]:
-    view = message.view
-    properties = message_json(view, lookup_id=message.lookup_id, arrived=message.arrived, body=False)
-    headers = property_headers(properties)
+    headers = property_headers(properties_of(message))
     longest = max(headers, key=lambda name: len(headers[name]))
     if len(headers[longest]) > _LONGEST_HEADER:
         raise not_acceptable(f"{longest} is too long for a header; ask with Accept: {JSON}")
-    body = view.body
+    body = message.view.body
     return headers, (bytes(body[start : start + _PIECE]) for start in range(0, len(body), _PIECE))
 
 
 def _whole(message: ReceivedMessage) -> Iterator[bytes]:
     """The message in JSON, its body last and in parts: at 4 MiB it takes long to look at and to write."""
-    properties = message_json(message.view, lookup_id=message.lookup_id, arrived=message.arrived, body=False)
-    yield to_json(properties)[:-1] + b","
+    yield to_json(properties_of(message))[:-1] + b","
     body = message.view.body
     is_text = True
     for part in _characters(body):
@@ -107,7 +104,7 @@ async def receive_one(
     receipts = Receipts()
     try:
         reservation = await receiving.reserve(wanted, 1)
-        receipt = receipts.hold(reservation)
+        receipt = receipts.hold(reservation, 1)
         message = reservation.messages[0]
         headers, parts = ({}, _whole(message)) if as_json else _raw(message)
         for name, value in headers.items():

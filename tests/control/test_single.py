@@ -49,7 +49,7 @@ class SendOneTests(ControlTestCase):
             ({"destination": "DIRECT=nonsense"}, 400, "MQ_ERROR_ILLEGAL_FORMATNAME"),
             ({"destination": ORDERS, "priority": "8"}, 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
             ({"destination": ORDERS, "colour": "red"}, 400, "MQ_ERROR_INVALID_PARAMETER"),
-            ({"destination": ORDERS, "transactional": "1"}, 501, "MQ_ERROR_UNSUPPORTED_OPERATION"),
+            ({"destination": ORDERS, "transactional": "1"}, 400, "MQ_ERROR_TRANSACTION_USAGE"),
         ):
             with self.subTest(parameters=parameters):
                 self.assert_refused(self.call("POST", "/v1/messages", b"x", **parameters), status, error)

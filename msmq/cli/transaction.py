@@ -1,0 +1,54 @@
+"""C{msmq transaction}: what is under way and not decided yet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+
+_COLUMNS: Final = ("identifier", "state", "began", "sent", "received", "moved")
+_MESSAGES: Final = ("operation", "queue", "lookup_id", "id")
+
+
+@click.group
+@common_options
+def transaction() -> None:
+    """Watch transactions, and abort them."""
+
+
+@transaction.command("list")
+@common_options
+@pass_settings
+def transaction_list(settings: Settings) -> None:
+    """List the transactions that have not ended."""
+    settings.output.many(settings.client.transactions(), _COLUMNS)
+    settings.output.flush()
+
+
+@transaction.command("show")
+@click.argument("id")
+@common_options
+@pass_settings
+def transaction_show(settings: Settings, id: str) -> None:
+    """Show the transaction ID with its messages, of which it shows the first thousand."""
+    output = settings.output
+    found = settings.client.transaction(id)
+    if output.as_json:
+        output.object(found)
+    else:
+        messages = found.pop("messages")
+        output.one(found)
+        output.table("messages", messages, _MESSAGES)
+    output.flush()
+
+
+@transaction.command("abort")
+@click.argument("id")
+@common_options
+@pass_settings
+def transaction_abort(settings: Settings, id: str) -> None:
+    """Abort the transaction ID, whoever began it."""
+    settings.output.one(settings.client.abort_transaction(id))
+    settings.output.flush()
