@@ -82,6 +82,11 @@ class Performer:
         failure.trap(MQError)
         self.log.error("{what} not stored: {error}", what=what, error=failure.value)
 
+    def tidy(self, positions: Iterable[MessagePosition]) -> None:
+        """Let the subqueues go that these messages, which left them, were the last of."""
+        for queue in {position.queue for position in positions if position.queue.is_subqueue}:
+            self.commit_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
+
     def overflow(self, admission: Admission) -> None:
         """Hand over to the store the express messages for which memory had no room."""
         if admission.overflow:

@@ -59,6 +59,7 @@ class Reservation:
             self._performer.perform(model.restored(removal, self._performer.clock.now()))
             raise
         self._performer.perform(model.removed(removal, self._performer.clock.now()))
+        self._performer.tidy(removal.positions)
         self._received([position.view for position in removal.positions if position.view is not None])
 
     def release(self) -> None:
