@@ -137,7 +137,8 @@ class PostgresqlServer:
         """Kill all its processes at once, as a crash does."""
         processes = self._processes()
         for process in processes:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         if self._process is not None:
             self._process.wait(DEADLINE)
             self._process = None
@@ -151,12 +152,14 @@ class PostgresqlServer:
     def freeze(self) -> None:
         """Have all its processes stand still."""
         for process in self._processes():
-            process.suspend()
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
 
     def thaw(self) -> None:
         """Let them go on."""
         for process in self._processes():
-            process.resume()
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def remove(self) -> None:
         """Stop it and remove its directory; doing that again does nothing."""

@@ -14,7 +14,8 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
-from msmq.storage.sqlite import SqliteMessageStore
+from msmq.interfaces import IMessageStore
+from msmq.storage.factory import make_store
 from tests.storage.crash_model import STEP, batch
 
 
@@ -22,14 +23,14 @@ def say(what: str, step: int) -> None:
     os.write(1, f"{what} {step}\n".encode())
 
 
-async def perform(store: SqliteMessageStore, step: int) -> None:
+async def perform(store: IMessageStore, step: int) -> None:
     say("h", step)
     await store.commit(batch(step))
     say("c", step)
 
 
-async def main(path: Path) -> None:
-    store = SqliteMessageStore(path)
+async def main(description: str) -> None:
+    store = make_store(description, Path())
     snapshot = await store.open()
     step = int(snapshot.state.get(STEP, b"0"))
     while True:
@@ -46,5 +47,5 @@ def failed(failure: Failure) -> None:
 
 
 if __name__ == "__main__":
-    Deferred.fromCoroutine(main(Path(sys.argv[1]))).addErrback(failed)
+    Deferred.fromCoroutine(main(sys.argv[1])).addErrback(failed)
     reactor.run()

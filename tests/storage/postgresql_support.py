@@ -18,7 +18,7 @@ from msmq.queues.changes import AppendEvent, PutQueue
 from msmq.storage.postgresql.address import Address, parse_address
 from msmq.storage.postgresql.store import PostgresqlMessageStore
 from tests.contracts.message_store import ORDERS
-from tests.servers.postgresql import PostgresqlServer, Proxy
+from tests.servers.postgresql import USER, PostgresqlServer, Proxy
 
 Error = TypeVar("Error", bound=StorageError)
 
@@ -26,9 +26,9 @@ INTERVAL = 0.01
 TRIES = 3000
 
 
-def address_of(server: PostgresqlServer | Proxy, schema: str, *options: str) -> Address:
+def address_of(server: PostgresqlServer | Proxy, schema: str, *options: str, user: str = USER) -> Address:
     """A schema of that server, as a configuration says it."""
-    return parse_address(server.url(f"schema={schema}", *options).removeprefix("postgresql:"))
+    return parse_address(server.url(f"schema={schema}", *options, user=user).removeprefix("postgresql:"))
 
 
 def event(name: str) -> AppendEvent:
@@ -49,14 +49,16 @@ class PostgresqlTestCase(TestCase):
         self.schema = f"msmq_{next(self._schemas)}"
         self.addCleanup(self.server.drop, self.schema)
 
-    def store(self, *options: str, through: Proxy | None = None, **settings: Any) -> PostgresqlMessageStore:
+    def store(
+        self, *options: str, through: Proxy | None = None, user: str = USER, **settings: Any
+    ) -> PostgresqlMessageStore:
         """A store that is not open."""
-        address = address_of(through or self.server, self.schema, *options)
+        address = address_of(through or self.server, self.schema, *options, user=user)
         store = PostgresqlMessageStore(address, **settings)
         self.addCleanup(store.close)
         return store
 
-    async def opened(
+    async def open_store(
         self, *options: str, through: Proxy | None = None, **settings: Any
     ) -> PostgresqlMessageStore:
         """A store that is open, with one queue."""

@@ -10,7 +10,7 @@ from msmq.interfaces import IMessageStore
 from msmq.storage.postgresql.store import PostgresqlMessageStore
 from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
 from tests.servers.postgresql import shared_server
-from tests.storage.test_postgresql import address_of
+from tests.storage.postgresql_support import address_of
 
 _schemas = itertools.count()
 

@@ -30,7 +30,7 @@ class KilledTests(SynchronousTestCase):
     def run_and_kill(self, lines: int) -> tuple[int, int]:
         """Let it say so many lines; gives the last step that was handed over, and the last one done."""
         handed, confirmed = self.step, self.step
-        command = [sys.executable, "-m", "tests.storage.crash_child", str(self.path)]
+        command = [sys.executable, "-m", "tests.storage.crash_child", f"sqlite:{self.path}"]
         with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for number, line in enumerate(process.stdout):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import select
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -17,6 +19,9 @@ from msmq.interfaces.storage import StorageError
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.arrays import DUMPERS
 from msmq.storage.postgresql.failures import Stalled, away
+
+# What psycopg warns of, an error after an error, is told by the first one.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OLDEST_SERVER: Final = 130000
 """The server_version_num of the oldest server that is taken."""
@@ -42,9 +47,10 @@ class Link(psycopg.Connection[TupleRow]):
     def wait(self, gen: PQGen[_RESULT], interval: float = 0.1, timeout: float | None = None) -> _RESULT:
         """Have psycopg's generator done; psycopg calls this for everything but connecting."""
         poll = select.poll()
+        socket = self.pgconn.socket
         try:
             wanted = next(gen)
-            poll.register(self.pgconn.socket, _EVENTS[wanted])
+            poll.register(socket, _EVENTS[wanted])
             while True:
                 events = poll.poll(0 if self._has_stalled else self.patience * 1000)
                 if not events and (self._has_stalled or not self.is_working()):
@@ -52,10 +58,15 @@ class Link(psycopg.Connection[TupleRow]):
                     raise Stalled(f"it did not answer within {self.patience:g} s")
                 before, wanted = wanted, gen.send(_ready(events))
                 if wanted != before:
-                    poll.modify(self.pgconn.socket, _EVENTS[wanted])
+                    poll.modify(socket, _EVENTS[wanted])
         except StopIteration as end:
             result: _RESULT = end.value
             return result
+        except BaseException:
+            # What it would still do at its end is of no use, and fails.
+            with suppress(Exception):
+                gen.close()
+            raise
 
     def is_alive(self) -> bool:
         """Whether the other side has not gone, as far as that shows without asking it."""
