@@ -173,22 +173,32 @@ class Administration:
         await self._performer.commit(deletion.changes)
 
     async def _delete_messages(self, gone: deque[MessagePosition]) -> None:
-        """Let what was in a queue go, a slice in each turn of the reactor, each message with its event."""
+        """Let what was in a queue go, a slice in each turn of the reactor, each message with its event.
+
+        What is on its way in or out is told of by whoever decides about that.
+        """
         performer = self._performer
-        while gone:
-            slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
-            try:
-                await performer.load(slice_of_it)
-            except MQError as error:
-                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
-            changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
-            await performer.commit(self._events.trim(changes))
-            views = [position.view for position in slice_of_it if position.view is not None]
-            self._outbox.acknowledge(views, MessageClass.NACK_Q_DELETED)
-            for position in slice_of_it:
-                position.view = None
-            if gone:
-                await deferLater(self._reactor, 0)
+        try:
+            while gone:
+                slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
+                resting = [position for position in slice_of_it if position.is_at_rest]
+                try:
+                    for position, view in zip(resting, await performer.load(resting), strict=True):
+                        position.view = view
+                except MQError as error:
+                    self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
+                changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
+                await performer.commit(self._events.trim(changes))
+                views = [position.view for position in resting if position.view is not None]
+                self._outbox.acknowledge(views, MessageClass.NACK_Q_DELETED)
+                for position in resting:
+                    position.view = None
+                if gone:
+                    await deferLater(self._reactor, 0)
+        except BaseException:
+            # They are out of memory all the same; a start finds again what the store still has.
+            performer.model.delete_messages(gone, performer.clock.now())
+            raise
 
 
 def _kilobytes(quota: int | None) -> int:

@@ -122,8 +122,7 @@ def admit(
                 holdings.keep_queue(target, changes)
             changes.append(PutMessage(identifier, lookup_id, view.packet, arrived, due))
         elif size > express_room:
-            position.kept = Kept.OVERFLOW
-            holdings.put(position, admission.overflow)
+            holdings.overflow(position, admission.overflow, changes)
         else:
             storage.express += size
             express_room -= size

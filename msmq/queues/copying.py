@@ -143,7 +143,7 @@ class Copying:
         if position.size > min(room_in(journal), self.holdings.storage.journal_room):
             self.dropped += 1
             return None
-        view = position.view if position.kept is Kept.MEMORY else None
+        view = position.view if position.kept is not Kept.STORE else None
         copy = self.holdings.insert(journal, view, position, keep=position.kept)
         self.holdings.move(position, copy, changes)
         return copy

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import attrs
 
-from msmq.queues.changes import Change, MoveMessage, PutMessage, PutQueue
+from msmq.queues.changes import Change, MoveMessage, PutMessage, PutQueue, RemoveMessages
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.expiring import due_time
-from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.user_message_view import UserMessageView
 
@@ -51,10 +51,13 @@ class Storage:
 
     @property
     def journal_room(self) -> int:
-        """Bytes that may still come into journals and dead-letter queues; negative if nothing may."""
-        if self.journal_limit is None:
-            return self.free
-        return min(self.free, self.journal_limit - self.journaled)
+        """Bytes that may still come into journals and dead-letter queues; negative if nothing may.
+
+        A copy is there in place of a message which leaves, so the limit for all queues does not count.
+        """
+        if self.throttled:
+            return -1
+        return _ENDLESS if self.journal_limit is None else self.journal_limit - self.journaled
 
     @property
     def express_room(self) -> int:
@@ -141,6 +144,31 @@ class Holdings:
             else:
                 position.view = None
 
+    def overflow(self, position: MessagePosition, changes: list[Change], needed: list[Change]) -> None:
+        """Hand an express message to the store, which may not take it: until that is known memory has it too.
+
+        @param changes: what is not waited for.
+        @param needed: what is; the queue is kept for whatever else comes to it, before or after.
+        """
+        queue = position.queue
+        position.kept = Kept.OVERFLOW
+        if not queue.is_stored:
+            self.keep_queue(queue, needed)
+            changes.append(PutQueue(queue.definition))
+        self.put(position, changes)
+        position.is_cached = True
+        self.storage.cached += position.size
+
+    def overflowed(self, position: MessagePosition, *, is_stored: bool) -> None:
+        """The store has an express message that was handed to it, or could not take it."""
+        if position.is_cached:
+            self.uncache(position)
+        if not is_stored:
+            position.kept = Kept.MEMORY
+            self.storage.express += position.size
+        elif position.state is PositionState.AVAILABLE:
+            self.cache((position,))
+
     def uncache(self, position: MessagePosition) -> None:
         """The packet of a stored message is not counted as a copy any more."""
         position.is_cached = False
@@ -170,8 +198,14 @@ class Holdings:
             )
 
     def move(self, source: MessagePosition, copy: MessagePosition, changes: list[Change]) -> None:
-        """Ask the store to make a copy of a stored message out of the message itself."""
-        if source.kept is not Kept.MEMORY:
+        """Ask the store to make a copy of a stored message out of the message itself.
+
+        Of an express message it is not known whether the store has it, so it gets a new copy if it can.
+        """
+        if source.kept is Kept.OVERFLOW and copy.view is not None:
+            self.put(copy, changes)
+            changes.append(RemoveMessages(source.queue.definition.identifier, (source.lookup_id,), True))
+        elif source.kept is not Kept.MEMORY:
             self.keep_queue(copy.queue, changes)
             changes.append(
                 MoveMessage(

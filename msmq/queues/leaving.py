@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from msmq.queues.changes import Change, RemoveMessages
-from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
 
@@ -54,6 +54,18 @@ class Removal:
 def departure(positions: Sequence[MessagePosition], message_class: MessageClass) -> Departure:
     """Of at least one message, all of one queue."""
     return Departure(positions[0].queue, positions, message_class)
+
+
+def gone_with_queue(positions: Iterable[MessagePosition]) -> list[Departure]:
+    """Messages that were on their way into queues, or out of them, when these were deleted: they leave.
+
+    The deletion itself tells of all others.
+    """
+    gone = by_queue(positions)
+    for same_queue in gone.values():
+        for position in same_queue:
+            position.state = PositionState.LEAVING
+    return [departure(same_queue, MessageClass.NACK_Q_DELETED) for same_queue in gone.values()]
 
 
 def removals(positions: Iterable[MessagePosition]) -> list[Change]:

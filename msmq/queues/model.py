@@ -24,7 +24,7 @@ from msmq.queues.descriptors import Descriptors
 from msmq.queues.effects import Effect, OutgoingReady
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, Storage, forget_queues
-from msmq.queues.leaving import Departure, Removal, Settlement, by_queue, removals
+from msmq.queues.leaving import Departure, Removal, Settlement, by_queue, gone_with_queue, removals
 from msmq.queues.moving import Relocation, check_available, check_move, finish_move, relocate, undo_move
 from msmq.queues.naming import QueueNames
 from msmq.queues.outgoing import OutgoingQueue
@@ -267,12 +267,18 @@ class QueueManagerModel:
         return Deletion(queue, deletion_of(family), effects, deque(gone))
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
-        """What has to be stored for messages of a deleted queue to be gone, each with its event."""
-        left = [position for position in positions if position.state is not PositionState.LEAVING]
+        """What has to be stored for messages of a deleted queue to be gone, each with its event.
+
+        These are DELETED from now on. What is on its way in or out is passed over, since whoever decides
+        about that tells of it.
+        """
+        gone = [position for position in positions if position.is_at_rest]
+        for position in gone:
+            position.state = PositionState.DELETED
         changes: list[Change] = [
-            departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in left
+            departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in gone
         ]
-        changes += removals(left)
+        changes += removals(gone)
         self._uncount(positions)
         self._expiry.forget(positions)
         return changes
@@ -324,18 +330,24 @@ class QueueManagerModel:
         for queue, positions in admission.groups.items():
             if admission.mortal:
                 positions = [position for position in positions if position.state is PositionState.ARRIVING]
-            if not queue.is_deleted and positions:
+            if queue.is_deleted:
+                effects += gone_with_queue(positions)
+            elif positions:
                 queue.make_available(positions)
                 effects += self._serve(queue, positions, now)
                 if admission.changes:
                     self._cache(positions)
         return effects
 
-    def withdraw(self, admission: Admission) -> None:
-        """The changes were not stored: the messages were never here."""
+    def withdraw(self, admission: Admission) -> list[Change]:
+        """The changes were not stored: the messages were never here.
+
+        @return: what the store has to forget if it was handed the overflow; it is not waited for.
+        """
         for position in admission.positions:
             self.holdings.unlink(position)
         forget_queues(admission.changes, admission.groups)
+        return removals(position for position in admission.positions if position.kept is Kept.OVERFLOW)
 
     def overflowed(self, admission: Admission, *, is_stored: bool) -> None:
         """The store has the express messages for which memory had no room, or could not take them.
@@ -343,15 +355,12 @@ class QueueManagerModel:
         In the second case memory keeps them all the same.
         """
         for position in admission.positions:
-            if position.kept is Kept.OVERFLOW and not position.queue.is_deleted:
-                if not is_stored:
-                    position.kept = Kept.MEMORY
-                    if position.state is not PositionState.DELETED:
-                        self.storage.express += position.size
-                elif position.state is PositionState.AVAILABLE:
-                    self.holdings.cache((position,))
-        if not is_stored:
-            forget_queues(admission.overflow, admission.groups)
+            if (
+                position.kept is Kept.OVERFLOW
+                and position.state is not PositionState.DELETED
+                and not position.queue.is_deleted
+            ):
+                self.holdings.overflowed(position, is_stored=is_stored)
 
     def stored(self, changes: Iterable[Change]) -> None:
         """These changes are stored; whoever stores what this model did not ask for together tells it so."""
@@ -382,7 +391,9 @@ class QueueManagerModel:
         fresh, departures = self._expiry.sift(positions, now)
         effects: list[Effect] = [*departures]
         for queue, arrived in by_queue(fresh).items():
-            if not queue.is_deleted:
+            if queue.is_deleted:
+                effects += () if queue.is_system else gone_with_queue(arrived)
+            else:
                 queue.make_available(sorted(arrived, key=_lookup_id, reverse=is_return))
                 effects += self._serve(queue, arrived, now)
                 self._cache(arrived)
@@ -480,6 +491,7 @@ class QueueManagerModel:
 
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of a removal are stored: the messages are out of their queues, the copies are there."""
+        self.stored(removal.changes)
         for position in removal.positions:
             self.holdings.unlink(position)
         self._expiry.forget(removal.positions)
@@ -498,15 +510,18 @@ class QueueManagerModel:
         """
         back: list[MessagePosition] = []
         purged: list[MessagePosition] = []
+        gone: list[MessagePosition] = []
         for position in positions:
             if position.queue.is_deleted:
+                if position.state is PositionState.REMOVING:
+                    gone.append(position)
                 continue
             if position.state in (PositionState.LOCKED_READER, PositionState.REMOVING):
                 position.state = PositionState.LOCKED_READER
                 back.append(position)
             elif position.state is PositionState.PURGE_PENDING:
                 purged.append(position)
-        return [*self._show(back, now, is_return=True), *finish_purge(purged)]
+        return [*self._show(back, now, is_return=True), *finish_purge(purged), *gone_with_queue(gone)]
 
     def settle(self, departure: Departure, now: Moment) -> Settlement:
         """What has to be stored for messages to leave unread; either L{settled} or L{stay} has to follow.
@@ -517,6 +532,7 @@ class QueueManagerModel:
 
     def settled(self, settlement: Settlement, now: Moment) -> list[Effect]:
         """The changes of a departure are stored: its messages are out of their queue."""
+        self.stored(settlement.changes)
         positions = settlement.departure.positions
         for position in positions:
             self.holdings.unlink(position)
@@ -552,7 +568,7 @@ class QueueManagerModel:
         """A departure did not come about: its messages are back in their places."""
         for position in departure.positions:
             if position.state is PositionState.LEAVING:
-                position.state = PositionState.LOCKED_READER
+                position.state = PositionState.REMOVING
         return self.release(departure.positions, now)
 
     # Messages are moved
@@ -577,6 +593,7 @@ class QueueManagerModel:
 
     def moved(self, relocation: Relocation, now: Moment) -> list[Effect]:
         """The changes of a move are stored: the messages are in their new queues, for all who wait there."""
+        self.stored(relocation.changes)
         self._expiry.forget(position for position, _ in relocation.moves)
         return self._show(finish_move(self.holdings, relocation), now)
 
@@ -585,6 +602,14 @@ class QueueManagerModel:
         undo_move(self.holdings, relocation)
         forget_queues(relocation.changes, (place.queue for _, place in relocation.moves))
         return self.release((position for position, _ in relocation.moves), now)
+
+    def disposed(
+        self, position: MessagePosition, copies: Iterable[MessagePosition], now: Moment
+    ) -> list[Effect]:
+        """A message that was locked is out of its queue, and its copies are there."""
+        self.holdings.unlink(position)
+        self._expiry.forget((position,))
+        return self._show(copies, now)
 
     # Transactions end
 
@@ -595,13 +620,15 @@ class QueueManagerModel:
         effects += self.removed(commitment.removal, now)
         effects += self.moved(commitment.relocation, now)
         for queue, positions in commitment.sent.items():
-            if not queue.is_deleted:
+            if queue.is_deleted:
+                effects += gone_with_queue(positions)
+            else:
                 self._expiry.remember(positions)
                 queue.make_available(positions)
                 effects += self._serve(queue, positions, now)
                 self._cache(positions)
-        if commitment.late:
-            effects += self._expiry.sift(commitment.late, now)[1]
+        effects += self._expiry.leave(commitment.late)
+        effects += gone_with_queue(commitment.lost)
         if commitment.back:
             effects += self.release(commitment.back, now)
         self.transacting.end(commitment)

@@ -109,15 +109,11 @@ def finish_move(holdings: Holdings, relocation: Relocation) -> list[MessagePosit
     for position, place in relocation.moves:
         place.view = position.view
         holdings.unlink(position)
-        if place.queue.is_deleted:
-            continue
         arrived.append(place)
     return arrived
 
 
 def undo_move(holdings: Holdings, relocation: Relocation) -> None:
     """The changes were not stored: there never were these places."""
-    for position, place in relocation.moves:
+    for _, place in relocation.moves:
         holdings.unlink(place)
-        if position.state is PositionState.REMOVING:
-            position.state = PositionState.LOCKED_READER

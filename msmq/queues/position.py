@@ -36,6 +36,9 @@ class PositionState(enum.Enum):
     DELETED = "deleted"
 
 
+_AT_REST = frozenset({PositionState.AVAILABLE, PositionState.LOCKED_READER, PositionState.PURGE_PENDING})
+
+
 class Kept(enum.Enum):
     """Who has the packet of a message.
 
@@ -89,6 +92,11 @@ class MessagePosition:
     def is_stored(self) -> bool:
         """Whether the store has it, or is getting it, be it for good or not."""
         return self.kept is not Kept.MEMORY
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it lies in its queue or with a reader, and nothing is being stored for it."""
+        return self.state in _AT_REST
 
     @property
     def priority(self) -> int:

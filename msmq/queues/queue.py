@@ -216,6 +216,12 @@ class Queue:
         if self.is_subqueue and self.parent is not None:
             self.parent.subqueue_bytes += position.size
 
+    def renumber(self, position: MessagePosition, lookup_id: int) -> None:
+        """Give a position that nobody has seen yet another LookupIdentifier."""
+        del self.positions[position.lookup_id]
+        position.lookup_id = lookup_id
+        self.positions[lookup_id] = position
+
     def unlink(self, position: MessagePosition) -> int:
         """[MS-MQDMPR] 3.1.7.2.1 take a position that is not available out of the queue.
 

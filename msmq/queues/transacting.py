@@ -14,8 +14,9 @@ from msmq.queues.collection import POISON, QueueCollection
 from msmq.queues.copying import Copying
 from msmq.queues.expiring import due_time
 from msmq.queues.holdings import Holdings, forget_queues, room_in
-from msmq.queues.leaving import Departure, by_queue
+from msmq.queues.leaving import Departure, by_queue, gone_with_queue
 from msmq.queues.moving import Relocation, check_available, check_move, relocate, undo_move
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.purging import finish_purge
 from msmq.queues.queue import Queue
@@ -128,17 +129,30 @@ class Transacting:
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is ending.
         """
+        before = transaction.state
         self.transactions.begin_end(transaction, TransactionState.COMMITTING)
         changes: list[Change] = []
         late: list[MessagePosition] = []
+        lost: list[MessagePosition] = []
         sent: dict[Queue, list[MessagePosition]] = {}
         for position in transaction.sent():
-            if position.due is not None and position.due <= now.wall:
+            if position.queue.is_deleted:
+                lost.append(position)
+            elif position.due is not None and position.due <= now.wall:
                 late.append(position)
             else:
                 sent.setdefault(position.queue, []).append(position)
+        try:
+            for queue, positions in sent.items():
+                if isinstance(queue, OutgoingQueue):
+                    # Others may have committed since these were sent; they leave in the order of the commits.
+                    for position in positions:
+                        queue.renumber(position, 7 << 56 | self._holdings.sequential.take(1))
+                changes += numbering(queue, positions)
+        except BaseException:
+            transaction.state = before
+            raise
         for queue, positions in sent.items():
-            changes += numbering(queue, positions)
             for position in positions:
                 self._holdings.put(position, changes)
                 if queue.definition.log:
@@ -148,16 +162,17 @@ class Transacting:
                         )
                     )
         received = transaction.received()
+        purged = [position for position in received if position.state is PositionState.PURGE_PENDING]
         for position in received:
             position.state = PositionState.REMOVING
-        back, purged, pairs = self._moves(transaction)
-        removal = self._copying.receive(received, finish_purge(purged))
+        back, unmoved, pairs = self._moves(transaction)
+        removal = self._copying.receive(received, finish_purge(unmoved))
         relocation = Relocation()
         relocate(self._holdings, pairs, relocation)
         changes += removal.changes
         changes += relocation.changes
         self._holdings.reserve(changes)
-        return Commitment(transaction, changes, sent, late, removal, relocation, back)
+        return Commitment(transaction, before, changes, sent, late, lost, purged, removal, relocation, back)
 
     def _moves(
         self, transaction: Transaction
@@ -176,17 +191,26 @@ class Transacting:
                 pairs.append((move.position, move.target))
         return back, purged, pairs
 
-    def uncommit(self, commitment: Commitment) -> None:
-        """The changes were not stored: the transaction goes on as it was; it can be committed again."""
+    def uncommit(self, commitment: Commitment) -> list[Departure]:
+        """The changes were not stored: the transaction goes on as it was; it can be committed again.
+
+        @return: what it had taken from queues that were deleted meanwhile.
+        """
         transaction, changes = commitment.transaction, commitment.changes
-        for position in commitment.removal.positions:
+        removal, moves = commitment.removal, commitment.relocation.moves
+        unmoved = [position for departure in removal.departures for position in departure.positions]
+        for position in (*removal.positions, *(position for position, _ in moves)):
             position.state = PositionState.LOCKED_READER
-        self._copying.withdraw(commitment.removal.copies)
+        for position in (*commitment.purged, *unmoved):
+            position.state = PositionState.PURGE_PENDING
+        self._copying.withdraw(removal.copies)
         undo_move(self._holdings, commitment.relocation)
         forget_queues(changes, commitment.sent)
         forget_queues(changes, (copy.queue for copy in commitment.removal.copies))
-        forget_queues(changes, (place.queue for _, place in commitment.relocation.moves))
-        transaction.state = TransactionState.ACTIVE
+        forget_queues(changes, (place.queue for _, place in moves))
+        transaction.state = commitment.before
+        taken = (*removal.positions, *unmoved, *(position for position, _ in moves))
+        return gone_with_queue(position for position in taken if position.queue.is_deleted)
 
     def end(self, commitment: Commitment) -> None:
         """The commit is stored: the transaction has ended."""
@@ -201,12 +225,18 @@ class Transacting:
         self.transactions.begin_end(transaction, TransactionState.ABORTED)
         for position in transaction.sent():
             self._holdings.unlink(position)
-        held = [*transaction.received(), *(move.position for move in transaction.moved())]
+        received = transaction.received()
+        held = [*received, *(move.position for move in transaction.moved())]
         purged = [position for position in held if position.state is PositionState.PURGE_PENDING]
         back: list[MessagePosition] = []
         poisonous: list[MessagePosition] = []
         changes: list[Change] = []
-        for position in held:
+        back += (
+            move.position
+            for move in transaction.moved()
+            if move.position.state is PositionState.LOCKED_READER
+        )
+        for position in received:
             if position.state is not PositionState.LOCKED_READER:
                 continue
             position.aborts += 1
@@ -244,7 +274,12 @@ class Transacting:
 
     def _is_poisonous(self, position: MessagePosition) -> bool:
         queue = position.queue
-        return 0 < self.poison_after <= position.aborts and queue.parent is None and not queue.is_system
+        return (
+            0 < self.poison_after <= position.aborts
+            and queue.parent is None
+            and not queue.is_system
+            and not isinstance(queue, OutgoingQueue)
+        )
 
     def _close(self, transaction: Transaction) -> None:
         for operation in transaction.operations:

@@ -79,12 +79,8 @@ class Transaction:
     operations: list[Operation] = attrs.field(factory=list, repr=False)
 
     def sent(self) -> list[MessagePosition]:
-        """The messages that it sends, without those whose queue was deleted meanwhile."""
-        return [
-            operation.position
-            for operation in self.operations
-            if isinstance(operation, Enqueue) and not operation.position.queue.is_deleted
-        ]
+        """The messages that it sends."""
+        return [operation.position for operation in self.operations if isinstance(operation, Enqueue)]
 
     def received(self) -> list[MessagePosition]:
         """The messages that it receives, without those whose queue was deleted meanwhile."""
@@ -118,15 +114,21 @@ class Transaction:
 class Commitment:
     """What has to be stored for a transaction to be committed.
 
+    @ivar before: what the state of the transaction was.
     @ivar sent: the messages that become available, queue by queue.
     @ivar late: sent messages whose time was over before the commit.
+    @ivar lost: sent messages whose queue was deleted before the commit.
+    @ivar purged: received messages whose queue was purged before the commit.
     @ivar back: messages that are not moved, because the queue they were to go to is gone.
     """
 
     transaction: Transaction
+    before: TransactionState
     changes: list[Change]
     sent: dict[Queue, list[MessagePosition]] = attrs.field(repr=False)
     late: list[MessagePosition] = attrs.field(repr=False)
+    lost: list[MessagePosition] = attrs.field(repr=False)
+    purged: list[MessagePosition] = attrs.field(repr=False)
     removal: Removal = attrs.field(repr=False)
     relocation: Relocation = attrs.field(repr=False)
     back: list[MessagePosition] = attrs.field(repr=False)

@@ -8,8 +8,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.admission import EnqueueStatus
 from msmq.queues.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
+from msmq.queues.leaving import Departure
 from msmq.queues.position import PositionState
 from msmq.structures.format_name import parse_format_name
+from msmq.structures.message_class import MessageClass
 from tests.queues.builders import (
     NOW,
     admit,
@@ -17,6 +19,7 @@ from tests.queues.builders import (
     bodies,
     completions,
     create,
+    leave,
     model,
     peek,
     put,
@@ -319,12 +322,19 @@ class DeletedQueueTests(SynchronousTestCase):
         self.assertEqual((self.model.storage.used, self.queue.total_bytes), (0, 0))
 
     def test_admission_under_way(self) -> None:
-        """A message that is stored after its queue was deleted is lost with it, and frees nothing twice."""
+        """A message that is stored after its queue was deleted leaves for that reason, and frees nothing.
+
+        One that was withdrawn never was there to be told of.
+        """
         committed = admit(self.model, self.queue, b"1")
         withdrawn = admit(self.model, self.queue, b"2")
         deletion = self.model.delete_queue(self.queue)
-        self.assertEqual(bodies(deletion.positions), [b"1", b"2"])
-        self.assertEqual(self.model.commit(committed, NOW), [])
+        self.assertEqual(self.model.delete_messages(deletion.positions, NOW), [])
+        [departure] = self.model.commit(committed, NOW)
+        assert isinstance(departure, Departure)
+        self.assertEqual(bodies(departure.positions), [b"1"])
+        self.assertEqual(departure.message_class, MessageClass.NACK_Q_DELETED)
+        leave(self.model, departure)
         self.model.withdraw(withdrawn)
         self.assertEqual(self.model.storage.used, 0)
 

@@ -1,0 +1,489 @@
+"""A queue manager and its store: what is asked of the store is done in turn, at once or later, or fails."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from uuid import UUID, uuid5
+
+import attrs
+
+from msmq.interfaces.storage import UnknownQueue
+from msmq.moment import Moment
+from msmq.queues.admission import Admission, Refusal
+from msmq.queues.changes import AppendEvent, Change
+from msmq.queues.creation import Deletion
+from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
+from msmq.queues.leaving import Departure
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.moving import Relocation
+from msmq.queues.naming import one_of
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.transaction import Transaction
+from msmq.storage.memory_contents import Contents
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.path_name import parse_path_name
+from msmq.structures.user_message_patches import patch_sequence, patch_transaction
+from msmq.structures.user_message_view import UserMessageView
+from tests.builders import ALPHA
+from tests.queues.builders import NOW, arriving
+
+_numbers = itertools.count(1)
+
+
+@attrs.define(eq=False)
+class Batch:
+    """What is on its way to the store, and what follows when it is there, or is not."""
+
+    changes: Sequence[Change]
+    done: Callable[[], None]
+    failed: Callable[[], None]
+
+
+def nothing() -> None:
+    """What follows when nothing does."""
+
+
+@attrs.define(eq=False)
+class Store:
+    """Batches in their order; each is done whole or not at all.
+
+    @ivar is_slow: they wait for L{step}.
+    @ivar fails: the next so many fail.
+    """
+
+    contents: Contents = attrs.field(factory=Contents)
+    batches: deque[Batch] = attrs.field(factory=deque)
+    is_slow: bool = False
+    fails: int = 0
+    done: list[Sequence[Change]] = attrs.field(factory=list)
+
+    def ask(
+        self,
+        changes: Sequence[Change],
+        done: Callable[[], None] = nothing,
+        failed: Callable[[], None] = nothing,
+    ) -> None:
+        """Hand a batch over; one without changes is done at once."""
+        if not changes:
+            done()
+            return
+        self.batches.append(Batch(list(changes), done, failed))
+        if not self.is_slow:
+            self.drain()
+
+    def step(self) -> None:
+        """Do the oldest batch, or fail to."""
+        batch = self.batches.popleft()
+        is_known = True
+        try:
+            self.contents.check(batch.changes)
+        except UnknownQueue:
+            is_known = False
+        if self.fails or not is_known:
+            assert self.fails or self._had_failed, "a message is put in a queue that the store does not have"
+            self.fails = max(0, self.fails - 1)
+            self._had_failed = True
+            batch.failed()
+            return
+        for change in batch.changes:
+            self.contents.perform(change)
+        self.done.append(batch.changes)
+        batch.done()
+
+    def drain(self) -> None:
+        """Do everything that waits."""
+        while self.batches:
+            self.step()
+        self._had_failed = False
+
+    _had_failed: bool = attrs.field(default=False, init=False)
+
+
+class Alpha:
+    """ALPHA with its store, doing what a queue manager does with the answers of its model.
+
+    @ivar reads: what came of each read, by its tag.
+    @ivar departures: everything that left unread, in order.
+    @ivar waiting: what the store could not let go.
+    @ivar deleting: deleted queues whose messages are still being told of.
+    """
+
+    def __init__(self, *, store: Store | None = None, now: Moment = NOW, **limits: Any) -> None:
+        self.store = Store() if store is None else store
+        self.limits = limits
+        self.now = now
+        self.model = QueueManagerModel(
+            ALPHA,
+            computer_names=["ALPHA", "alpha.example.com"],
+            is_own_address=one_of(["127.0.0.2"]),
+            now=now,
+            **limits,
+        )
+        self.model.restore(self.store.contents.snapshot(), now)
+        self.reads: dict[object, list[MessagePosition] | ReadFailed] = {}
+        self.departures: list[Departure] = []
+        self.waiting: list[Departure] = []
+        self.deleting = 0
+        self.tags = itertools.count()
+
+    def restart(self) -> Alpha:
+        """The next life, with what the store has by now."""
+        self.store.batches.clear()
+        self.store.contents.express.clear()
+        return Alpha(store=self.store, now=self.now, **self.limits)
+
+    # Queues
+
+    def create(self, name: str = "orders", **properties: Any) -> Queue:
+        """A private queue."""
+        creation = self.model.create_queue(
+            parse_path_name(f".\\private$\\{name}"),
+            identifier=uuid5(ALPHA, f"{name}/{next(_numbers)}"),
+            now=self.now,
+            **properties,
+        )
+        self.store.ask(
+            creation.changes,
+            lambda: self.model.created(creation),
+            lambda: self.model.abandon(creation),
+        )
+        return creation.queue
+
+    def subqueue(self, queue: Queue, name: str = "sub") -> Queue:
+        """A subqueue, which is made if there is none."""
+        return self.model.collection.subqueue(queue, name, self.now)
+
+    def find(self, path: str) -> Queue:
+        """The queue of a path."""
+        queue = self.model.find(parse_path_name(path))
+        assert queue is not None, path
+        return queue
+
+    def delete(self, queue: Queue, *, at_once: int = 2) -> Deletion:
+        """Delete a queue, telling of its messages a few at a time."""
+        deletion = self.model.delete_queue(queue)
+        self.perform(deletion.effects)
+        self.deleting += 1
+        self._delete_some(deletion, at_once)
+        return deletion
+
+    def _delete_some(self, deletion: Deletion, at_once: int) -> None:
+        if not deletion.positions:
+            self.deleting -= 1
+            self.store.ask(deletion.changes)
+            return
+        some = [deletion.positions.popleft() for _ in range(min(at_once, len(deletion.positions)))]
+        self.load(position for position in some if position.is_at_rest)
+        self.store.ask(
+            self.model.delete_messages(some, self.now),
+            lambda: self._delete_some(deletion, at_once),
+            lambda: self._forget(deletion),
+        )
+
+    def _forget(self, deletion: Deletion) -> None:
+        self.deleting -= 1
+        self.model.delete_messages(deletion.positions, self.now)
+
+    def purge(self, queue: Queue) -> None:
+        """Purge a queue."""
+        self._purge(queue, self.model.last_sequential)
+
+    def _purge(self, queue: Queue, through: int) -> None:
+        departure = self.model.purge(queue, through, 2)
+        if departure is not None:
+            self.departures.append(departure)
+            self._finish(
+                departure,
+                lambda: self._purge(queue, through),
+                lambda: self.perform(self.model.stay(departure, self.now)),
+            )
+
+    def forget_empty(self, queue: Queue) -> None:
+        """Let a subqueue go if nothing is in it."""
+        self.store.ask(self.model.collection.forget_empty(queue))
+
+    # Messages come
+
+    def put(self, queue: Queue, *messages: UserMessageView | bytes) -> Admission:
+        """Let messages come in."""
+        views = [arriving(each, recoverable=True) if isinstance(each, bytes) else each for each in messages]
+        admission = self.model.admit([(queue, view) for view in views], self.now)
+        if admission.overflow:
+            self.store.ask(
+                admission.overflow,
+                lambda: self.model.overflowed(admission, is_stored=True),
+                lambda: self.model.overflowed(admission, is_stored=False),
+            )
+        self.store.ask(
+            admission.changes,
+            lambda: self.perform(self.model.commit(admission, self.now)),
+            lambda: self.store.ask(self.model.withdraw(admission)),
+        )
+        return admission
+
+    # Messages are read
+
+    def read(self, queue: Queue, *, count: int = 1, peek: bool = False, wait: bool = False) -> object:
+        """Begin a read; answers with its tag."""
+        tag = next(self.tags)
+        self.perform(
+            self.model.receive(
+                queue,
+                tag=tag,
+                now=self.now,
+                peek=peek,
+                count=count,
+                deadline=None if wait else self.now.monotonic,
+            )
+        )
+        return tag
+
+    def receive(self, queue: Queue, count: int = 1) -> list[MessagePosition]:
+        """Lock what is there, and read its packets."""
+        found = self.reads.pop(self.read(queue, count=count))
+        positions = [] if isinstance(found, ReadFailed) else found
+        self.load(positions)
+        return positions
+
+    def confirm(self, positions: Iterable[MessagePosition]) -> None:
+        """These were received."""
+        removal = self.model.remove(positions)
+        self.perform(removal.departures)
+        self.store.ask(
+            removal.changes,
+            lambda: self.perform(self.model.removed(removal, self.now)),
+            lambda: self.perform(self.model.restored(removal, self.now)),
+        )
+
+    def give_back(self, positions: Iterable[MessagePosition]) -> None:
+        """These were not."""
+        self.perform(self.model.release(positions, self.now))
+
+    def bodies(self, queue: Queue) -> list[bytes]:
+        """What a reader would get, in order."""
+        return [self.body(position) for position in queue.peek(1 << 20)]
+
+    def body(self, position: MessagePosition) -> bytes:
+        """What a message says, wherever its packet is."""
+        return bytes(self.view(position).body)
+
+    def view(self, position: MessagePosition) -> UserMessageView:
+        """The packet of a message, wherever it is."""
+        if position.view is not None:
+            return position.view
+        self.store.drain()
+        packet = self.store.contents.packet(position.queue.definition.identifier, position.lookup_id)
+        assert packet is not None, f"nobody has the packet of {position}"
+        return UserMessageView(packet)
+
+    def load(self, positions: Iterable[MessagePosition]) -> None:
+        """Read packets from the store."""
+        for position in positions:
+            if position.view is None:
+                position.view = self.view(position)
+
+    # Messages are moved
+
+    def move(self, position: MessagePosition, target: Queue) -> None:
+        """Move an available message."""
+        self._relocate(self.model.move(position, target))
+
+    def _relocate(self, relocation: Relocation) -> None:
+        self.store.ask(
+            relocation.changes,
+            lambda: self.perform(self.model.moved(relocation, self.now)),
+            lambda: self.perform(self.model.unmove(relocation, self.now)),
+        )
+
+    # Transactions
+
+    def begin(self) -> Transaction:
+        """A new transaction."""
+        identifier = UUID(int=next(_numbers))
+        return self.model.transacting.transactions.create(identifier, self.now.wall)
+
+    def send_in(
+        self, transaction: Transaction, queue: Queue, *messages: UserMessageView | bytes
+    ) -> list[Refusal]:
+        """Send transactional messages."""
+        views = [arriving(each, transactional=True) if isinstance(each, bytes) else each for each in messages]
+        return self.model.transacting.send(transaction, [(queue, view) for view in views], self.now)
+
+    def receive_in(self, transaction: Transaction, queue: Queue, count: int = 1) -> list[MessagePosition]:
+        """Receive what is there."""
+        positions = self.receive(queue, count)
+        self.model.transacting.receive(transaction, positions)
+        return positions
+
+    def move_in(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
+        """Move an available message."""
+        self.model.transacting.lock_and_move(transaction, position, target)
+
+    def commit(self, transaction: Transaction) -> None:
+        """Commit."""
+        commitment = self.model.transacting.commit(transaction, self.give_places, self.now)
+
+        def done() -> None:
+            effects = self.model.committed(commitment, self.now)
+            self.perform(commitment.removal.departures)
+            self.perform(effects)
+
+        self.store.ask(
+            commitment.changes,
+            done,
+            lambda: self.perform(self.model.transacting.uncommit(commitment)),
+        )
+
+    def give_places(self, queue: Queue, positions: Sequence[MessagePosition]) -> Sequence[Change]:
+        """Number the messages that a transaction sends to a queue."""
+        sequence = TxSequenceID(self.model.take_message_ids(1), self.now.unix_seconds)
+        for number, position in enumerate(positions, 1):
+            packet = patch_sequence(position.packet, sequence, number, number - 1)
+            position.view = UserMessageView(
+                patch_transaction(
+                    UserMessageView(packet),
+                    is_first=number == 1,
+                    is_last=number == len(positions),
+                    transaction_id=7,
+                )
+            )
+        return self.model.reservations()
+
+    def abort(self, transaction: Transaction) -> None:
+        """Abort, and move poisonous messages aside."""
+        abortion = self.model.transacting.abort(transaction, self.now)
+        self.store.ask(abortion.changes)
+        self.perform(self.model.aborted(abortion, self.now))
+        for relocation in self.model.transacting.poison(abortion, self.now):
+            self._relocate(relocation)
+
+    # Time, and what follows
+
+    def later(self, seconds: float) -> None:
+        """Let time pass, and let leave what is due."""
+        self.now = self.now.later(seconds)
+        while (deadline := self.model.deadline(self.now)) is not None and deadline <= self.now.monotonic:
+            self.perform(self.model.expire(self.now))
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Believe what the model answers."""
+        for effect in effects:
+            match effect:
+                case ReadCompleted(tag, positions):
+                    self.reads[tag] = list(positions)
+                case ReadFailed(tag):
+                    self.reads[tag] = effect
+                case Departure():
+                    self.departures.append(effect)
+                    self._finish(effect)
+                case OutgoingReady():
+                    pass
+
+    def _finish(
+        self,
+        departure: Departure,
+        done: Callable[[], None] = nothing,
+        failed: Callable[[], None] | None = None,
+    ) -> None:
+        self.load(position for position in departure.positions if position.is_stored)
+        settlement = self.model.settle(departure, self.now)
+
+        def settled() -> None:
+            self.perform(self.model.settled(settlement, self.now))
+            done()
+
+        def unsettled() -> None:
+            self.model.unsettle(settlement)
+            if failed is None:
+                self.waiting.append(departure)
+            else:
+                failed()
+
+        self.store.ask(settlement.changes, settled, unsettled)
+
+    def try_again(self) -> None:
+        """Ask the store again to let messages go."""
+        waiting, self.waiting = self.waiting, []
+        for departure in waiting:
+            self._finish(departure)
+
+    # What can be seen
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        """What the event log tells: what happened, and in which queue."""
+        return [(entry.event.event, entry.event.queue) for entry in self.store.contents.events]
+
+    @property
+    def last_events(self) -> list[AppendEvent]:
+        """The whole event log."""
+        return [entry.event for entry in self.store.contents.events]
+
+    def stored(self, queue: Queue) -> list[bytes]:
+        """What the store holds for good of a queue, in order."""
+        kept = self.store.contents.messages.get(queue.definition.identifier, {})
+        return [bytes(UserMessageView(kept[number].packet).body) for number in sorted(kept)]
+
+    def check(self) -> None:
+        """See that everything adds up, whatever is under way."""
+        storage = self.model.storage
+        queues = list(self.model.collection.all_queues())
+        for queue in queues:
+            inside = queue.positions.values()
+            assert all(position.queue is queue for position in inside), "a position is in its own queue"
+            assert queue.total_bytes == sum(position.size for position in inside), queue
+            assert queue.subqueue_bytes == sum(each.total_bytes for each in queue.subqueues.values()), queue
+            seen = [position.lookup_id for position in queue.peek(1 << 20)]
+            available = sorted(
+                position.lookup_id for position in inside if position.state is PositionState.AVAILABLE
+            )
+            assert seen == available, "what is available can be received, in order, and nothing else"
+            assert PositionState.DELETED not in {position.state for position in inside}
+            for number, position in queue.positions.items():
+                assert number == position.lookup_id
+                assert position.view is not None or position.is_stored, "somebody has the packet"
+                assert position.view is None or position.size == position.view.size
+        everything = [position for queue in queues for position in queue.positions.values()]
+        assert storage.used == sum(position.size for position in everything)
+        assert storage.journaled == sum(position.size for position in everything if position.queue.is_system)
+        assert 0 <= storage.express and 0 <= storage.cached
+        if not self.deleting:
+            assert storage.express == sum(
+                position.size for position in everything if position.kept is Kept.MEMORY
+            )
+            assert storage.cached == sum(position.size for position in everything if position.is_cached)
+
+    def check_store(self) -> None:
+        """See that the store has what the model believes that it has; nothing may be under way."""
+        assert not self.store.batches
+        contents = self.store.contents
+        on_the_way = (PositionState.ARRIVING,)
+        for queue in self.model.collection.all_queues():
+            identifier = queue.definition.identifier
+            assert not queue.is_stored or contents.queues[identifier] == queue.definition
+            for kept, part in ((Kept.STORE, contents.messages), (Kept.OVERFLOW, contents.express)):
+                believed = {
+                    (
+                        position.lookup_id,
+                        position.size,
+                        position.arrived,
+                        position.due,
+                        position.aborts,
+                        position.moves,
+                    )
+                    for position in queue.positions.values()
+                    if position.kept is kept and position.state not in on_the_way
+                }
+                held = {
+                    (number, len(put.packet), put.arrived, put.due, put.aborts, put.moves)
+                    for number, put in part.get(identifier, {}).items()
+                }
+                assert believed == held, f"{queue}: {believed ^ held}"
+        known = {queue.definition.identifier for queue in self.model.collection.all_queues()}
+        assert known >= set(contents.queues), "a queue that is gone is stored"
+        for part in (contents.messages, contents.express):
+            assert known >= {identifier for identifier, kept in part.items() if kept}

@@ -1,0 +1,533 @@
+"""Transactions: all that is done in one is there at once, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.queues.admission import EnqueueStatus
+from msmq.queues.changes import (
+    AppendLog,
+    Change,
+    MoveMessage,
+    PutAborts,
+    PutMessage,
+    PutState,
+    RemoveMessages,
+)
+from msmq.queues.effects import OutgoingReady
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.transaction import TransactionState
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.status import MQError, Status
+from tests.queues.builders import arriving
+from tests.queues.simulation import Alpha
+
+
+class TransactionCase(SynchronousTestCase):
+    """ALPHA with a transactional queue."""
+
+    def setUp(self) -> None:
+        self.alpha = Alpha()
+        self.queue = self.alpha.create(transactional=True)
+
+    def refused(self, status: Status, call: object, *arguments: object) -> None:
+        """See that a call is refused."""
+        assert callable(call)
+        with self.assertRaises(MQError) as caught:
+            call(*arguments)
+        self.assertEqual(caught.exception.status, status)
+
+    def put(self, *bodies: bytes, queue: Queue | None = None) -> None:
+        """Let transactional messages be there."""
+        target = self.queue if queue is None else queue
+        self.alpha.put(target, *(arriving(body, transactional=True) for body in bodies))
+
+    def changes(self) -> Sequence[Change]:
+        """The last batch that was stored, without numbers that were reserved."""
+        return [change for change in self.alpha.store.done[-1] if not isinstance(change, PutState)]
+
+    def tearDown(self) -> None:
+        self.alpha.store.drain()
+        self.alpha.check()
+        self.alpha.check_store()
+
+
+class CollectionTests(TransactionCase):
+    """[MS-MQDMPR] 3.1.7.1.8 and 3.1.1.1 TransactionCollection."""
+
+    def test_created(self) -> None:
+        """A new transaction is found by its identifier, and is of the internal kind: it takes operations.
+
+        MQDMPR-3.1.7.1.8-01.
+        """
+        transactions = self.alpha.model.transacting.transactions
+        identifier = UUID(int=77)
+        transaction = transactions.create(identifier, 5.0)
+        self.assertIs(transactions.find(identifier), transaction)
+        self.assertEqual((transaction.identifier, transaction.began), (identifier, 5.0))
+        self.assertEqual((transaction.operations, transaction.state), ([], TransactionState.ACTIVE))
+        self.assertEqual(list(transactions), [transaction])
+
+    def test_created_twice(self) -> None:
+        """The same identifier means the same transaction."""
+        transactions = self.alpha.model.transacting.transactions
+        self.assertIs(transactions.create(UUID(int=7), 1.0), transactions.create(UUID(int=7), 2.0))
+
+    def test_unknown(self) -> None:
+        """A transaction that never was, or has ended, can be neither found nor prepared nor ended.
+
+        MQDMPR-3.1.4.3-02 MQDMPR-3.1.4.4-01 MQDMPR-3.1.4.5-01
+        """
+        transacting = self.alpha.model.transacting
+        self.refused(Status.MQ_ERROR_TRANSACTION_SEQUENCE, transacting.transactions.find, UUID(int=9))
+        for end in (self.alpha.commit, self.alpha.abort):
+            transaction = self.alpha.begin()
+            end(transaction)
+            for call in (self.alpha.commit, self.alpha.abort, transacting.transactions.prepare):
+                self.refused(Status.MQ_ERROR_TRANSACTION_SEQUENCE, call, transaction)
+            self.refused(
+                Status.MQ_ERROR_TRANSACTION_SEQUENCE, transacting.transactions.find, transaction.identifier
+            )
+        self.assertEqual(list(transacting.transactions), [])
+
+    def test_nothing_is_done_in_one_that_ended(self) -> None:
+        """It takes no message, neither to send nor to receive nor to move."""
+        self.put(b"1", b"2")
+        target = self.alpha.subqueue(self.queue)
+        transaction = self.alpha.begin()
+        self.alpha.commit(transaction)
+        status = Status.MQ_ERROR_TRANSACTION_SEQUENCE
+        self.refused(status, self.alpha.send_in, transaction, self.queue, b"x")
+        held = self.alpha.receive(self.queue)
+        self.refused(status, self.alpha.model.transacting.receive, transaction, held)
+        self.refused(status, self.alpha.move_in, transaction, self.queue.peek(1)[0], target)
+        self.alpha.give_back(held)
+        self.assertEqual(self.alpha.bodies(self.queue), [b"1", b"2"])
+
+
+class PrepareTests(TransactionCase):
+    """[MS-MQDMPR] 3.1.4.3."""
+
+    def test_prepared(self) -> None:
+        """A prepared transaction takes nothing more, and is committed or aborted as any other.
+
+        MQDMPR-3.1.4.3-01 MQDMPR-3.1.4.3-04
+        """
+        prepare = self.alpha.model.transacting.transactions.prepare
+        for end, expected in ((self.alpha.commit, [b"1"]), (self.alpha.abort, [b"1"])):
+            transaction = self.alpha.begin()
+            self.alpha.send_in(transaction, self.queue, b"1")
+            self.assertIsNone(prepare(transaction))
+            self.assertEqual(transaction.state, TransactionState.PREPARED)
+            self.refused(
+                Status.MQ_ERROR_TRANSACTION_SEQUENCE, self.alpha.send_in, transaction, self.queue, b"2"
+            )
+            self.assertEqual(len(transaction.operations), 1)
+            end(transaction)
+            self.assertEqual(self.alpha.bodies(self.queue), expected)
+
+    def test_a_commit_that_is_not_stored(self) -> None:
+        """What was prepared is still prepared then, and what was not is not."""
+        for is_prepared, state in ((True, TransactionState.PREPARED), (False, TransactionState.ACTIVE)):
+            transaction = self.alpha.begin()
+            self.alpha.send_in(transaction, self.queue, b"1")
+            if is_prepared:
+                self.alpha.model.transacting.transactions.prepare(transaction)
+            self.alpha.store.fails = 1
+            self.alpha.commit(transaction)
+            self.assertEqual(transaction.state, state)
+            self.alpha.abort(transaction)
+
+
+class SendTests(TransactionCase):
+    """[MS-MQDMPR] 3.1.7.1.9 with iTransaction."""
+
+    def test_nobody_sees_it_before(self) -> None:
+        """Before the commit a message is there for its sender alone; then it wakes who waits.
+
+        MQDMPR-3.1.7.1.9-11 MQDMPR-3.1.4.4-03
+        """
+        transaction = self.alpha.begin()
+        waits = self.alpha.read(self.queue, wait=True)
+        self.assertEqual(self.alpha.send_in(transaction, self.queue, b"1", b"2"), [])
+        self.assertEqual(len(transaction.operations), 2)
+        self.assertEqual({position.state for position in transaction.sent()}, {PositionState.ARRIVING})
+        self.assertNotIn(waits, self.alpha.reads)
+        self.assertEqual(self.alpha.bodies(self.queue), [])
+        self.assertEqual(self.alpha.stored(self.queue), [])
+        self.alpha.commit(transaction)
+        found = self.alpha.reads[waits]
+        assert isinstance(found, list)
+        self.assertEqual([self.alpha.body(position) for position in found], [b"1"])
+        self.assertEqual(self.alpha.bodies(self.queue), [b"2"])
+        self.assertEqual(self.alpha.stored(self.queue), [b"1", b"2"])
+
+    def test_it_counts_already(self) -> None:
+        """Bytes are charged when a message is sent, so that no quota is overrun; an abort gives them back."""
+        small = self.alpha.create("small", quota=1, transactional=True)
+        transaction, other = self.alpha.begin(), self.alpha.begin()
+        self.alpha.send_in(transaction, small, b"x" * 600)
+        [refusal] = self.alpha.send_in(other, small, b"x" * 600)
+        self.assertEqual((refusal.index, refusal.status), (0, EnqueueStatus.QUEUE_QUOTA_EXCEEDED))
+        self.alpha.abort(transaction)
+        self.assertEqual(small.total_bytes, 0)
+        self.assertEqual(self.alpha.send_in(other, small, b"x" * 600), [])
+        self.alpha.commit(other)
+
+    def test_one_of_several_is_refused(self) -> None:
+        """Then none of them is taken; what was sent before is not touched."""
+        small = self.alpha.create("small", quota=1, transactional=True)
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, small, b"before")
+        [refusal] = self.alpha.send_in(transaction, small, b"1", b"x" * 900, b"2")
+        self.assertEqual((refusal.index, refusal.status), (1, EnqueueStatus.QUEUE_QUOTA_EXCEEDED))
+        self.alpha.commit(transaction)
+        self.assertEqual(self.alpha.bodies(small), [b"before"])
+
+    def test_a_throttled_queue_manager(self) -> None:
+        """Nothing comes in, in no transaction either."""
+        self.alpha.model.storage.throttled = True
+        [refusal] = self.alpha.send_in(self.alpha.begin(), self.queue, b"1")
+        self.assertEqual(refusal.status, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED)
+
+    def test_order(self) -> None:
+        """Messages lie in the order in which they were sent, whichever transaction was committed first."""
+        first, second = self.alpha.begin(), self.alpha.begin()
+        self.alpha.send_in(first, self.queue, b"1")
+        self.alpha.send_in(second, self.queue, b"2")
+        self.alpha.send_in(first, self.queue, b"3")
+        self.alpha.commit(second)
+        self.assertEqual(self.alpha.bodies(self.queue), [b"2"])
+        self.alpha.commit(first)
+        self.assertEqual(self.alpha.bodies(self.queue), [b"1", b"2", b"3"])
+
+    def test_priority_counts_as_0(self) -> None:
+        """A transactional message lies behind every other, whatever its Priority says."""
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, self.queue, arriving(b"t", transactional=True, priority=7))
+        self.alpha.commit(transaction)
+        self.alpha.put(self.queue, arriving(b"e", priority=0), arriving(b"f", priority=1))
+        self.assertEqual(self.alpha.bodies(self.queue), [b"f", b"t", b"e"])
+
+    def test_places_in_a_sequence(self) -> None:
+        """They are given to all messages for one queue together, in order, receives in between or not."""
+        self.put(b"in")
+        other = self.alpha.create("other", transactional=True)
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, self.queue, b"1")
+        self.alpha.receive_in(transaction, self.queue)
+        self.alpha.send_in(transaction, other, b"alone")
+        self.alpha.send_in(transaction, self.queue, b"2", b"3")
+        self.alpha.commit(transaction)
+        places = []
+        for position in (*self.queue.peek(9), *other.peek(9)):
+            header = self.alpha.view(position).transaction()
+            assert header is not None
+            places.append((header.tx_sequence_number, header.is_first, header.is_last))
+        self.assertEqual(places, [(1, True, False), (2, False, False), (3, False, True), (1, True, True)])
+
+    def test_to_another_queue_manager(self) -> None:
+        """What waits for its way is ready at the commit, and not before."""
+        outgoing = self.alpha.model.outgoing(parse_format_name("DIRECT=OS:beta\\q"), self.alpha.now)
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, outgoing, b"1")
+        self.assertFalse(outgoing.is_active)
+        commitment = self.alpha.model.transacting.commit(transaction, self.alpha.give_places, self.alpha.now)
+        self.alpha.store.ask(commitment.changes)
+        effects = self.alpha.model.committed(commitment, self.alpha.now)
+        self.assertEqual(effects, [OutgoingReady(outgoing)])
+        self.assertTrue(outgoing.is_active)
+        self.assertEqual(self.alpha.stored(outgoing), [b"1"])
+
+
+class ReceiveTests(TransactionCase):
+    """[MS-MQDMPR] 3.1.7.1.10 with iTransaction."""
+
+    def test_committed(self) -> None:
+        """The message leaves with the commit, and the store forgets it in the same batch.
+
+        MQDMPR-3.1.4.4-04.
+        """
+        self.put(b"1", b"2")
+        transaction = self.alpha.begin()
+        [position] = self.alpha.receive_in(transaction, self.queue)
+        self.assertEqual((position.state, position.owner), (PositionState.LOCKED_READER, transaction))
+        self.assertEqual(self.alpha.bodies(self.queue), [b"2"])
+        self.assertEqual(self.alpha.stored(self.queue), [b"1", b"2"])
+        self.alpha.commit(transaction)
+        self.assertEqual(position.state, PositionState.DELETED)
+        self.assertEqual(self.alpha.stored(self.queue), [b"2"])
+        self.assertEqual(self.alpha.departures, [], "it was received, and nothing else is told of it")
+        self.assertEqual(self.alpha.events, [])
+
+    def test_aborted(self) -> None:
+        """It is back in its place, for who waits too.
+
+        MQDMPR-3.1.4.5-03.
+        """
+        self.put(b"1", b"2", b"3")
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue, 2)
+        self.alpha.abort(transaction)
+        self.assertEqual(self.alpha.bodies(self.queue), [b"1", b"2", b"3"])
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue, 3)
+        waits = self.alpha.read(self.queue, wait=True)
+        self.alpha.abort(transaction)
+        found = self.alpha.reads[waits]
+        assert isinstance(found, list)
+        self.assertEqual([self.alpha.body(position) for position in found], [b"1"])
+
+    def test_an_aborted_send(self) -> None:
+        """It was never there: no message, no bytes, nothing in the store.
+
+        MQDMPR-3.1.4.5-04.
+        """
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, self.queue, b"1", b"2")
+        self.assertEqual(self.queue.message_count, 2)
+        self.alpha.abort(transaction)
+        self.assertEqual((self.queue.message_count, self.queue.total_bytes), (0, 0))
+        self.assertEqual(self.alpha.stored(self.queue), [])
+        self.assertEqual((self.alpha.departures, self.alpha.events), ([], []))
+
+    def test_an_end_is_an_end(self) -> None:
+        """Both ways out remove the operations and the transaction.
+
+        MQDMPR-3.1.4.4-07 MQDMPR-3.1.4.5-05
+        """
+        for end, state in (
+            (self.alpha.commit, TransactionState.COMMITTED),
+            (self.alpha.abort, TransactionState.ABORTED),
+        ):
+            transaction = self.alpha.begin()
+            self.alpha.send_in(transaction, self.queue, b"1")
+            end(transaction)
+            self.assertEqual((transaction.operations, transaction.state), ([], state))
+            self.assertEqual(list(self.alpha.model.transacting.transactions), [])
+
+
+class WholeTests(TransactionCase):
+    """A commit is one batch of the store, and all that follows comes after it."""
+
+    def prepared(self) -> tuple[object, Queue, list[MessagePosition]]:
+        """A transaction that sends two messages, receives one and moves one."""
+        self.put(b"receive", b"move", b"stay")
+        target = self.alpha.subqueue(self.queue)
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, self.queue, b"sent")
+        received = self.alpha.receive_in(transaction, self.queue)
+        moved = self.queue.peek(1)
+        self.alpha.move_in(transaction, moved[0], target)
+        self.alpha.send_in(transaction, self.queue, b"last")
+        self.transaction = transaction
+        return transaction, target, [*received, *moved]
+
+    def test_one_batch(self) -> None:
+        """Sends, receives and moves are stored together, the message log with them."""
+        self.queue.definition = self.alpha.model.alter_queue(self.queue, self.alpha.now, log=True).definition
+        self.alpha.store.contents.queues[self.queue.definition.identifier] = self.queue.definition
+        _, target, _ = self.prepared()
+        batches = len(self.alpha.store.done)
+        self.alpha.commit(self.transaction)
+        self.assertEqual(len(self.alpha.store.done), batches + 1)
+        kinds = [type(change) for change in self.changes()]
+        self.assertEqual(kinds.count(PutMessage), 2)
+        self.assertEqual(kinds.count(AppendLog), 2)
+        self.assertEqual(kinds.count(RemoveMessages), 1)
+        self.assertEqual(kinds.count(MoveMessage), 1)
+        self.assertEqual(self.alpha.bodies(self.queue), [b"stay", b"sent", b"last"])
+        self.assertEqual(self.alpha.bodies(target), [b"move"])
+
+    def test_nothing_before_it_is_stored(self) -> None:
+        """While the batch is on its way everything looks as before, and the transaction cannot be aborted."""
+        _, target, held = self.prepared()
+        self.alpha.store.is_slow = True
+        self.alpha.commit(self.transaction)
+        self.assertEqual(self.transaction.state, TransactionState.COMMITTING)
+        self.assertEqual((self.alpha.bodies(self.queue), self.alpha.bodies(target)), ([b"stay"], []))
+        self.alpha.check()
+        for call in (self.alpha.abort, self.alpha.commit):
+            self.refused(Status.MQ_ERROR_TRANSACTION_SEQUENCE, call, self.transaction)
+        self.alpha.store.drain()
+        self.assertEqual(self.alpha.bodies(self.queue), [b"stay", b"sent", b"last"])
+        self.assertEqual({position.state for position in held}, {PositionState.DELETED})
+
+    def test_a_store_that_fails(self) -> None:
+        """The transaction is as it was before; it can be committed again, with the same outcome."""
+        _, target, held = self.prepared()
+        self.alpha.store.fails = 2
+        for _ in range(2):
+            self.alpha.commit(self.transaction)
+            self.assertEqual((self.alpha.bodies(self.queue), self.alpha.bodies(target)), ([b"stay"], []))
+            self.assertEqual({position.state for position in held}, {PositionState.LOCKED_READER})
+            self.assertEqual(self.alpha.stored(self.queue), [b"receive", b"move", b"stay"])
+            self.alpha.check()
+        self.alpha.send_in(self.transaction, self.queue, b"more")
+        self.alpha.commit(self.transaction)
+        self.assertEqual(self.alpha.bodies(self.queue), [b"stay", b"sent", b"last", b"more"])
+        self.assertEqual(self.alpha.bodies(target), [b"move"])
+
+    def test_a_store_that_fails_and_then_an_abort(self) -> None:
+        """Everything is where it was before the transaction began."""
+        _, target, _ = self.prepared()
+        self.alpha.store.fails = 1
+        self.alpha.commit(self.transaction)
+        self.alpha.abort(self.transaction)
+        self.assertEqual(self.alpha.bodies(self.queue), [b"receive", b"move", b"stay"])
+        self.assertEqual(target.positions, {})
+
+    def test_places_that_cannot_be_given(self) -> None:
+        """If its messages cannot get their places, the transaction is as it was before."""
+        _, target, _ = self.prepared()
+
+        def fail(queue: Queue, positions: Sequence[MessagePosition]) -> Sequence[Change]:
+            raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            self.alpha.model.transacting.commit(self.transaction, fail, self.alpha.now)
+        self.assertEqual(self.transaction.state, TransactionState.ACTIVE)
+        self.alpha.commit(self.transaction)
+        self.assertEqual(self.alpha.bodies(target), [b"move"])
+
+    def test_a_crash_before_the_commit(self) -> None:
+        """The transaction was aborted by it; nothing of it is there, and everything else is.
+
+        MQDMPR-3.1.3-25 MQDMPR-3.1.4.4-07
+        """
+        self.prepared()
+        self.alpha.store.is_slow = True
+        self.alpha.commit(self.transaction)
+        self.alpha = self.alpha.restart()
+        self.alpha.store.is_slow = False
+        queue = self.alpha.find(".\\private$\\orders")
+        self.assertEqual(self.alpha.bodies(queue), [b"receive", b"move", b"stay"])
+        self.assertEqual(list(self.alpha.model.transacting.transactions), [])
+
+    def test_a_crash_after_the_commit(self) -> None:
+        """All of it is there."""
+        self.prepared()
+        self.alpha.commit(self.transaction)
+        self.alpha = self.alpha.restart()
+        queue = self.alpha.find(".\\private$\\orders")
+        self.assertEqual(self.alpha.bodies(queue), [b"stay", b"sent", b"last"])
+        self.assertEqual(self.alpha.bodies(self.alpha.find(".\\private$\\orders;sub")), [b"move"])
+
+    def test_operations_are_in_order(self) -> None:
+        """They are kept, and take effect, in the order in which they were asked for.
+
+        MQDMPR-3.1.1.14-02 MQDMPR-3.1.4.4-02
+        """
+        _, target, held = self.prepared()
+        operations = self.transaction.operations
+        self.assertEqual(
+            [type(each).__name__ for each in operations], ["Enqueue", "Dequeue", "Move", "Enqueue"]
+        )
+        self.assertEqual([operations[1].position, operations[2].position], held)
+        self.alpha.confirm(self.alpha.receive(self.queue))
+        readers = [self.alpha.read(queue, wait=True) for queue in (self.queue, self.queue, target)]
+        self.alpha.commit(self.transaction)
+        found = [self.alpha.reads[tag] for tag in readers]
+        self.assertEqual(
+            [self.alpha.body(each[0]) for each in found if isinstance(each, list)],
+            [b"sent", b"last", b"move"],
+        )
+
+
+class AbortCountTests(TransactionCase):
+    """AbortCount, and messages that nobody manages to receive."""
+
+    def setUp(self) -> None:
+        self.alpha = Alpha(poison_after=3)
+        self.queue = self.alpha.create(transactional=True)
+
+    def in_vain(self, count: int = 1) -> None:
+        """Receive the first message, and abort."""
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue, count)
+        self.alpha.abort(transaction)
+
+    def test_counted(self) -> None:
+        """Each abort of a transaction that received it counts, and the count survives."""
+        self.put(b"1", b"2")
+        self.in_vain()
+        self.in_vain(2)
+        self.assertEqual([position.aborts for position in self.queue.peek(9)], [2, 1])
+        [first, second] = self.queue.peek(9)
+        identifier = self.queue.definition.identifier
+        self.assertEqual(
+            self.changes(),
+            [PutAborts(identifier, first.lookup_id, 2), PutAborts(identifier, second.lookup_id, 1)],
+        )
+        self.alpha = self.alpha.restart()
+        queue = self.alpha.find(".\\private$\\orders")
+        self.assertEqual([position.aborts for position in queue.peek(9)], [2, 1])
+
+    def test_other_ways_back_do_not_count(self) -> None:
+        """A reader that gives back, a move that is aborted and a commit that fails are no such abort."""
+        self.put(b"1")
+        self.alpha.give_back(self.alpha.receive(self.queue))
+        transaction = self.alpha.begin()
+        self.alpha.move_in(transaction, self.queue.peek(1)[0], self.alpha.subqueue(self.queue))
+        self.alpha.abort(transaction)
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue)
+        self.alpha.store.fails = 1
+        self.alpha.commit(transaction)
+        [position] = self.queue.positions.values()
+        self.assertEqual(position.aborts, 0)
+        self.alpha.abort(transaction)
+        self.assertEqual(position.aborts, 1)
+
+    def test_moved_aside(self) -> None:
+        """After so many aborts a message is in the subqueue C{poison}, and those behind it get their turn."""
+        self.put(b"bad", b"good")
+        for _ in range(3):
+            self.assertEqual(self.alpha.bodies(self.queue), [b"bad", b"good"])
+            self.in_vain()
+        self.assertEqual(self.alpha.bodies(self.queue), [b"good"])
+        poison = self.alpha.find(".\\private$\\orders;poison")
+        self.assertEqual(self.alpha.bodies(poison), [b"bad"])
+        [position] = poison.peek(9)
+        self.assertEqual((position.aborts, position.moves), (3, 1))
+        self.alpha = self.alpha.restart()
+        poison = self.alpha.find(".\\private$\\orders;poison")
+        self.assertEqual([(each.aborts, each.moves) for each in poison.peek(9)], [(3, 1)])
+
+    def test_not_moved_aside_twice(self) -> None:
+        """In a subqueue it stays, however often it is received in vain."""
+        self.put(b"bad")
+        for _ in range(3):
+            self.in_vain()
+        poison = self.alpha.find(".\\private$\\orders;poison")
+        for _ in range(4):
+            transaction = self.alpha.begin()
+            self.alpha.receive_in(transaction, poison)
+            self.alpha.abort(transaction)
+        self.assertEqual([position.aborts for position in poison.peek(9)], [7])
+
+    def test_a_store_that_fails(self) -> None:
+        """What cannot be moved aside is back in its queue, and is tried again the next time."""
+        self.put(b"bad")
+        self.in_vain()
+        self.in_vain()
+        self.alpha.store.fails = 1
+        self.in_vain()
+        self.assertEqual(self.alpha.bodies(self.queue), [b"bad"])
+        self.in_vain()
+        self.assertEqual(self.alpha.bodies(self.queue), [])
+        self.assertEqual(self.alpha.bodies(self.alpha.find(".\\private$\\orders;poison")), [b"bad"])
+
+    def test_switched_off(self) -> None:
+        """With 0 a message may be received in vain for ever."""
+        self.alpha = Alpha()
+        self.queue = self.alpha.create(transactional=True)
+        self.put(b"1")
+        for _ in range(50):
+            self.in_vain()
+        self.assertEqual([position.aborts for position in self.queue.peek(9)], [50])
+        self.assertEqual(self.queue.subqueues, {})
