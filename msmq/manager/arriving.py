@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.manager.sequences import Sequences
 from msmq.manager.tracing import shown
+from msmq.manager.turns import Turns
 from msmq.queues.admission import Admission, EnqueueStatus
 from msmq.queues.changes import AppendEvent
 from msmq.queues.expiring import FOREVER, TIME_TO_REACH_QUEUE, is_late
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
+from msmq.session.ordering.acknowledgements import read_acknowledgement
+from msmq.session.ordering.incoming_stream import Verdict
+from msmq.session.packets.order_queue import is_for_order_queue
 from msmq.structures.message_class import MessageClass
 from msmq.structures.queue_names import DirectQueueFormatName, direct_text
 from msmq.structures.status import MQError
@@ -32,16 +39,47 @@ _REFUSED = {
 }
 
 
+@attrs.define(eq=False)
+class _Batch:
+    """Messages that arrived together on one session.
+
+    @ivar first_recoverable: the number of the first recoverable one.
+    @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
+    @ivar verdicts: what was found of those that were judged.
+    @ivar is_judged: they have to be stored with what judged them.
+    @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
+    @ivar is_cut: nothing that follows may be acknowledged.
+    @ivar close: why the session closes, if it does.
+    """
+
+    session: ISession
+    first_recoverable: int
+    last_recoverable: int = attrs.field(init=False)
+    verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
+    is_judged: bool = False
+    is_cut: bool = False
+    acknowledgements: list[Deferred[None]] = attrs.field(factory=list)
+    close: CloseReason | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.last_recoverable = self.first_recoverable - 1
+
+
 class Arrivals:
     """[MS-MQQB] 3.1.5.8: takes what arrives on the sessions into the queues."""
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog) -> None:
+    def __init__(
+        self, performer: Performer, outbox: Outbox, events: EventLog, turns: Turns, sequences: Sequences
+    ) -> None:
+        self._turns = turns
+        self._sequences = sequences
         self._performer = performer
         self._outbox = outbox
         self._events = events
         self._own_address = performer.model.identifier.bytes_le
+        self.on_refused: Callable[[UserMessageView, MessageClass], None] = lambda view, why: None
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
 
@@ -51,71 +89,147 @@ class Arrivals:
         """Take messages that arrived together; a Deferred only while the store is at work.
 
         A recoverable message that no store can keep closes its session unacknowledged, so that its
-        sender keeps it; so does a transactional one, since no place in a sequence is kept for it.
+        sender keeps it.
         """
+        batch = _Batch(session, first_recoverable)
+        if any(message.is_recoverable for message in messages):
+            messages = self._judge(batch, messages)
         performer = self._performer
         model = performer.model
         queue_for = model.queue_for
         own_address = self._own_address
         null_address = NULL_GUID.bytes_le
-        is_durable = performer.store.durable
         arrivals: list[tuple[Queue, UserMessageView]] = []
-        last_recoverable = first_recoverable - 1
-        is_unsupported = False
         now = performer.clock.now()
         for message in messages:
             if message.is_recoverable:
-                if message.is_transactional or not is_durable:
-                    is_unsupported = True
-                    kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
-                    self._refuse(session, message, f"UNSUPPORTED_{kind}")
-                    break
-                last_recoverable += 1
+                if self._is_past(batch, message):
+                    continue
+            elif batch.is_cut:
+                # It is not acknowledged, so it comes again.
+                continue
             address = message.queue_manager_address
             if address != null_address and address != own_address:
                 self._refuse(session, message, "NOT_FOR_US")
                 continue
             queue = queue_for(message)
             if queue is None:
-                self._refuse(session, message, MessageClass.NACK_BAD_DST_Q)
-            elif queue.definition.transactional:
-                self._refuse(session, message, MessageClass.NACK_NOT_TRANSACTIONAL_MSG)
+                self._read_acknowledgement(batch, message)
+            elif queue.definition.transactional is not message.is_transactional:
+                is_transactional = queue.definition.transactional
+                self._refuse(
+                    session,
+                    message,
+                    MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+                    if is_transactional
+                    else MessageClass.NACK_NOT_TRANSACTIONAL_Q,
+                )
             elif message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
                 self._refuse(session, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             else:
                 arrivals.append((queue, message))
         admission = model.admit(arrivals, now)
-        is_full = self._report(session, admission)
-        if is_unsupported or is_full:
-            session.close(CloseReason.UNSUPPORTED_MESSAGE if is_unsupported else CloseReason.NO_RESOURCES)
+        if self._report(session, admission):
+            batch.close = CloseReason.NO_RESOURCES
+        if batch.close is not None:
+            session.close(batch.close)
         if admission.overflow:
             performer.overflow(admission)
         drained = performer.drained()
-        if admission.changes or drained is not None:
-            return Deferred.fromCoroutine(self._store(session, admission, last_recoverable, drained))
+        if batch.is_judged or admission.changes or drained is not None:
+            return Deferred.fromCoroutine(self._store(batch, admission, drained))
         self._show(admission)
-        if last_recoverable >= first_recoverable:
-            session.persisted(last_recoverable)
         return None
 
-    async def _store(
-        self, session: ISession, admission: Admission, through: int, drained: Deferred[None] | None
-    ) -> None:
-        """Store, show, and only then let the session acknowledge."""
-        performer = self._performer
+    def _judge(self, batch: _Batch, messages: Sequence[UserMessageView]) -> Sequence[UserMessageView]:
+        """[MS-MQQB] 3.1.5.8.1 and 3.1.5.8.6: find duplicates, and what is out of order.
+
+        Nothing of what cannot be kept for want of space is judged, for it has to come again: the session
+        closes, and the messages before are all that is answered with.
+        """
+        if not self._performer.store.durable:
+            for index, message in enumerate(messages):
+                if message.is_recoverable:
+                    batch.close = CloseReason.UNSUPPORTED_MESSAGE
+                    kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
+                    self._refuse(batch.session, message, f"UNSUPPORTED_{kind}")
+                    return messages[:index]
+        free = self._performer.model.storage.free
+        for index, message in enumerate(messages):
+            free -= message.size
+            if free < 0 and message.is_recoverable:
+                batch.close = CloseReason.NO_RESOURCES
+                self._refuse(batch.session, message, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED.name)
+                messages = messages[:index]
+                break
+        own = (NULL_GUID.bytes_le, self._own_address)
+        ours = [
+            message
+            for message in messages
+            if message.is_recoverable
+            and message.queue_manager_address in own
+            and not is_for_order_queue(message.packet)
+        ]
+        batch.verdicts = self._turns.judge(ours, batch.session.remote_address)
+        batch.is_judged = True
+        return messages
+
+    def _is_past(self, batch: _Batch, message: UserMessageView) -> bool:
+        """Whether a message that was judged is not to be delivered; it is acknowledged all the same.
+
+        But from the first on for which no stream could be made nothing is, and what is delivered behind it
+        will be a duplicate when it comes again.
+        """
+        verdict = batch.verdicts.get(message)
+        if verdict is Verdict.NO_ROOM and not batch.is_cut:
+            batch.is_cut = True
+            batch.close = CloseReason.NO_RESOURCES
+        if not batch.is_cut:
+            batch.last_recoverable += 1
+        if verdict is None or verdict is Verdict.ACCEPTED:
+            return False
+        self.refused[verdict.name] += 1
+        return True
+
+    def _read_acknowledgement(self, batch: _Batch, message: UserMessageView) -> None:
+        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: an OrderAck or FinalAck, or a message for no queue of ours."""
         try:
-            await performer.commit(admission.changes)
-        except MQError as error:
-            performer.model.withdraw(admission)
-            self.log.error(
-                "messages from {address} were not stored: {error}",
-                address=session.remote_address,
+            ack = read_acknowledgement(message.packet, self._performer.model.identifier)
+        except RemoteProtocolError as error:
+            self.refused["MALFORMED_ACKNOWLEDGEMENT"] += 1
+            self.log.warn(
+                "acknowledgement from {address} is malformed: {error}",
+                address=batch.session.remote_address,
                 error=error,
             )
-            session.close(CloseReason.NO_RESOURCES)
+            return
+        if ack is None:
+            self._refuse(batch.session, message, MessageClass.NACK_BAD_DST_Q)
+        else:
+            batch.acknowledgements.append(Deferred.fromCoroutine(self._sequences.acknowledged(ack)))
+
+    async def _store(self, batch: _Batch, admission: Admission, drained: Deferred[None] | None) -> None:
+        """Store, show, and only then let the session acknowledge."""
+        performer = self._performer
+        if batch.is_judged:
+            is_stored = await self._turns.store(admission)
+        else:
+            try:
+                await performer.commit(admission.changes)
+                is_stored = True
+            except MQError:
+                is_stored = False
+        if not is_stored:
+            performer.model.withdraw(admission)
+            self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
+            batch.session.close(CloseReason.NO_RESOURCES)
             return
         self._show(admission)
-        session.persisted(through)
+        # Nobody sends a FinalAck twice, so what follows from it has to be stored first.
+        for acknowledgement in batch.acknowledgements:
+            await acknowledgement
+        if batch.last_recoverable >= batch.first_recoverable:
+            batch.session.persisted(batch.last_recoverable)
         if drained is not None:
             await drained
 
@@ -150,6 +264,7 @@ class Arrivals:
         if isinstance(why, MessageClass):
             reason = why.name
             self._outbox.acknowledge((message,), why)
+            self.on_refused(message, why)
         else:
             reason = why
         self.refused[reason] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -16,6 +17,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.tracing import shown
 from msmq.queues.leaving import Departure, Settlement
 from msmq.queues.position import MessagePosition
+from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError
 
@@ -37,6 +39,7 @@ class Departures:
         self._reactor = reactor
         self._waiting: set[Deferred[None]] = set()
         self._is_stopped = False
+        self.on_left: Callable[[Queue, Sequence[MessagePosition]], None] = lambda queue, positions: None
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by the class that says which."""
         performer.on_departure = self.let_go
@@ -117,7 +120,9 @@ class Departures:
         )
         views = [position.view for position in positions if position.view is not None]
         self._outbox.acknowledge(views, reason)
+        self.on_left(departure.queue, positions)
         performer.perform(effects)
+        performer.tidy(positions)
 
 
 def _name(position: MessagePosition) -> str:

@@ -6,42 +6,78 @@ import itertools
 from collections.abc import Sequence
 
 from msmq.interfaces.clock import IClock
+from msmq.manager.sequences import Sequences, Stream
 from msmq.queues.changes import Change
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
+from msmq.session.ordering.transfers import Assignment
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.user_message_patches import patch_sequence, patch_transaction
 from msmq.structures.user_message_view import UserMessageView
 
 
 class Numbers:
-    """[MS-MQMQ] 2.2.20.5 numbers the messages that one transaction sends to one queue.
+    """[MS-MQMQ] 2.2.20.5 numbers what transactions send."""
 
-    To a queue of this queue manager each transaction is a sequence of its own.
-    """
-
-    def __init__(self, model: QueueManagerModel, clock: IClock) -> None:
-        self._model = model
-        self._clock = clock
+    def __init__(self, model: QueueManagerModel, clock: IClock, sequences: Sequences) -> None:
+        self.model = model
+        self.clock = clock
+        self.sequences = sequences
         # 20 bits, and only to tell transactions apart that follow each other closely.
         self._transactions = itertools.count(clock.now().unix_seconds)
 
+    def begin(self) -> Numbering:
+        """The numbers of one transaction."""
+        return Numbering(self, next(self._transactions) & 0xFFFFF)
+
+
+class Numbering:
+    """The numbers of what one transaction sends, to each queue in its sequence.
+
+    To a queue of this queue manager each transaction is a sequence of its own; to those of others the
+    sequence is that of the outgoing queue.
+    """
+
+    def __init__(self, numbers: Numbers, transaction_id: int) -> None:
+        self._numbers = numbers
+        self._transaction_id = transaction_id
+        self._assigned: list[tuple[Stream, Assignment[MessagePosition], Sequence[MessagePosition]]] = []
+
     def give(self, queue: Queue, positions: Sequence[MessagePosition]) -> Sequence[Change]:
         """Patch the packets of these messages; answers with what has to be stored for it."""
-        sequence = TxSequenceID(self._model.take_message_ids(1), self._clock.now().unix_seconds)
-        transaction_id = next(self._transactions)
-        last = len(positions)
-        for number, position in enumerate(positions, 1):
-            if position.view is None:
-                continue
-            packet = patch_sequence(position.view.packet, sequence, number, number - 1)
-            position.view = UserMessageView(
-                patch_transaction(
-                    UserMessageView(packet),
-                    is_first=number == 1,
-                    is_last=number == last,
-                    transaction_id=transaction_id & 0xFFFFF,
+        numbers = self._numbers
+        if isinstance(queue, OutgoingQueue):
+            stream, assignment = numbers.sequences.assign(queue, positions)
+            self._assigned.append((stream, assignment, positions))
+            changes = numbers.sequences.reservation()
+        else:
+            sequence = TxSequenceID(numbers.model.take_message_ids(1), numbers.clock.now().unix_seconds)
+            for number, position in enumerate(positions, 1):
+                position.view = UserMessageView(patch_sequence(position.packet, sequence, number, number - 1))
+            changes = numbers.model.reservations()
+        last = len(positions) - 1
+        for index, position in enumerate(positions):
+            if position.view is not None:
+                position.view = UserMessageView(
+                    patch_transaction(
+                        position.view,
+                        is_first=index == 0,
+                        is_last=index == last,
+                        transaction_id=self._transaction_id,
+                    )
                 )
-            )
-        return self._model.reservations()
+        return changes
+
+    def stored(self) -> None:
+        """The messages are stored, and may be sent in their turn."""
+        for stream, assignment, positions in self._assigned:
+            stream.committed(assignment, positions)
+        if self._assigned:
+            self._numbers.sequences.reserved()
+
+    def withdrawn(self) -> None:
+        """The messages were not stored; their numbers stay unused."""
+        for stream, assignment, _ in self._assigned:
+            stream.withdrawn(assignment)

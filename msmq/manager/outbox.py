@@ -45,6 +45,7 @@ def refuse(refusals: Sequence[Refusal], count: int) -> None:
 class Outbox:
     """Numbers messages, makes their packets, and puts them into queues, those of others included.
 
+    @ivar on_fate: told of a transactional message that reached its queue, or left it.
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
     """
@@ -55,6 +56,7 @@ class Outbox:
         self._performer = performer
         self._send_insecure = send_insecure
         self.make_room: Callable[[], bool] = lambda: True
+        self.on_fate: Callable[[UserMessageView, MessageClass], None] = lambda view, message_class: None
 
     async def put(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target, all or none.
@@ -107,9 +109,8 @@ class Outbox:
         """See that these queues take such a message.
 
         @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not take;
-            MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store, and for a
-            transactional one to another queue manager; MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the
-            system's own.
+            MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store;
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own.
         """
         store = self._performer.store
         if message.is_recoverable and not store.durable:
@@ -124,13 +125,7 @@ class Outbox:
             )
         for target in targets:
             path = target.queue.definition.path
-            if not target.is_local:
-                if message.transactional:
-                    raise MQError(
-                        Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                        f"{path}: transactional messages go to queues of this queue manager only",
-                    )
-            elif target.queue.definition.transactional != message.transactional:
+            if target.is_local and target.queue.definition.transactional != message.transactional:
                 kind = (
                     "transactional messages only"
                     if not message.transactional
@@ -162,6 +157,28 @@ class Outbox:
         for view in views:
             if view.acknowledge:
                 self._acknowledge(view, message_class)
+            if view.is_transactional:
+                self.on_fate(view, message_class)
+
+    async def put_packet(self, name: FormatName, packet: bytes) -> None:
+        """Send a packet of our own making to a queue of another queue manager.
+
+        @raise MQError: there are too many outgoing queues, or the store failed.
+        """
+        performer = self._performer
+        model = performer.model
+        now = performer.clock.now()
+        if not self.make_room():
+            raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "there are too many outgoing queues")
+        admission = model.admit([(model.outgoing(name, now), UserMessageView(packet))], now)
+        try:
+            refuse(admission.refusals, 1)
+            await performer.commit(admission.changes)
+        except BaseException:
+            model.withdraw(admission)
+            raise
+        performer.overflow(admission)
+        performer.perform(model.commit(admission, performer.clock.now()))
 
     def _acknowledge(self, view: UserMessageView, message_class: MessageClass) -> None:
         model = self._performer.model

@@ -51,6 +51,15 @@ class Performer:
         self._drained: list[Deferred[None]] = []
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer: IDelayedCall | None = None
+        self._is_stopped = False
+
+    def check_running(self) -> None:
+        """See that the queue manager takes, and gives, messages.
+
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once it has stopped.
+        """
+        if self._is_stopped:
+            raise _stopping()
 
     async def commit(self, changes: Sequence[Change]) -> None:
         """Store these changes, all or none.
@@ -99,6 +108,7 @@ class Performer:
         if isinstance(result, Failure):
             result.trap(StorageError)
             self.log.error("express messages stay in memory: {error}", error=result.value)
+            self.on_failure(result.value)
         self._overflowing -= size
         self.model.overflowed(admission, is_stored=is_stored)
         if self._overflowing <= OVERFLOW_BACKLOG // 2:
@@ -122,10 +132,12 @@ class Performer:
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying what could not be read.
         """
         missing: dict[Queue, list[MessagePosition]] = {}
+        read: dict[MessagePosition, UserMessageView] = {}
         for position in positions:
             if position.view is None:
                 missing.setdefault(position.queue, []).append(position)
-        read: dict[MessagePosition, UserMessageView] = {}
+            else:
+                read[position] = position.view
         for queue, wanted in missing.items():
             try:
                 packets = await self.store.read(
@@ -138,12 +150,18 @@ class Performer:
                 read[position] = view
                 if position.state is not PositionState.AVAILABLE:
                     position.view = view
-        return [read[position] if position.view is None else position.view for position in positions]
+        return [read[position] for position in positions]
 
-    def wait_for(self, tag: Hashable) -> Deferred[Sequence[MessagePosition]]:
-        """What the read of this tag will find; cancelling it ends the read."""
+    def read(self, tag: Hashable, begin: Callable[[], Iterable[Effect]]) -> Deferred[Sequence[MessagePosition]]:
+        """Begin a read of the model, and answer with what it will find; cancelling that ends it.
+
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
+        """
+        self.check_running()
+        effects = begin()
         waiting: Deferred[Sequence[MessagePosition]] = Deferred(lambda _: self._cancel(tag))
         self._readers[tag] = waiting
+        self.perform(effects)
         return waiting
 
     def _cancel(self, tag: Hashable) -> None:
@@ -171,16 +189,19 @@ class Performer:
         self._schedule()
 
     def stop(self) -> None:
-        """End every read that still waits."""
-        readers, self._readers = self._readers, {}
-        for tag, reader in readers.items():
-            self.model.cancel(tag)
-            reader.errback(MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the queue manager is stopping"))
+        """End every read that still waits, and begin no more."""
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        readers, self._readers = self._readers, {}
+        for tag, reader in readers.items():
+            self.model.cancel(tag)
+            reader.errback(_stopping())
 
     def _schedule(self) -> None:
+        if self._is_stopped:
+            return
         now = self.clock.now()
         deadline = self.model.deadline(now)
         if deadline is None:
@@ -198,6 +219,10 @@ class Performer:
     def _expire(self) -> None:
         self._timer = None
         self.perform(self.model.expire(self.clock.now()))
+
+
+def _stopping() -> MQError:
+    return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the queue manager has stopped")
 
 
 _WHY = {

@@ -17,7 +17,7 @@ from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.reading import OnTaken
 from msmq.queues.transaction import Transaction
 from msmq.structures.message_class import MessageClass
-from msmq.structures.status import MQError
+from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 
 
@@ -37,6 +37,9 @@ class Lock:
 
 Read: TypeAlias = Callable[[Lock], Sequence[Effect]]
 """Begins a read of the model, with this tag and these locks."""
+
+
+_LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
 
 
 class Reads:
@@ -77,18 +80,32 @@ class Reads:
                 lock = Lock(tag, tag, None)
             else:
                 lock = Lock(tag, transaction, partial(model.transacting.receive, transaction))
-            waiting = performer.wait_for(tag)
-            performer.perform(read(lock))
-            positions = await waiting
+            positions = await performer.read(tag, partial(read, lock))
             try:
                 return positions, await performer.load(positions)
             except MQError:
-                if is_peek and any(position.state is PositionState.DELETED for position in positions):
+                if any(position.queue.is_deleted for position in positions):
+                    raise MQError(Status.MQ_ERROR_QUEUE_DELETED, "the queue was deleted") from None
+                if is_peek and any(position.state in _LEAVING for position in positions):
                     # Somebody received what we were just looking at.
                     continue
-                if not is_peek and transaction is None:
-                    performer.perform(model.release(positions, performer.clock.now()))
+                self._give_back(positions, is_peek, transaction)
                 raise
+            except BaseException:
+                # Nobody is there any more who could be given what was found.
+                self._give_back(positions, is_peek, transaction)
+                raise
+
+    def _give_back(
+        self, positions: Sequence[MessagePosition], is_peek: bool, transaction: Transaction | None
+    ) -> None:
+        """What was found and could not be read is as if it had not been found."""
+        performer, model = self._performer, self._performer.model
+        if is_peek:
+            return
+        if transaction is not None:
+            positions = model.transacting.give_back(transaction, positions)
+        performer.perform(model.release(positions, performer.clock.now()))
 
     def _received(self, views: Sequence[UserMessageView]) -> None:
         self._outbox.acknowledge(views, MessageClass.ACK_RECEIVE)

@@ -8,6 +8,8 @@ from zope.interface import implementer
 
 from msmq.interfaces.queue_manager import IReservation, ReceivedMessage
 from msmq.manager.performing import Performer
+from msmq.manager.undivided import undivided
+from msmq.queues.leaving import Removal
 from msmq.queues.position import MessagePosition
 from msmq.structures.user_message_view import UserMessageView
 
@@ -45,21 +47,32 @@ class Reservation:
         """Remove the messages; done once the removal is stored.
 
         Those whose queue was purged meanwhile leave for that reason.
+        Cancelling it undoes nothing: the messages are removed all the same.
 
         @raise msmq.structures.status.MQError: it could not be stored; the messages are back in the
             queue.
         """
         positions, self._positions = self._positions, ()
-        model = self._performer.model
-        removal = model.remove(positions)
+        removal = self._performer.model.remove(positions)
         self._performer.perform(removal.departures)
+        if removal.changes:
+            await undivided(self._store(removal))
+        else:
+            self._removed(removal)
+
+    async def _store(self, removal: Removal) -> None:
+        performer = self._performer
         try:
-            await self._performer.commit(removal.changes)
+            await performer.commit(removal.changes)
         except BaseException:
-            self._performer.perform(model.restored(removal, self._performer.clock.now()))
+            performer.perform(performer.model.restored(removal, performer.clock.now()))
             raise
-        self._performer.perform(model.removed(removal, self._performer.clock.now()))
-        self._performer.tidy(removal.positions)
+        self._removed(removal)
+
+    def _removed(self, removal: Removal) -> None:
+        performer = self._performer
+        performer.perform(performer.model.removed(removal, performer.clock.now()))
+        performer.tidy(removal.positions)
         self._received([position.view for position in removal.positions if position.view is not None])
 
     def release(self) -> None:

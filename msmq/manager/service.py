@@ -18,6 +18,7 @@ from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransacti
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
 from msmq.manager.administration import Administration
+from msmq.manager.arriving import Arrivals
 from msmq.manager.departing import Departures
 from msmq.manager.describing import (
     describe_counts,
@@ -29,19 +30,24 @@ from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
 from msmq.manager.message_log import MessageLogs
 from msmq.manager.open_queue import OpenQueue
+from msmq.manager.order_acks import OrderAcks
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.searching import Search
+from msmq.manager.sequences import Sequences
 from msmq.manager.targets import Target, destinations, outgoing_queue, own_queue, readable_queue
 from msmq.manager.transactions import TransactionHandle, Transactions, check_usage, move
 from msmq.manager.transfer import Transfer
+from msmq.manager.turns import Turns
+from msmq.manager.wakeup import Wakeup
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
+from msmq.session.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.status import MQError, Status
@@ -65,6 +71,7 @@ class QueueManagerService(Service):
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
     @param send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether strangers are told that a
         queue is missing or closed to them.
+    @param session_settings: what the behaviour notes of [MS-MQQB] leave open; the defaults without.
     @param events: how many events the event log keeps.
     @param addresses: tells where the queue manager listens, for L{status}.
     """
@@ -85,6 +92,7 @@ class QueueManagerService(Service):
         addresses: Callable[[], Sequence[str]] = tuple,
         send_insecure_nacks: bool = False,
         events: int = DEFAULT_EVENTS,
+        session_settings: SessionSettings | None = None,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self.model = model
@@ -100,8 +108,17 @@ class QueueManagerService(Service):
         self._events = EventLog(performer, events)
         outbox = self._outbox = Outbox(performer, send_insecure=send_insecure_nacks)
         self._departures = Departures(performer, outbox, self._events, reactor)
-        self._transfer = Transfer(performer, sessions, outbox, self._events)
-        self._transactions = Transactions(performer, outbox)
+        settings = SessionSettings() if session_settings is None else session_settings
+        self._sequences = Sequences(performer, self._events, settings, reactor)
+        self._turns = Turns(performer, settings)
+        self._order_acks = OrderAcks(performer, outbox, self._turns)
+        arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences)
+        arrivals.on_refused = self._order_acks.refused
+        self._departures.on_left = self._sequences.left
+        self._transfer = Transfer(performer, sessions, outbox, arrivals, self._sequences)
+        self._wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
+        self._sequences.on_change = self._turns.on_change = self._wakeup.look
+        self._transactions = Transactions(performer, outbox, self._sequences)
         self._administration = Administration(
             performer, self._departures, outbox, self._events, reactor, new_identifier
         )
@@ -117,6 +134,8 @@ class QueueManagerService(Service):
         """Open the store and take over what it holds."""
         snapshot = await self.store.open()
         self.model.restore(snapshot, self._clock.now())
+        self._sequences.load(snapshot.state)
+        self._turns.load(snapshot.state)
         self._state = "starting"
 
     def startService(self) -> None:
@@ -124,6 +143,7 @@ class QueueManagerService(Service):
         Service.startService(self)
         self._state = "running"
         self._logs.start()
+        self._wakeup.look()
         # What has expired while nobody looked leaves now.
         self._performer.perform(())
         for queue in list(self.model.outgoing_queues()):
@@ -135,11 +155,23 @@ class QueueManagerService(Service):
         Service.stopService(self)
         self._state = "stopped"
         self._logs.stop()
+        self._wakeup.stop()
+        self._sequences.stop()
         self._flow.stop()
         self._transfer.stop()
         self._departures.stop()
         self._performer.stop()
         return self.store.close()
+
+    def _deadline(self) -> float | None:
+        deadlines = (self._sequences.deadline, self._turns.deadline)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _expire(self) -> None:
+        now = self._clock.now()
+        self._sequences.expire(now)
+        self._order_acks.expire(now)
+        self._turns.history.expire(now)
 
     # What it is
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.decoding.values import unix_time
@@ -15,6 +16,7 @@ from msmq.manager.describing import queue_path
 from msmq.manager.numbering import Numbers
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.manager.sequences import Sequences
 from msmq.queues.moving import Relocation
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
@@ -77,10 +79,12 @@ class TransactionHandle:
 class Transactions:
     """Commits and aborts."""
 
-    def __init__(self, performer: Performer, outbox: Outbox) -> None:
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, outbox: Outbox, sequences: Sequences) -> None:
         self._performer = performer
         self._outbox = outbox
-        self._numbers = Numbers(performer.model, performer.clock)
+        self._numbers = Numbers(performer.model, performer.clock, sequences)
 
     def begin(self, identifier: UUID) -> TransactionHandle:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
@@ -103,14 +107,17 @@ class Transactions:
         performer = self._performer
         model = performer.model
         transacting = model.transacting
-        commitment = transacting.commit(transaction, self._numbers.give, performer.clock.now())
+        numbering = self._numbers.begin()
+        commitment = transacting.commit(transaction, numbering.give, performer.clock.now())
         changes = [*commitment.changes, *model.reservations()]
         try:
             await performer.commit(changes)
         except BaseException:
-            transacting.uncommit(commitment)
+            numbering.withdrawn()
+            performer.perform(transacting.uncommit(commitment))
             raise
         model.stored(changes)
+        numbering.stored()
         sent = [
             position.view
             for queue, positions in commitment.sent.items()
@@ -140,7 +147,10 @@ class Transactions:
         """Move poisonous messages to their subqueue; those that cannot be moved go back."""
         performer = self._performer
         for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
-            await move(performer, relocation)
+            try:
+                await move(performer, relocation)
+            except MQError as error:
+                self.log.error("messages that are received in vain stay where they are: {error}", error=error)
 
     def describe(self, transaction: Transaction) -> dict[str, Any]:
         """The keys of C{msmq transaction list}."""

@@ -20,13 +20,14 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.manager.arriving import Arrivals
-from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.manager.sequences import Sequences
 from msmq.moment import Moment
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.session.effects import CloseReason, ConnectionProgress
+from msmq.session.packets.order_queue import ORDER_QUEUE_PATH
 from msmq.session.state import OutgoingMessage
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import PrivateFormatName
@@ -42,6 +43,8 @@ LOADED_AT_ONCE = 64
 
 MOST_OUTGOING_QUEUES = 10_000
 """Outgoing queues that may exist before one more is made for the name of an administration queue."""
+
+_ORDER_QUEUE = ORDER_QUEUE_PATH.lower()
 
 _STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 
@@ -72,17 +75,27 @@ class Transfer:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, sessions: ISessions, outbox: Outbox, events: EventLog) -> None:
-        self.arrivals = Arrivals(performer, outbox, events)
+    def __init__(
+        self,
+        performer: Performer,
+        sessions: ISessions,
+        outbox: Outbox,
+        arrivals: Arrivals,
+        sequences: Sequences,
+    ) -> None:
+        self.arrivals = arrivals
+        self._sequences = sequences
         self._performer = performer
         self._sessions = sessions
         self._hops: dict[str | UUID, NextHop] = {}
         self._hop_by_queue: dict[OutgoingQueue, NextHop] = {}
         self._open: dict[UUID, list[ISession]] = {}
         self._loading: set[ISession] = set()
+        self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
         self._is_stopped = False
         performer.on_outgoing = self.ready
         outbox.make_room = self.make_room
+        sequences.on_room = self.ready
         sessions.broker = self
 
     def stop(self) -> None:
@@ -97,7 +110,7 @@ class Transfer:
 
     def ready(self, queue: OutgoingQueue) -> None:
         """[MS-MQQB] 3.1.7.12 Message Position Available Event."""
-        if queue.state in _STILL or self._is_stopped:
+        if queue.state in _STILL or self._is_stopped or not queue.has_available:
             return
         hop = self._hop_by_queue.get(queue) or self._assign(queue)
         session = self._session_for(hop, queue)
@@ -143,6 +156,7 @@ class Transfer:
         return len(idle) == excess
 
     def _forget(self, queue: OutgoingQueue) -> None:
+        self._sequences.removed(queue)
         hop = self._hop_by_queue.pop(queue, None)
         if hop is None:
             return
@@ -179,9 +193,24 @@ class Transfer:
         """An open session that leads to this next hop."""
         if hop.connector is not None:
             session = hop.connector.session
-            return session if session is not None and session.is_open else None
+            if session is not None and session.is_open:
+                return session
+            return self._session_for_acknowledgements(queue)
         if isinstance(queue.destination, PrivateFormatName):
             return self._open_session(queue.destination.queue_manager)
+        return None
+
+    def _session_for_acknowledgements(self, queue: OutgoingQueue) -> ISession | None:
+        """Who brought a transactional message is told of it on the session that brought it.
+
+        A session from the same address will do, and only without one a connection is made.
+        """
+        name = queue.destination
+        if isinstance(name, DirectFormatName) and name.queue_path.lower() == _ORDER_QUEUE:
+            for sessions in self._open.values():
+                for session in sessions:
+                    if session.remote_address.lower() == name.address.lower():
+                        return session
         return None
 
     def _open_session(self, identifier: UUID | None) -> ISession | None:
@@ -201,7 +230,14 @@ class Transfer:
         return hops
 
     def _queues_of(self, session: ISession) -> list[OutgoingQueue]:
-        return [queue for hop in self._hops_of(session) for queue in hop.queues]
+        hops = self._hops_of(session)
+        queues = [queue for hop in hops for queue in hop.queues]
+        same_address = self._hops.get(session.remote_address.lower())
+        if same_address is not None and same_address not in hops:
+            queues += [
+                queue for queue in same_address.queues if self._session_for(same_address, queue) is session
+            ]
+        return queues
 
     def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
         """[MS-MQQB] 3.1.7.1: send what may go, the highest priority first, then the oldest."""
@@ -217,33 +253,50 @@ class Transfer:
             else:
                 queue, count = min(waiting, key=_first_lookup_id), 1
             positions, effects = self._performer.model.take(queue, count, session, now)
-            self._send(session, positions, now)
+            is_held = self._send(session, queue, positions, now)
             if effects:
                 self._performer.perform(effects)
-            waiting = [queue for queue in waiting if queue.has_available]
+            waiting = [other for other in waiting if other.has_available and not (is_held and other is queue)]
 
-    def _send(self, session: ISession, positions: list[MessagePosition], now: Moment) -> None:
-        """Send locked messages in portions; what the peer is too slow for goes back."""
+    def _send(
+        self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition], now: Moment
+    ) -> bool:
+        """Send locked messages in portions; what the peer is too slow for goes back.
+
+        @return: whether some of them may not be sent before others are acknowledged.
+        """
         if any(position.view is None for position in positions):
             self._loading.add(session)
-            Deferred.fromCoroutine(self._load(session, positions)).addErrback(
+            Deferred.fromCoroutine(self._load(session, queue, positions)).addErrback(
                 lambda failure: self.log.failure("outgoing messages could not be read", failure)
             )
-            return
+            return False
+        stream = self._sequences.find(queue)
         start = 0
-        while start < len(positions) and session.capacity > 0:
+        is_held = False
+        while start < len(positions) and session.capacity > 0 and not is_held:
             end = start
             size = 0
-            while end < len(positions) and size < BATCH_BYTES:
+            while end < len(positions) and size < BATCH_BYTES and end - start < session.capacity:
                 size += positions[end].size
                 end += 1
-            session.send(positions[start:end])
+            if stream is None:
+                session.send(positions[start:end])
+            else:
+                transmission = self._sequences.transmit(queue, stream, positions[start:end], now)
+                if transmission.outgoing:
+                    self._carried.setdefault(session, {})[queue] = None
+                    session.send(transmission.outgoing)
+                if transmission.held:
+                    is_held = True
+                    self._performer.model.release(transmission.held, now)
             start = end
         if start < len(positions):
             # Released without being told of: whoever sees room again dispatches.
             self._performer.model.release(positions[start:], now)
+        return is_held
 
-    async def _load(self, session: ISession, positions: list[MessagePosition]) -> None:
+    async def _load(self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition]) -> None:
         """Read stored messages, then send them; the session sends nothing else meanwhile."""
         performer = self._performer
         try:
@@ -259,8 +312,8 @@ class Transfer:
             return
         # Those that left meanwhile, because their time was over for example, are not ours any more.
         locked = [position for position in positions if position.state is PositionState.LOCKED_READER]
-        self._send(session, locked, performer.clock.now())
-        self._dispatch(session, self._queues_of(session))
+        if not self._send(session, queue, locked, performer.clock.now()):
+            self._dispatch(session, self._queues_of(session))
 
     # What sessions tell
 
@@ -270,7 +323,9 @@ class Transfer:
         if identifier is not None:
             self._open.setdefault(identifier, []).append(session)
         queues = self._queues_of(session)
+        now = self._performer.clock.now()
         for queue in queues:
+            self._sequences.connected(queue, now)
             if queue.state not in _STILL:
                 queue.state = OutgoingState.CONNECTED
         self._dispatch(session, queues)
@@ -343,6 +398,8 @@ class Transfer:
         )
         if not self._is_stopped:
             self._performer.perform(effects)
+            for queue in self._carried.pop(session, ()):
+                self._sequences.disconnected(queue, self._performer.clock.now())
 
     def connection_lost(self, session: ISession) -> None:
         """The connection is gone as well; other sessions may lead there still."""

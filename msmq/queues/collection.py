@@ -41,6 +41,8 @@ class QueueCollection:
     """The queues of one queue manager; what has to be stored for a change is asked for first.
 
     @ivar names: finds them.
+    @ivar awaiting: holds what was sent in a transaction and arrived, until it is known what became of it
+        ([MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable); it has no name, and nobody reads it.
     """
 
     def __init__(self, identifier: UUID, names: QueueNames) -> None:
@@ -62,6 +64,14 @@ class QueueCollection:
             queue = Queue(definition)
             names.add_system(suffix, queue)
             self._by_identifier[definition.identifier] = queue
+
+        path = "system$;awaiting_final_ack"
+        self.awaiting = Queue(
+            QueueDefinition(
+                identifier=uuid5(identifier, path), path=path, type=QueueType.SYSTEM, transactional=True
+            )
+        )
+        self._by_identifier[self.awaiting.definition.identifier] = self.awaiting
 
     # What is there
 

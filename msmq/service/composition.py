@@ -135,6 +135,7 @@ def compose(
         dns_name=queue_manager.dns_name,
         addresses=addresses,
         events=limits.events,
+        session_settings=settings,
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     return Parts(manager, sessions, _PingResponder(identifier, sessions, clock), control, pinger)

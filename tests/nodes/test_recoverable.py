@@ -76,12 +76,9 @@ class DurableStoreTests(NodesTestCase):
         counted, named = (1, 0, 0, 0, 0, 64), (1, 1, 1, 0, 0, 64)
         self.assertEqual(acks(written[HANDSHAKE:]), [counted, named])
 
-    def test_transactional_messages_have_to_wait(self) -> None:
-        """No place in a sequence is kept for them, so none is taken, from here or from there."""
+    def test_a_transactional_queue_takes_no_others(self) -> None:
+        """A recoverable message is none of a transaction."""
         path = self.queue(self.beta, transactional=True)
-        sending = self.deferred(self.alpha.service.send(TO_BETA, [TRANSACTIONAL]))
-        failure = self.failureResultOf(sending, MQError)
-        self.assertEqual(failure.value.status, Status.MQ_ERROR_UNSUPPORTED_OPERATION)
         sending = self.deferred(self.beta.service.send(path, [RECOVERABLE]))
         failure = self.failureResultOf(sending, MQError)
         self.assertEqual(failure.value.status, Status.MQ_ERROR_TRANSACTION_USAGE)

@@ -1,0 +1,94 @@
+"""[MS-MQQB] 3.1.7.17: what is told to the senders of transactional messages."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.manager.outbox import Outbox
+from msmq.manager.performing import Performer
+from msmq.manager.turns import Turns
+from msmq.moment import Moment
+from msmq.session.ordering.acknowledgements import final_ack, order_ack, order_queue, wants_final_ack
+from msmq.session.ordering.incoming_streams import OwedOrderAck
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.guid import NULL_GUID
+
+
+class OrderAcks:
+    """Sends OrderAcks and FinalAcks, over any session that leads to the sender.
+
+    They are messages to C{order_queue$}: an OrderAck is express, since its loss is made good by another;
+    a FinalAck is recoverable.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, outbox: Outbox, turns: Turns) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._turns = turns
+        own_address = performer.model.identifier.bytes_le
+        self._own = own_address
+        self._for_us = (own_address, NULL_GUID.bytes_le)
+        outbox.on_fate = self.leaving
+
+    def expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event."""
+        for owed in self._turns.streams.expire(now):
+            self._begin(self._order_ack(owed, now), "an order acknowledgement")
+
+    def leaving(self, view: UserMessageView, message_class: MessageClass) -> None:
+        """[MS-MQQB] 3.1.7.2.2 a message has left its queue: its sender is told if he wants to know."""
+        if message_class is not MessageClass.ACK_REACH_QUEUE and wants_final_ack(view):
+            self._final_ack(view, message_class)
+
+    def refused(self, view: UserMessageView, message_class: MessageClass) -> None:
+        """A transactional message was refused in its turn: its sender is told in any case (reading 51)."""
+        if view.is_transactional and not wants_final_ack(view):
+            self._final_ack(view, message_class)
+
+    def _final_ack(self, view: UserMessageView, message_class: MessageClass) -> None:
+        if view.source_queue_manager == self._own or view.queue_manager_address not in self._for_us:
+            return
+        answer_to = self._turns.streams.answer_to(view)
+        if answer_to is None:
+            self.log.warn(
+                "nobody knows where to tell what became of message {message}", message=view.identifier
+            )
+            return
+        model = self._performer.model
+        ack = final_ack(
+            view,
+            message_class,
+            answer_to=answer_to,
+            source=model.identifier,
+            message_id=model.take_message_ids(1),
+            sent_time=self._performer.clock.now().unix_seconds,
+        )
+        self._begin(
+            self._outbox.put_packet(order_queue(answer_to), ack.to_bytes()), "a final acknowledgement"
+        )
+
+    async def _order_ack(self, owed: OwedOrderAck, now: Moment) -> None:
+        model = self._performer.model
+        ack = order_ack(
+            owed,
+            source=model.identifier,
+            message_id=model.take_message_ids(1),
+            sent_time=now.unix_seconds,
+        )
+        await self._outbox.put_packet(order_queue(owed.answer_to), ack.to_bytes())
+
+    def _begin(self, sending: Coroutine[Deferred[Any], Any, None], what: str) -> None:
+        Deferred.fromCoroutine(sending).addErrback(self._not_sent, what)
+
+    def _not_sent(self, failure: Failure, what: str) -> None:
+        failure.trap(MQError)
+        self.log.warn("{what} is not sent: {error}", what=what, error=failure.value)

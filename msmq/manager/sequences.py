@@ -1,0 +1,319 @@
+"""[MS-MQQB] 3.1.1.5 and 3.1.1.6.2: transactional messages on their way out, until their fate is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import ClassVar, TypeAlias
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from msmq.manager.events import EventLog
+from msmq.manager.performing import Performer
+from msmq.manager.state import as_changes
+from msmq.moment import Moment
+from msmq.queues.changes import AppendEvent, Change
+from msmq.queues.leaving import removals
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.session.ordering.awaiting_final_acks import AwaitingFinalAcks
+from msmq.session.ordering.outgoing_stream import OutgoingStream
+from msmq.session.ordering.outgoing_streams import OutgoingStreams
+from msmq.session.ordering.transfers import (
+    Assignment,
+    Disposal,
+    Outcome,
+    Settlement,
+    Transfer,
+    Transmission,
+)
+from msmq.session.packets.final_ack import FinalAck
+from msmq.session.packets.order_ack import OrderAck
+from msmq.session.settings import SessionSettings
+from msmq.structures.message_class import class_name
+from msmq.structures.status import MQError
+from msmq.structures.user_message_patches import patch_message_class
+from msmq.structures.user_message_view import UserMessageView
+
+RETRY = 5.0
+"""Seconds after which a store that failed is asked again to let delivered messages go."""
+
+Stream: TypeAlias = OutgoingStream[MessagePosition]
+
+
+class Sequences:
+    """The streams of all outgoing queues, and what is done when their receivers say something.
+
+    @ivar on_room: told of an outgoing queue from which more may be sent.
+    @ivar on_change: told that L{deadline} may have changed.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self, performer: Performer, events: EventLog, settings: SessionSettings, reactor: IReactorTime
+    ) -> None:
+        self._performer = performer
+        self._events = events
+        self._settings = settings
+        self._reactor = reactor
+        identifier = performer.model.identifier
+        self._streams: OutgoingStreams[MessagePosition] = OutgoingStreams(
+            identifier, settings, {}, performer.clock.now()
+        )
+        self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
+        self._retries: set[Deferred[None]] = set()
+        self._is_stopped = False
+        self.on_room: Callable[[OutgoingQueue], None] = lambda queue: None
+        self.on_change: Callable[[], None] = lambda: None
+
+    # Life
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Before anything else: take back what the store keeps.
+
+        @raise StateError: a value is damaged.
+        """
+        performer = self._performer
+        model = performer.model
+        self._streams = OutgoingStreams(model.identifier, self._settings, state, performer.clock.now())
+        for queue in model.outgoing_queues():
+            if queue.positions:
+                self._streams.stream(queue).restore(queue.peek(queue.message_count))
+        stale = self._awaiting.load(state, model.collection.awaiting.positions)
+        performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
+
+    def stop(self) -> None:
+        """Try no more."""
+        self._is_stopped = True
+        for retry in list(self._retries):
+            retry.cancel()
+
+    @property
+    def deadline(self) -> float | None:
+        """When L{expire} has something to do, in seconds of the monotonic clock."""
+        return self._streams.deadline
+
+    def expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: what was not acknowledged is sent again."""
+        for key, messages in self._streams.expire(now):
+            self._give_back(key, messages, now)
+
+    # Messages get their places
+
+    def assign(
+        self, queue: OutgoingQueue, positions: Sequence[MessagePosition]
+    ) -> tuple[Stream, Assignment[MessagePosition]]:
+        """Give messages that are about to be stored together the next places in a sequence."""
+        stream = self._streams.stream(queue)
+        assignment = stream.assign(len(positions))
+        views = [_packet(position) for position in positions]
+        for position, packet in zip(positions, assignment.stamp(views), strict=True):
+            position.view = UserMessageView(packet)
+        return stream, assignment
+
+    def reservation(self) -> list[Change]:
+        """What has to be stored together with messages that have places."""
+        reservation = self._streams.reservation()
+        return [] if reservation is None else as_changes([reservation])
+
+    def reserved(self) -> None:
+        """What L{reservation} gave is stored."""
+        reservation = self._streams.reservation()
+        if reservation is not None:
+            self._streams.reserved(reservation)
+
+    # Messages go, and leave
+
+    def find(self, queue: OutgoingQueue) -> Stream | None:
+        """The stream of an outgoing queue, if anything in it has a place or may have one."""
+        stream = self._streams.find(queue)
+        return None if stream is None or stream.is_empty else stream
+
+    def transmit(
+        self, queue: OutgoingQueue, stream: Stream, positions: Sequence[MessagePosition], now: Moment
+    ) -> Transmission[MessagePosition]:
+        """[MS-MQQB] 3.1.7.1.3 what a session is to send of these messages, which it sends at once."""
+        transmission = stream.transmit(positions, now)
+        self._act(queue, transmission.outcome)
+        self.on_change()
+        return transmission
+
+    def connected(self, queue: OutgoingQueue, now: Moment) -> None:
+        """[MS-MQQB] 3.1.3.2 a session leads to the destination of a queue."""
+        stream = self._streams.find(queue)
+        if stream is not None:
+            stream.connected(now)
+
+    def disconnected(self, queue: OutgoingQueue, now: Moment) -> None:
+        """The session over which messages of this queue went is gone."""
+        stream = self._streams.find(queue)
+        if stream is not None:
+            self._give_back(queue, stream.disconnected(), now)
+
+    def left(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
+        """These messages left an outgoing queue in another way."""
+        stream = self._streams.find(queue)
+        if stream is not None:
+            stream.left(positions)
+            self.on_change()
+            if isinstance(queue, OutgoingQueue):
+                self.on_room(queue)
+
+    def removed(self, queue: OutgoingQueue) -> None:
+        """An outgoing queue is forgotten."""
+        self._streams.remove(queue)
+
+    # What receivers say
+
+    async def acknowledged(self, ack: OrderAck | FinalAck) -> None:
+        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored."""
+        if isinstance(ack, OrderAck):
+            result = self._streams.order_acknowledged(ack, self._performer.clock.now())
+        else:
+            settlements = self._awaiting.final_acknowledged(ack)
+            if settlements is not None:
+                await self._settle_awaiting(settlements)
+                return
+            result = self._streams.final_acknowledged(ack)
+        self.on_change()
+        if result is not None:
+            key, outcome = result
+            done = self._act(key, outcome)
+            if isinstance(key, OutgoingQueue):
+                self.on_room(key)
+            if done is not None:
+                await done
+
+    def _act(self, key: Hashable, outcome: Outcome[MessagePosition]) -> Deferred[None] | None:
+        """Let messages leave their outgoing queue; C{None} if none does."""
+        if not outcome:
+            return None
+        # One that was purged meanwhile, or whose time was over, is leaving already.
+        delivered = [position for position in outcome.delivered if _hold(position)]
+        awaiting = [transfer for transfer in outcome.awaiting if _hold(transfer.message)]
+        settled = [settlement for settlement in outcome.settled if _hold(settlement.message)]
+        done = Deferred.fromCoroutine(self._leave(delivered, awaiting, settled))
+        return done.addErrback(lambda failure: failure.trap(CancelledError) and None)
+
+    async def _leave(
+        self,
+        delivered: Sequence[MessagePosition],
+        awaiting: Sequence[Transfer[MessagePosition]],
+        settled: Sequence[Settlement[MessagePosition]],
+    ) -> None:
+        performer = self._performer
+        if delivered:
+            removal = performer.model.remove(delivered)
+            await self._persist(removal.changes)
+            performer.perform(performer.model.removed(removal, performer.clock.now()))
+        if awaiting:
+            await self._keep(awaiting)
+        for settlement in settled:
+            await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
+
+    async def _keep(self, transfers: Sequence[Transfer[MessagePosition]]) -> None:
+        """[MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable: keep messages aside until their FinalAcks."""
+        performer = self._performer
+        model = performer.model
+        positions = [transfer.message for transfer in transfers]
+        relocation = model.move_locked(positions, model.collection.awaiting)
+        page = self._awaiting.add(transfers, [place.lookup_id for _, place in relocation.moves])
+        await self._persist([*relocation.changes, *as_changes([page.change])])
+        performer.perform(model.moved(relocation, performer.clock.now()))
+        await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
+
+    async def _settle_awaiting(self, settlements: Iterable[Settlement[int]]) -> None:
+        for settlement in settlements:
+            queue = self._performer.model.collection.awaiting
+            position = queue.positions.get(settlement.message)
+            if position is not None and _hold(position):
+                await self._dispose(position, settlement.message_class, settlement.disposal)
+
+    async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
+        """[MS-MQQB] 3.1.5.7: a message whose fate is known goes where it belongs."""
+        performer = self._performer
+        model = performer.model
+        changes: list[Change] = []
+        copies: list[MessagePosition] = []
+        # Nobody else may take it for his while its packet is read.
+        position.state = PositionState.REMOVING
+        if disposal is not Disposal.FORGET:
+            [view] = await performer.load([position])
+            if disposal is Disposal.DEAD_LETTER:
+                view = UserMessageView(patch_message_class(view, message_class))
+                queue = model.copying.deadxact
+            else:
+                queue = model.copying.machine_journal
+            copy = model.copying.copy(queue, view, position, changes)
+            if copy is not None:
+                copies.append(copy)
+            model.holdings.reserve(changes)
+        if message_class and disposal is not Disposal.JOURNAL and position.view is not None:
+            changes += self._events.trim([self._event(position.view, message_class, disposal)])
+        changes += removals([position])
+        changes += as_changes(self._awaiting.take_changes())
+        await self._persist(changes)
+        model.stored(changes)
+        performer.perform(model.disposed(position, copies, performer.clock.now()))
+
+    def _event(self, view: UserMessageView, message_class: int, disposal: Disposal) -> AppendEvent:
+        name = view.destination_format_name()
+        return AppendEvent(
+            self._performer.clock.now().wall,
+            view.identity,
+            "received" if message_class == _RECEIVED else "failed",
+            f"final acknowledgement {class_name(message_class)}"
+            + ("; kept as a dead letter" if disposal is Disposal.DEAD_LETTER else ""),
+            message_class,
+            str(name) if name is not None else "",
+        )
+
+    async def _persist(self, changes: Sequence[Change]) -> None:
+        """Store these changes, however often the store has to be asked.
+
+        @raise CancelledError: the queue manager stops; what was not stored is told again by the receiver.
+        """
+        while True:
+            try:
+                await self._performer.commit(changes)
+                return
+            except MQError as error:
+                self.log.error("messages that arrived elsewhere are still stored: {error}", error=error)
+            if self._is_stopped:
+                raise CancelledError
+            retry: Deferred[None] = deferLater(self._reactor, RETRY)
+            self._retries.add(retry)
+            try:
+                await retry
+            finally:
+                self._retries.discard(retry)
+
+    def _give_back(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:
+        performer = self._performer
+        self.on_change()
+        if messages:
+            performer.perform(performer.model.release(messages, now))
+        if isinstance(key, OutgoingQueue):
+            self.on_room(key)
+
+
+_RECEIVED = 0x4000
+
+
+def _hold(position: MessagePosition) -> bool:
+    """Lock a message that is about to leave; false if it is leaving already."""
+    if position.queue.is_deleted:
+        return False
+    if position.state is PositionState.AVAILABLE:
+        position.queue.let_go(position)
+        position.state = PositionState.LOCKED_READER
+    return position.state is PositionState.LOCKED_READER
+
+
+def _packet(position: MessagePosition) -> UserMessageView:
+    assert position.view is not None, "what is about to be stored is in memory"
+    return position.view

@@ -1,0 +1,125 @@
+"""Recoverable and transactional arrivals go to the store in turns, together with what is remembered of them.
+
+While one turn is under way the next one gathers; there are never two, since the second could succeed where
+the first had failed, and then the store would remember messages that it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.manager.performing import Performer
+from msmq.manager.state import as_changes
+from msmq.queues.admission import Admission
+from msmq.queues.changes import Change
+from msmq.session.ordering.duplicates import DuplicateHistory
+from msmq.session.ordering.incoming_stream import Verdict
+from msmq.session.ordering.incoming_streams import IncomingStreams
+from msmq.session.settings import SessionSettings
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+
+
+@attrs.frozen(eq=False)
+class _Waiting:
+    """Messages that arrived together.
+
+    @ivar done: fires with whether they are stored.
+    """
+
+    admission: Admission
+    done: Deferred[bool]
+
+
+class Turns:
+    """[MS-MQQB] 3.1.5.8.1 and 3.1.5.8.6: judges arrivals, and stores them with the state that judged them.
+
+    @ivar streams: the incoming sequences.
+    @ivar history: the recoverable messages that came lately.
+    """
+
+    def __init__(self, performer: Performer, settings: SessionSettings) -> None:
+        self.streams = IncomingStreams(settings)
+        self.history = DuplicateHistory(settings)
+        self.on_change: Callable[[], None] = lambda: None
+        self._performer = performer
+        self._waiting: list[_Waiting] = []
+        self._is_storing = False
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Before anything else: take back what the store keeps.
+
+        @raise StateError: a value is damaged.
+        """
+        self.streams.load(state)
+        self.history.load(state, self._performer.clock.now())
+
+    def judge(self, messages: Sequence[UserMessageView], address: str) -> dict[UserMessageView, Verdict]:
+        """Those of these messages that are not simply taken, and the transactional ones that are.
+
+        @param messages: for this queue manager, in the order in which they came over one connection.
+        @param address: the textual address of the peer.
+        """
+        now = self._performer.clock.now()
+        transactional = [message for message in messages if message.is_transactional]
+        verdicts = dict(
+            zip(transactional, self.streams.judge(transactional, f"TCP:{address}", now), strict=True)
+        )
+        for message, is_duplicate in zip(messages, self.history.judge(messages, now), strict=True):
+            if is_duplicate:
+                verdicts[message] = Verdict.DUPLICATE
+        self.on_change()
+        return verdicts
+
+    def store(self, admission: Admission) -> Deferred[bool]:
+        """Store messages that were judged; fires with whether they are.
+
+        If they are not, none of them was acknowledged and all come again.
+        """
+        done: Deferred[bool] = Deferred()
+        self._waiting.append(_Waiting(admission, done))
+        if not self._is_storing:
+            self._is_storing = True
+            Deferred.fromCoroutine(self._store())
+        return done
+
+    async def _store(self) -> None:
+        performer = self._performer
+        try:
+            while self._waiting:
+                turn, self._waiting = self._waiting, []
+                now = performer.clock.now()
+                changes: list[Change] = [change for each in turn for change in each.admission.changes]
+                changes += as_changes(self.streams.take_changes())
+                changes += as_changes(self.history.take_changes(now))
+                try:
+                    await performer.commit(changes)
+                except MQError:
+                    self.streams.failed()
+                    self.history.failed()
+                    # What came meanwhile was judged by a state that never was.
+                    turn += self._waiting
+                    self._waiting = []
+                    _tell(turn, is_stored=False)
+                else:
+                    now = performer.clock.now()
+                    self.streams.stored(now)
+                    self.history.stored(now)
+                    _tell(turn, is_stored=True)
+                self.on_change()
+        finally:
+            self._is_storing = False
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due, in seconds of the monotonic clock."""
+        deadlines = (self.streams.deadline, self.history.deadline)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+
+def _tell(turn: Iterable[_Waiting], *, is_stored: bool) -> None:
+    for each in turn:
+        each.done.callback(is_stored)

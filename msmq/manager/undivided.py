@@ -1,0 +1,32 @@
+"""Steps that go on to their end, whoever stops waiting for them."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+T = TypeVar("T")
+
+_LOG: Final = Logger()
+
+
+def undivided(step: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
+    """Begin a step that asks the store and then does what follows from its answer.
+
+    Cancelling undoes nothing that the store was asked for, so what follows has to be done in any case.
+    Who cancels is told so at once; the step goes on, and if it fails then, the log has it.
+    """
+    answer: Deferred[T] = Deferred()
+
+    def end(result: T | Failure) -> None:
+        if not answer.called:
+            answer.callback(result)
+        elif isinstance(result, Failure):
+            _LOG.warn("what nobody waits for any more has failed: {error}", error=result.value)
+
+    Deferred.fromCoroutine(step).addBoth(end)
+    return answer
