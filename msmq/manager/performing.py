@@ -104,13 +104,13 @@ class Performer:
             self.store.commit(admission.overflow).addBoth(self._overflowed, admission, size)
 
     def _overflowed(self, result: object, admission: Admission, size: int) -> None:
-        is_stored = not isinstance(result, Failure)
-        if isinstance(result, Failure):
-            result.trap(StorageError)
-            self.log.error("express messages stay in memory: {error}", error=result.value)
-            self.on_failure(result.value)
+        error = result.value if isinstance(result, Failure) else None
         self._overflowing -= size
-        self.model.overflowed(admission, is_stored=is_stored)
+        self.model.overflowed(admission, is_stored=error is None)
+        if error is not None:
+            self.log.error("express messages stay in memory: {error}", error=error)
+        if isinstance(error, StorageError):
+            self.on_failure(error)
         if self._overflowing <= OVERFLOW_BACKLOG // 2:
             waiting, self._drained = self._drained, []
             for done in waiting:
@@ -152,7 +152,9 @@ class Performer:
                     position.view = view
         return [read[position] for position in positions]
 
-    def read(self, tag: Hashable, begin: Callable[[], Iterable[Effect]]) -> Deferred[Sequence[MessagePosition]]:
+    def read(
+        self, tag: Hashable, begin: Callable[[], Iterable[Effect]]
+    ) -> Deferred[Sequence[MessagePosition]]:
         """Begin a read of the model, and answer with what it will find; cancelling that ends it.
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
