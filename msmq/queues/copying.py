@@ -107,14 +107,10 @@ class Copying:
             or position.queue.is_system
         ):
             return None
-        queue = self.deadletter
-        if isinstance(position.queue, OutgoingQueue):
-            if view.source_queue_manager != self.source:
-                return None
-            if view.is_transactional:
-                queue = self.deadxact
-        elif view.is_transactional:
+        is_kept_at_source = view.is_transactional or isinstance(position.queue, OutgoingQueue)
+        if is_kept_at_source and view.source_queue_manager != self.source:
             return None
+        queue = self.deadxact if view.is_transactional else self.deadletter
         letter = UserMessageView(patch_message_class(view, message_class))
         return self.copy(queue, letter, position, changes)
 

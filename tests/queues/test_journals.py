@@ -1,0 +1,453 @@
+"""Copies: what is kept of messages that were received, and of messages that were not."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.queues.changes import AppendEvent, MoveMessage, PutMessage, PutQueue, RemoveMessages
+from msmq.queues.message import Delivery, Message
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.packing import build_packet
+from msmq.queues.position import Kept
+from msmq.queues.queue import Queue
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.message_class import MessageClass
+from msmq.structures.name_text import QueueSuffix
+from msmq.structures.user_message_view import UserMessageView
+from tests.builders import ALPHA, BETA
+from tests.queues.builders import NOW, ORDERS, arriving
+from tests.queues.simulation import Alpha
+
+SECONDS = 5
+
+
+def asking(
+    body: bytes = b"",
+    *,
+    source: UUID = BETA,
+    dead_letter: bool = True,
+    journal: bool = False,
+    recoverable: bool = True,
+    transactional: bool = False,
+    destination: str | None = None,
+    sent_time: int = NOW.unix_seconds,
+    time_to_reach_queue: int = SECONDS,
+) -> UserMessageView:
+    """A message that lives for some seconds, and whose sender wants copies of it."""
+    message = Message(
+        body=body,
+        priority=5,
+        delivery=Delivery.RECOVERABLE if recoverable else Delivery.EXPRESS,
+        transactional=transactional,
+        journal=journal,
+        dead_letter=dead_letter,
+        time_to_reach_queue=time_to_reach_queue,
+        time_to_be_received=SECONDS,
+    )
+    name = ORDERS if destination is None else parse_format_name(destination)
+    return UserMessageView(build_packet(message, name, source=source, message_id=9, sent_time=sent_time))
+
+
+class CopyCase(SynchronousTestCase):
+    """ALPHA with a queue that keeps a journal."""
+
+    def setUp(self) -> None:
+        self.alpha = Alpha()
+        self.queue = self.alpha.create(journal=True)
+
+    @property
+    def journal(self) -> Queue:
+        """The journal of the queue."""
+        assert self.queue.journal is not None
+        return self.queue.journal
+
+    def system(self, suffix: QueueSuffix) -> Queue:
+        """A queue of the system."""
+        return self.alpha.model.system_queue(suffix)
+
+    def letters(self, suffix: QueueSuffix = QueueSuffix.DEADLETTER) -> list[tuple[bytes, int]]:
+        """What is in a dead-letter queue, and why."""
+        positions = self.system(suffix).peek(99)
+        return [(self.alpha.body(each), self.alpha.view(each).message_class) for each in positions]
+
+    def outgoing(self) -> OutgoingQueue:
+        """What waits for its way to BETA."""
+        return self.alpha.model.outgoing(parse_format_name("DIRECT=OS:beta\\q"), self.alpha.now)
+
+    def receive(self, queue: Queue | None = None, count: int = 1) -> None:
+        """Receive the first messages."""
+        self.alpha.confirm(self.alpha.receive(self.queue if queue is None else queue, count))
+
+    def tearDown(self) -> None:
+        self.alpha.store.drain()
+        self.alpha.check()
+        self.alpha.check_store()
+
+
+class JournalTests(CopyCase):
+    """Reading 45: Journaling."""
+
+    def test_what_is_received_is_kept(self) -> None:
+        """A queue with Journaling keeps a copy of each message that is received from it, in order.
+
+        MQDMPR-3.1.1.2-07.
+        """
+        self.alpha.put(self.queue, b"1", arriving(b"e"), b"2")
+        for _ in range(3):
+            self.receive()
+        self.assertEqual(self.alpha.bodies(self.journal), [b"1", b"e", b"2"])
+        plain = self.alpha.create("plain")
+        self.alpha.put(plain, b"1")
+        self.receive(plain)
+        assert plain.journal is not None
+        self.assertEqual(self.alpha.bodies(plain.journal), [])
+
+    def test_switched_on_and_off(self) -> None:
+        """What counts is the property at the time of the receive."""
+        alter, altered = self.alpha.model.alter_queue, self.alpha.model.altered
+        self.alpha.put(self.queue, b"1", b"2", b"3")
+        for is_on in (False, True, False):
+            alteration = alter(self.queue, self.alpha.now, journal=is_on)
+            self.alpha.store.ask(alteration.changes)
+            altered(alteration)
+            self.receive()
+        self.assertEqual(self.alpha.bodies(self.journal), [b"2"])
+
+    def test_the_store_turns_the_message_into_its_copy(self) -> None:
+        """A stored message is not written again; the journal gets to the store with its first message."""
+        self.alpha.put(self.queue, b"1", b"2")
+        [first, _] = self.queue.peek(2)
+        self.receive()
+        [copy] = self.journal.peek(9)
+        own, journal = self.queue.definition.identifier, self.journal.definition.identifier
+        self.assertEqual(
+            [change for change in self.alpha.store.done[-1] if isinstance(change, PutQueue | MoveMessage)],
+            [
+                PutQueue(self.journal.definition),
+                MoveMessage(own, first.lookup_id, journal, copy.lookup_id),
+            ],
+        )
+        self.receive()
+        kinds = {type(change) for change in self.alpha.store.done[-1]}
+        self.assertNotIn(PutMessage, kinds)
+        self.assertNotIn(RemoveMessages, kinds)
+        self.assertNotIn(PutQueue, kinds)
+
+    def test_a_copy_is_a_message_of_its_own(self) -> None:
+        """It has a new LookupIdentifier of the same priority, never expires, and counts nothing.
+
+        The message itself, and when it came, are the same.
+        """
+        self.alpha.put(self.queue, asking(b"x"))
+        [original] = self.queue.peek(1)
+        self.alpha.now = self.alpha.now.later(1)
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue)
+        self.alpha.abort(transaction)
+        self.receive()
+        [copy] = self.journal.peek(9)
+        self.assertGreater(copy.lookup_id, original.lookup_id)
+        self.assertEqual(copy.priority, 5)
+        self.assertEqual((copy.due, copy.aborts, copy.moves), (None, 0, 0))
+        self.assertEqual(copy.arrived, NOW.wall)
+        self.alpha.later(100)
+        self.assertEqual(self.alpha.bodies(self.journal), [b"x"])
+        self.assertEqual(self.alpha.view(copy).packet, asking(b"x").packet)
+
+    def test_only_what_is_received(self) -> None:
+        """What expires, is purged, deleted, moved or given back leaves no copy."""
+        self.alpha.put(self.queue, asking(b"expires"), b"purged", b"moved")
+        self.alpha.give_back(self.alpha.receive(self.queue))
+        self.alpha.move(self.queue.peek(3)[2], self.alpha.subqueue(self.queue))
+        self.alpha.later(9)
+        self.alpha.purge(self.queue)
+        self.assertEqual(self.queue.positions, {})
+        self.assertEqual(self.alpha.bodies(self.journal), [])
+
+    def test_a_journal_has_no_journal(self) -> None:
+        """What is received from a journal, or from a queue of the system, is gone."""
+        self.alpha.put(self.queue, b"1")
+        self.receive()
+        self.receive(self.journal)
+        self.assertEqual(self.journal.positions, {})
+        self.assertEqual(self.alpha.model.storage.used, 0)
+
+    def test_subqueues(self) -> None:
+        """What is received from a subqueue is in the journal of its parent."""
+        subqueue = self.alpha.subqueue(self.queue)
+        self.assertIsNone(subqueue.journal)
+        self.alpha.put(self.queue, b"1")
+        self.alpha.move(self.queue.peek(1)[0], subqueue)
+        self.receive(subqueue)
+        self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
+
+    def test_quota(self) -> None:
+        """A copy for which the journal has no room is not made; the receive succeeds.
+
+        MQDMPR-3.1.1.2-09.
+        """
+        self.queue = self.alpha.create("small", journal=True, journal_quota=1)
+        self.alpha.put(self.queue, b"x" * 600, b"y" * 600, b"z")
+        for _ in range(3):
+            self.receive()
+        self.assertEqual(self.alpha.bodies(self.journal), [b"x" * 600, b"z"])
+        self.assertEqual(self.alpha.stored(self.queue), [])
+        self.assertEqual(self.alpha.model.copying.dropped, 1)
+        self.receive(self.journal)
+        self.alpha.put(self.queue, b"y" * 600)
+        self.receive()
+        self.assertEqual(len(self.alpha.bodies(self.journal)), 2)
+
+    def test_quota_of_the_queue(self) -> None:
+        """Copies do not count against the quota of the queue itself."""
+        self.queue = self.alpha.create("small", journal=True, quota=1)
+        for _ in range(5):
+            self.alpha.put(self.queue, b"x" * 600)
+            self.receive()
+        self.assertEqual(len(self.alpha.bodies(self.journal)), 5)
+
+    def test_quota_of_all_journals(self) -> None:
+        """JournalQuota of the queue manager is for all journals and dead-letter queues together."""
+        self.alpha = Alpha(journal_quota=2)
+        queues = [self.alpha.create(name, journal=True) for name in ("a", "b")]
+        for queue in queues:
+            self.alpha.put(queue, b"x" * 700, b"y" * 700)
+            self.receive(queue)
+        for queue in queues:
+            self.receive(queue)
+        kept = [self.alpha.bodies(queue.journal) for queue in queues if queue.journal is not None]
+        self.assertEqual(kept, [[b"x" * 700], [b"x" * 700]])
+        self.alpha.put(queues[0], asking(b"z" * 700))
+        self.alpha.later(9)
+        self.assertEqual((self.letters(), self.alpha.model.copying.dropped), ([], 3))
+        self.assertLessEqual(self.alpha.model.storage.journaled, 2048)
+
+    def test_quota_of_the_queue_manager(self) -> None:
+        """A copy takes the place of its message, so there is room for it when all room is used up."""
+        self.alpha = Alpha(quota=1)
+        self.queue = self.alpha.create(journal=True)
+        self.alpha.put(self.queue, b"x" * 700)
+        self.assertEqual(len(self.alpha.put(self.queue, b"y" * 700).refusals), 1)
+        self.receive()
+        self.assertEqual(self.alpha.bodies(self.journal), [b"x" * 700])
+        self.assertEqual(len(self.alpha.put(self.queue, b"y" * 700).refusals), 1)
+
+    def test_a_store_that_fails(self) -> None:
+        """There is no copy then, and the message is back; the next time there is one copy."""
+        self.alpha.put(self.queue, b"1")
+        self.alpha.store.fails = 1
+        self.receive()
+        self.assertEqual((self.alpha.bodies(self.queue), self.journal.positions), ([b"1"], {}))
+        self.receive()
+        self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
+
+    def test_in_a_transaction(self) -> None:
+        """The copy is there when the transaction commits, in the same batch."""
+        self.alpha.put(self.queue, b"1", b"2")
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue)
+        self.alpha.send_in(transaction, self.queue, b"3")
+        self.assertEqual(self.journal.positions, {})
+        self.alpha.store.fails = 1
+        self.alpha.commit(transaction)
+        self.assertEqual(self.journal.positions, {})
+        batches = len(self.alpha.store.done)
+        self.alpha.commit(transaction)
+        self.assertEqual(len(self.alpha.store.done), batches + 1)
+        self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
+
+    def test_who_waits_at_a_journal(self) -> None:
+        """A copy wakes its readers once it is stored."""
+        waits = self.alpha.read(self.journal, wait=True)
+        self.alpha.put(self.queue, b"1")
+        held = self.alpha.receive(self.queue)
+        self.alpha.store.is_slow = True
+        self.alpha.confirm(held)
+        self.assertNotIn(waits, self.alpha.reads)
+        self.alpha.store.drain()
+        self.assertIn(waits, self.alpha.reads)
+
+    def test_restart(self) -> None:
+        """Copies of recoverable messages are there again, those of express ones are not."""
+        self.alpha.put(self.queue, b"1", arriving(b"e"))
+        self.receive(count=2)
+        self.assertEqual({each.kept for each in self.journal.peek(9)}, {Kept.STORE, Kept.MEMORY})
+        self.alpha = self.alpha.restart()
+        self.queue = self.alpha.find(".\\private$\\orders")
+        self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
+        self.assertEqual(self.alpha.model.storage.journaled, self.journal.total_bytes)
+
+
+class DeadLetterTests(CopyCase):
+    """Reading 46: NegativeJournalingRequested, for what failed here."""
+
+    def test_not_received_in_time(self) -> None:
+        """A copy with the class of the failure is in the dead-letter queue, if its sender asked for that.
+
+        MQDMPR-3.1.1.12-22.
+        """
+        self.alpha.put(self.queue, asking(b"asked"), asking(b"not", dead_letter=False))
+        self.alpha.later(SECONDS)
+        self.assertEqual(self.letters(), [(b"asked", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        [letter] = self.system(QueueSuffix.DEADLETTER).peek(9)
+        self.assertEqual((letter.due, letter.kept, letter.priority), (None, Kept.STORE, 5))
+        self.assertEqual(self.alpha.bodies(self.journal), [], "it was not received")
+
+    def test_one_batch(self) -> None:
+        """The letter, the event and the removal are one change of the store.
+
+        MQDMPR-3.1.7.2.1-03
+        """
+        self.alpha.put(self.queue, asking(b"1"))
+        self.alpha.later(SECONDS)
+        kinds = [type(change) for change in self.alpha.store.done[-1]]
+        for kind in (PutMessage, AppendEvent, RemoveMessages):
+            self.assertEqual(kinds.count(kind), 1)
+        [event] = self.alpha.last_events
+        self.assertEqual(event.identity, BETA.bytes_le + (9).to_bytes(4, "little"))
+        self.assertEqual((event.event, event.message_class), ("expired", MessageClass.NACK_RECEIVE_TIMEOUT))
+        self.assertIn("dead letter", event.reason)
+
+    def test_a_store_that_fails(self) -> None:
+        """There is no letter then; there is one when the store can."""
+        self.alpha.put(self.queue, asking(b"1"))
+        self.alpha.store.fails = 2
+        self.alpha.later(SECONDS)
+        self.alpha.try_again()
+        self.assertEqual((self.letters(), self.queue.message_count), ([], 1))
+        self.alpha.try_again()
+        self.assertEqual((len(self.letters()), self.queue.message_count), (1, 0))
+
+    def test_express(self) -> None:
+        """The letter of an express message is one too; a restart loses it."""
+        self.alpha.put(self.queue, asking(b"1", recoverable=False))
+        self.alpha.later(SECONDS)
+        self.assertEqual(len(self.letters()), 1)
+        self.alpha = self.alpha.restart()
+        self.assertEqual(self.letters(), [])
+
+    def test_nobody_mourns_what_was_removed_by_hand(self) -> None:
+        """What is purged or deleted leaves an event and no letter."""
+        self.alpha.put(self.queue, asking(b"1"), asking(b"2"))
+        held = self.alpha.receive(self.queue)
+        self.alpha.purge(self.queue)
+        self.alpha.give_back(held)
+        self.alpha.put(self.queue, asking(b"3"))
+        self.alpha.delete(self.queue)
+        self.assertEqual(self.letters(), [])
+        self.assertEqual([event for event, _ in self.alpha.events], ["purged", "purged", "deleted"])
+
+    def test_received_and_given_back_too_late(self) -> None:
+        """Whatever way it fails, there is one letter."""
+        self.alpha.put(self.queue, asking(b"1"))
+        held = self.alpha.receive(self.queue)
+        self.alpha.later(SECONDS)
+        self.alpha.give_back(held)
+        self.assertEqual(len(self.letters()), 1)
+
+    def test_transactional_messages_of_others(self) -> None:
+        """Their letters are kept where they were sent from."""
+        queue = self.alpha.create("t", transactional=True)
+        self.alpha.put(queue, asking(b"1", transactional=True))
+        self.alpha.later(SECONDS)
+        self.assertEqual((self.letters(), self.letters(QueueSuffix.DEADXACT)), ([], []))
+        self.assertEqual(self.alpha.events, [("expired", "private$\\t")])
+
+    def test_transactional_messages_of_ours(self) -> None:
+        """What was sent here and failed here is in the transactional dead-letter queue."""
+        queue = self.alpha.create("t", transactional=True)
+        self.alpha.put(queue, asking(b"1", transactional=True, source=ALPHA))
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, queue, asking(b"2", transactional=True, source=ALPHA))
+        self.alpha.now = self.alpha.now.later(SECONDS)
+        self.alpha.commit(transaction)
+        self.alpha.later(0)
+        self.assertEqual(self.letters(), [])
+        self.assertEqual(
+            sorted(self.letters(QueueSuffix.DEADXACT)),
+            [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT), (b"2", MessageClass.NACK_RECEIVE_TIMEOUT)],
+        )
+
+    def test_quota(self) -> None:
+        """A letter for which there is no room is not written; the message leaves all the same, once.
+
+        MQDMPR-3.1.1.12-23.
+        """
+        self.alpha = Alpha(journal_quota=1)
+        self.queue = self.alpha.create()
+        self.alpha.put(self.queue, asking(b"x" * 700), asking(b"y" * 700))
+        self.alpha.later(SECONDS)
+        self.assertEqual([body for body, _ in self.letters()], [b"x" * 700])
+        self.assertEqual((self.queue.message_count, self.alpha.model.copying.dropped), (0, 1))
+        self.assertEqual([event.reason for event in self.alpha.last_events][1], "")
+
+    def test_letters_do_not_expire(self) -> None:
+        """What lies in a queue of the system has no time, after a restart neither.
+
+        MQDMPR-3.1.2.4-04.
+        """
+        self.alpha.put(self.queue, asking(b"1"))
+        self.alpha.later(SECONDS)
+        self.alpha.later(1000)
+        self.assertEqual(len(self.letters()), 1)
+        self.alpha = self.alpha.restart()
+        self.alpha.later(1000)
+        self.assertEqual(len(self.letters()), 1)
+
+
+class WayTests(CopyCase):
+    """Readings 46 and 68: copies of what was sent from here."""
+
+    def test_not_delivered_in_time(self) -> None:
+        """What was sent here is kept as a dead letter, what passes through is not.
+
+        MQDMPR-3.1.1.12-22.
+        """
+        for source in (ALPHA, BETA):
+            for dead_letter in (True, False):
+                self.alpha.put(self.outgoing(), asking(b"1", source=source, dead_letter=dead_letter))
+        self.alpha.later(SECONDS + 1)
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
+        self.assertEqual(self.outgoing().positions, {})
+        self.assertEqual(len(self.alpha.events), 4)
+
+    def test_transactional(self) -> None:
+        """A transactional one is in the queue for those."""
+        self.alpha.put(self.outgoing(), asking(b"1", source=ALPHA, transactional=True))
+        self.alpha.later(SECONDS + 1)
+        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.letters(QueueSuffix.DEADXACT), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
+
+    def test_delivered(self) -> None:
+        """A copy of what was delivered is in the machine journal, if its sender asked for that.
+
+        MQDMPR-3.1.1.12-20.
+        """
+        outgoing = self.outgoing()
+        for source in (ALPHA, BETA):
+            for journal in (True, False):
+                self.alpha.put(outgoing, asking(b"1", source=source, journal=journal))
+        self.receive(outgoing, 9)
+        kept = self.alpha.bodies(self.system(QueueSuffix.JOURNAL))
+        self.assertEqual((kept, outgoing.positions), ([b"1"], {}))
+        self.assertEqual(self.letters(), [])
+
+    def test_delivered_over_quota(self) -> None:
+        """Without room there is no copy, and the message is delivered.
+
+        MQDMPR-3.1.1.12-21.
+        """
+        self.alpha = Alpha(journal_quota=0)
+        outgoing = self.outgoing()
+        self.alpha.put(outgoing, asking(b"1", source=ALPHA, journal=True))
+        self.receive(outgoing)
+        self.assertEqual(self.system(QueueSuffix.JOURNAL).positions, {})
+        self.assertEqual((outgoing.positions, self.alpha.stored(outgoing)), ({}, []))
+
+    def test_not_delivered_and_not_journaled(self) -> None:
+        """What expires on its way is no success."""
+        self.alpha.put(self.outgoing(), asking(b"1", source=ALPHA, journal=True))
+        self.alpha.later(SECONDS + 1)
+        self.assertEqual(self.system(QueueSuffix.JOURNAL).positions, {})
