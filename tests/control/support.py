@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from twisted.internet.address import UNIXAddress
 from twisted.internet.defer import Deferred, fail
@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.control.limits import ControlLimits
 from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder
 from msmq.control.server import ControlSite, make_site
+from msmq.interfaces.queue_manager import ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.queues.changes import Change
 from msmq.queues.message import Message
@@ -33,6 +34,12 @@ from tests.nodes.support import Node
 T = TypeVar("T")
 
 ORDERS = ".\\private$\\orders"
+LETTERS = ".\\system$;deadletter"
+
+
+def resource(kind: str, name: str, action: str = "") -> str:
+    """The path of one of several resources, C{queues} for example, or of what can be done with it."""
+    return f"/v1/{kind}/{quote(name, safe='')}" + (f"/{action}" if action else "")
 
 
 class Answer:
@@ -208,6 +215,28 @@ class ControlTestCase(SynchronousTestCase):
         caller.ask(method, path, body, **parameters)
         return caller.answer
 
+    def post(self, path: str, value: object) -> Answer:
+        """One request with a JSON object, answered at once."""
+        return self.call("POST", path, json.dumps(value).encode("ascii"))
+
+    def make_queue(self, name: str = "tx", **options: Any) -> str:
+        """Make one more private queue, and give its path."""
+        path = f".\\private$\\{name}"
+        self.run_to_end(self.service.create_queue(path, **options))
+        return path
+
+    def identifiers(self, queue: str = ORDERS) -> list[str]:
+        """The identifiers of all messages that anybody could receive now."""
+        return [str(message.view.identifier) for message in self.seen(queue)]
+
+    def take(self, queue: str = ORDERS, count: int = 1000) -> list[bytes]:
+        """The bodies of what is there, received for good."""
+        if not self.seen(queue):
+            return []
+        reservation = self.run_to_end(self.service.reserve(queue, count=count, timeout=0))
+        self.run_to_end(reservation.confirm())
+        return [bytes(message.view.body) for message in reservation.messages]
+
     def send_records(self, *records: Record) -> Answer:
         """Send messages as one stream."""
         caller = self.caller()
@@ -230,14 +259,18 @@ class ControlTestCase(SynchronousTestCase):
         messages = [Message(body=body, **properties) for body in bodies]
         self.run_to_end(self.service.send(queue, messages))
 
-    def bodies(self, queue: str = ORDERS) -> list[bytes]:
-        """The bodies of all messages that anybody could receive now."""
+    def seen(self, queue: str = ORDERS) -> Sequence[ReceivedMessage]:
+        """All messages that anybody could receive now."""
         waiting = Deferred.fromCoroutine(
             self.service.reserve(queue, count=10000, timeout=0, peek=True)
         ).addErrback(lambda failure: failure.trap(MQError) and None)
         self.clock.advance(0)
         peek = self.successResultOf(waiting)
-        return [] if peek is None else [bytes(message.view.body) for message in peek.messages]
+        return () if peek is None else peek.messages
+
+    def bodies(self, queue: str = ORDERS) -> list[bytes]:
+        """Their bodies."""
+        return [bytes(message.view.body) for message in self.seen(queue)]
 
     def assert_refused(self, answer: Answer, status: int, error: str, *words: str) -> None:
         """The answer is a refusal that names itself and these things."""
