@@ -158,7 +158,9 @@ class Sequences:
         """These messages left an outgoing queue in another way."""
         stream = self._streams.find(queue)
         if stream is not None:
-            stream.left(positions)
+            left = list(positions)
+            stream.left(left)
+            stream.removed(left)
             self.on_change()
             if isinstance(queue, OutgoingQueue):
                 self.on_room(queue)
@@ -196,11 +198,12 @@ class Sequences:
         delivered = [position for position in outcome.delivered if _hold(position)]
         awaiting = [transfer for transfer in outcome.awaiting if _hold(transfer.message)]
         settled = [settlement for settlement in outcome.settled if _hold(settlement.message)]
-        done = Deferred.fromCoroutine(self._leave(delivered, awaiting, settled))
+        done = Deferred.fromCoroutine(self._leave(key, delivered, awaiting, settled))
         return done.addErrback(lambda failure: failure.trap(CancelledError) and None)
 
     async def _leave(
         self,
+        key: Hashable,
         delivered: Sequence[MessagePosition],
         awaiting: Sequence[Transfer[MessagePosition]],
         settled: Sequence[Settlement[MessagePosition]],
@@ -210,10 +213,21 @@ class Sequences:
             removal = performer.model.remove(delivered)
             await self._persist(removal.changes)
             performer.perform(performer.model.removed(removal, performer.clock.now()))
+            self._removed(key, delivered)
         if awaiting:
             await self._keep(awaiting)
+            self._removed(key, [transfer.message for transfer in awaiting])
         for settlement in settled:
             await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
+            self._removed(key, [settlement.message])
+
+    def _removed(self, key: Hashable, messages: Iterable[MessagePosition]) -> None:
+        """The store does not have these messages in their outgoing queue any more."""
+        stream = self._streams.find(key)
+        if stream is not None:
+            stream.removed(messages)
+            if isinstance(key, OutgoingQueue):
+                self.on_room(key)
 
     async def _keep(self, transfers: Sequence[Transfer[MessagePosition]]) -> None:
         """[MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable: keep messages aside until their FinalAcks."""
@@ -310,6 +324,9 @@ def _hold(position: MessagePosition) -> bool:
         return False
     if position.state is PositionState.AVAILABLE:
         position.queue.let_go(position)
+        position.state = PositionState.LOCKED_READER
+    elif position.state is PositionState.PURGE_PENDING:
+        # It had arrived before its queue was purged.
         position.state = PositionState.LOCKED_READER
     return position.state is PositionState.LOCKED_READER
 
