@@ -10,8 +10,9 @@ from twisted.logger import Logger
 
 from msmq.manager.performing import Performer
 from msmq.manager.targets import Target, destination
+from msmq.manager.undivided import undivided
 from msmq.queues.acknowledgement import acknowledgement
-from msmq.queues.admission import EnqueueStatus, Refusal
+from msmq.queues.admission import Admission, EnqueueStatus, Refusal
 from msmq.queues.holdings import forget_queues
 from msmq.queues.message import Message
 from msmq.queues.queue import Queue
@@ -67,29 +68,44 @@ class Outbox:
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, or that the store failed.
         """
         performer = self._performer
-        model = performer.model
-        now = performer.clock.now()
+        performer.check_running()
         first, arrivals = self.build(targets, messages)
-        admission = model.admit(arrivals, now)
+        admission = performer.model.admit(arrivals, performer.clock.now())
         try:
             refuse(admission.refusals, len(arrivals))
-            if admission.changes:
-                await performer.commit(admission.changes)
+        except MQError:
+            self._withdraw(admission)
+            raise
+        local = {target.queue for target in targets if target.is_local}
+        arrived = [view for queue, view in arrivals if queue in local] if local else []
+        if admission.changes or admission.overflow:
+            await undivided(self._store(admission, arrived))
+        else:
+            self._show(admission, arrived)
+        return first
+
+    async def _store(self, admission: Admission, arrived: Iterable[UserMessageView]) -> None:
+        performer = self._performer
+        try:
+            await performer.commit(admission.changes)
         except BaseException:
-            model.withdraw(admission)
-            forget_queues(admission.overflow, admission.groups)
+            self._withdraw(admission)
             raise
         performer.overflow(admission)
         if (drained := performer.drained()) is not None:
             await drained
-        effects = model.commit(admission, performer.clock.now())
-        if any(target.is_local for target in targets):
-            local = {target.queue for target in targets if target.is_local}
-            arrived = (view for queue, view in arrivals if queue in local)
-            self.acknowledge(arrived, MessageClass.ACK_REACH_QUEUE)
+        self._show(admission, arrived)
+
+    def _withdraw(self, admission: Admission) -> None:
+        self._performer.model.withdraw(admission)
+        forget_queues(admission.overflow, admission.groups)
+
+    def _show(self, admission: Admission, arrived: Iterable[UserMessageView]) -> None:
+        performer = self._performer
+        effects = performer.model.commit(admission, performer.clock.now())
+        self.acknowledge(arrived, MessageClass.ACK_REACH_QUEUE)
         # What happens to the messages in their queues comes after their arrival.
         performer.perform(effects)
-        return first
 
     def send_in(
         self, transaction: Transaction, targets: Sequence[Target], messages: Sequence[Message]
@@ -101,6 +117,7 @@ class Outbox:
             transaction takes nothing more; nothing was taken.
         """
         performer = self._performer
+        performer.check_running()
         first, arrivals = self.build(targets, messages)
         refuse(performer.model.transacting.send(transaction, arrivals, performer.clock.now()), len(arrivals))
         return first
@@ -165,20 +182,17 @@ class Outbox:
 
         @raise MQError: there are too many outgoing queues, or the store failed.
         """
-        performer = self._performer
-        model = performer.model
-        now = performer.clock.now()
+        model = self._performer.model
+        now = self._performer.clock.now()
         if not self.make_room():
             raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "there are too many outgoing queues")
         admission = model.admit([(model.outgoing(name, now), UserMessageView(packet))], now)
         try:
             refuse(admission.refusals, 1)
-            await performer.commit(admission.changes)
-        except BaseException:
-            model.withdraw(admission)
+        except MQError:
+            self._withdraw(admission)
             raise
-        performer.overflow(admission)
-        performer.perform(model.commit(admission, performer.clock.now()))
+        await self._store(admission, ())
 
     def _acknowledge(self, view: UserMessageView, message_class: MessageClass) -> None:
         model = self._performer.model

@@ -45,8 +45,8 @@ class Performer:
         self.clock = clock
         self.on_outgoing: Callable[[OutgoingQueue], None] = lambda queue: None
         self.on_departure: Callable[[Departure], None] = lambda departure: None
-        self._reactor = reactor
         self.on_failure: Callable[[StorageError], None] = lambda error: None
+        self._reactor = reactor
         self._overflowing = 0
         self._drained: list[Deferred[None]] = []
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
@@ -54,7 +54,7 @@ class Performer:
         self._is_stopped = False
 
     def check_running(self) -> None:
-        """See that the queue manager takes, and gives, messages.
+        """See that messages are still taken, and given.
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once it has stopped.
         """
@@ -93,8 +93,13 @@ class Performer:
 
     def tidy(self, positions: Iterable[MessagePosition]) -> None:
         """Let the subqueues go that these messages, which left them, were the last of."""
-        for queue in {position.queue for position in positions if position.queue.is_subqueue}:
-            self.commit_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
+        self.forget_empty({position.queue for position in positions if position.queue.is_subqueue})
+
+    def forget_empty(self, queues: Iterable[Queue]) -> None:
+        """Let those of these queues go that are subqueues, empty, and used by nobody."""
+        for queue in queues:
+            if queue.is_subqueue:
+                self.commit_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
 
     def overflow(self, admission: Admission) -> None:
         """Hand over to the store the express messages for which memory had no room."""
@@ -232,4 +237,5 @@ _WHY = {
     Status.MQ_ERROR_QUEUE_DELETED: "the queue was deleted",
     Status.MQ_ERROR_QUEUE_NOT_AVAILABLE: "the queue is gone",
     Status.MQ_ERROR_OPERATION_CANCELLED: "the read was cancelled",
+    Status.MQ_ERROR_TRANSACTION_SEQUENCE: "the transaction has ended",
 }

@@ -528,8 +528,7 @@ class QueueManagerService(Service):
 
     def forget_empty(self, queue: Queue) -> None:
         """A subqueue goes when nothing is in it and nobody uses it."""
-        if queue.is_subqueue:
-            self._performer.commit_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
+        self._performer.forget_empty((queue,))
 
     async def dead_letters(self, limit: int = 1000) -> list[Place]:
         """What lies in both dead-letter queues, the first C{limit} of each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -17,6 +18,7 @@ from msmq.manager.numbering import Numbers
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.sequences import Sequences
+from msmq.manager.undivided import undivided
 from msmq.queues.moving import Relocation
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
@@ -53,11 +55,11 @@ class TransactionHandle:
 
     async def commit(self) -> None:
         """See L{ITransaction.commit}."""
-        await self._transactions.commit(self.core)
+        await undivided(self._transactions.commit(self.core))
 
     async def abort(self) -> None:
         """See L{ITransaction.abort}."""
-        await self._transactions.abort(self.core)
+        await undivided(self._transactions.abort(self.core))
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,13 +68,8 @@ class TransactionHandle:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            try:
-                await self.commit()
-            except MQError:
-                if self.state in ("active", "prepared"):
-                    await self.abort()
-                raise
-        elif self.state in ("active", "prepared"):
+            await undivided(self._transactions.commit_or_abort(self.core))
+        elif self.core.may_end:
             await self.abort()
 
 
@@ -125,11 +122,25 @@ class Transactions:
             if position.view is not None and not isinstance(queue, OutgoingQueue)
         ]
         received = [position.view for position in commitment.removal.positions if position.view is not None]
+        left = _queues(transaction)
         effects = model.committed(commitment, performer.clock.now())
         self._outbox.acknowledge(sent, MessageClass.ACK_REACH_QUEUE)
         performer.perform(commitment.removal.departures)
         performer.perform(effects)
         self._outbox.acknowledge(received, MessageClass.ACK_RECEIVE)
+        self._ended(transaction, left)
+
+    async def commit_or_abort(self, transaction: Transaction) -> None:
+        """Commit, or else abort.
+
+        @raise MQError: as L{commit}, but the transaction has ended.
+        """
+        try:
+            await self.commit(transaction)
+        except BaseException:
+            if transaction.may_end:
+                await self.abort(transaction)
+            raise
 
     async def abort(self, transaction: Transaction) -> None:
         """[MS-MQDMPR] 3.1.4.5 Abort.
@@ -138,10 +149,20 @@ class Transactions:
         """
         performer = self._performer
         model = performer.model
+        left = _queues(transaction)
         abortion = model.transacting.abort(transaction, performer.clock.now())
         performer.commit_later(abortion.changes, "the abort counts of messages")
         performer.perform(model.aborted(abortion, performer.clock.now()))
+        self._ended(transaction, left)
         await self._move_aside(abortion)
+
+    def _ended(self, transaction: Transaction, left: Iterable[Queue]) -> None:
+        """Who still waits for a message in it does so no more, and subqueues that it left empty go."""
+        performer = self._performer
+        performer.perform(
+            performer.model.readers.cancel_owned(transaction, Status.MQ_ERROR_TRANSACTION_SEQUENCE)
+        )
+        performer.forget_empty(left)
 
     async def _move_aside(self, abortion: Abortion) -> None:
         """Move poisonous messages to their subqueue; those that cannot be moved go back."""
@@ -181,6 +202,10 @@ async def move(performer: Performer, relocation: Relocation) -> None:
 
     @raise MQError: it was not stored; the messages are where they were.
     """
+    await undivided(_move(performer, relocation))
+
+
+async def _move(performer: Performer, relocation: Relocation) -> None:
     model = performer.model
     try:
         await performer.commit(relocation.changes)
@@ -189,6 +214,13 @@ async def move(performer: Performer, relocation: Relocation) -> None:
         raise
     model.stored(relocation.changes)
     performer.perform(model.moved(relocation, performer.clock.now()))
+
+
+def _queues(transaction: Transaction) -> set[Queue]:
+    """The queues from which and to which it moves, and from which it receives."""
+    received = (position.queue for position in transaction.received())
+    moved = (queue for move in transaction.moved() for queue in (move.position.queue, move.target))
+    return {*received, *moved}
 
 
 def _name(operation: object) -> str:

@@ -103,7 +103,7 @@ class Transacting:
 
         @return: those of them that are to be released; a transaction that is ending decides about its own.
         """
-        if transaction.state not in (TransactionState.ACTIVE, TransactionState.PREPARED):
+        if not transaction.may_end:
             return []
         wanted = set(positions)
         back = [position for position in transaction.received() if position in wanted]

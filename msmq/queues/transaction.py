@@ -78,6 +78,11 @@ class Transaction:
     state: TransactionState = TransactionState.ACTIVE
     operations: list[Operation] = attrs.field(factory=list, repr=False)
 
+    @property
+    def may_end(self) -> bool:
+        """Whether it can be committed, or aborted: it has not ended, and is not about to."""
+        return self.state in (TransactionState.ACTIVE, TransactionState.PREPARED)
+
     def sent(self) -> list[MessagePosition]:
         """The messages that it sends."""
         return [operation.position for operation in self.operations if isinstance(operation, Enqueue)]
@@ -194,7 +199,7 @@ class TransactionCollection:
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed (reading 49).
         """
         self.find(transaction.identifier)
-        if transaction.state not in (TransactionState.ACTIVE, TransactionState.PREPARED):
+        if not transaction.may_end:
             raise MQError(
                 Status.MQ_ERROR_TRANSACTION_SEQUENCE,
                 f"transaction {transaction.identifier} is {transaction.state.value} already",
