@@ -82,7 +82,7 @@ def probe_store(description: str, data: Path) -> None:
 def shown(description: str) -> str:
     """A description as people may read it; a URL is left out, since there may be a password in it."""
     name, _, argument = description.partition(":")
-    return f"{name}://..." if "//" in argument else description
+    return f"{name}://..." if "//" in argument or "@" in argument else description
 
 
 def _factory(description: str) -> tuple[IStorageFactory, str]:

@@ -117,7 +117,7 @@ class ServerAwayTests(PostgresqlTestCase):
         self.server.thaw()
         await self.until(lambda: all(outcomes))
         await self.until_back(store)
-        # It may have got the first of them before, and done them, or not; in either case that is what was told.
+        # It may have got the first of them before, and done them, or not; just that was told.
         done = [outcome for outcome in outcomes if outcome == [None]]
         self.assertEqual(len(self.events()), len(done))
 

@@ -22,6 +22,9 @@ _SCHEMA_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _LONGEST_WAIT: Final = 3600.0
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _FORM: Final = "must be postgresql://[USER@]HOST[:PORT]/DATABASE[?OPTION=VALUE&...]"
+_SPECIAL: Final = (
+    f"{_FORM}; a special character in a name or a password stands as %XX, an IPv6 address in brackets"
+)
 
 
 @attrs.frozen
@@ -55,6 +58,9 @@ def parse_address(argument: str) -> Address:
     base, _, query = (argument or "//").partition("?")
     if not base.startswith("//"):
         raise ValueError(_FORM)
+    if "@" in base[2:].partition("/")[2] or "@" in query:
+        # As if what is before it were no longer the user and the password.
+        raise ValueError(_SPECIAL)
     own: dict[str, str] = {}
     others: list[str] = []
     for option in filter(None, query.split("&")):
@@ -62,16 +68,14 @@ def parse_address(argument: str) -> Address:
         if name in ("schema", "wait"):
             own[name] = unquote(value)
         elif not mark or name not in _known():
-            raise ValueError(f"{name!r} is no option of a PostgreSQL URL, or has no value")
+            raise ValueError(f"{_plain(name)} is no option of a PostgreSQL URL, or has no value")
         else:
             others.append(option)
     try:
         found = conninfo_to_dict(f"postgresql:{base}" + (f"?{'&'.join(others)}" if others else ""))
     except ProgrammingError:
         # What libpq says quotes the URL, and with it the password.
-        raise ValueError(
-            f"{_FORM}; a special character in a name or a password stands as %XX, an IPv6 address in brackets"
-        ) from None
+        raise ValueError(_SPECIAL) from None
     parameters = {name: str(value) for name, value in found.items() if value is not None}
     for port in filter(None, parameters.get("port", "").split(",")):
         if not port.isdecimal() or not 1 <= int(port) <= 65535:
@@ -95,6 +99,11 @@ def _wait(text: str | None) -> float:
     if not 0 < wait <= _LONGEST_WAIT:
         raise ValueError(f"wait must be a number of seconds, at most {_LONGEST_WAIT:g}, not {text!r}")
     return wait
+
+
+def _plain(name: str) -> str:
+    """A name for an error, unless it may be a piece of something else."""
+    return repr(name) if re.fullmatch("[a-z_]{1,40}", name) else "what follows the question mark"
 
 
 def _known() -> set[str]:

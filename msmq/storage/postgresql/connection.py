@@ -29,6 +29,8 @@ OLDEST_SERVER: Final = 130000
 CONNECT_SECONDS: Final = 5
 """How long one attempt to connect may take, unless the URL says otherwise."""
 
+_LAST_MILLISECONDS: Final = 100
+
 _RESULT = TypeVar("_RESULT")
 
 
@@ -53,9 +55,12 @@ class Link(psycopg.Connection[TupleRow]):
             poll.register(socket, _EVENTS[wanted])
             while True:
                 events = poll.poll(0 if self._has_stalled else self.patience * 1000)
-                if not events and (self._has_stalled or not self.is_working()):
-                    self._has_stalled = True
-                    raise Stalled(f"it did not answer within {self.patience:g} s")
+                if not events and not self._is_working():
+                    # It may have answered just now.
+                    events = poll.poll(0 if self._has_stalled else _LAST_MILLISECONDS)
+                    if not events:
+                        self._has_stalled = True
+                        raise Stalled(f"it did not answer within {self.patience:g} s")
                 before, wanted = wanted, gen.send(_ready(events))
                 if wanted != before:
                     poll.modify(socket, _EVENTS[wanted])
@@ -67,6 +72,9 @@ class Link(psycopg.Connection[TupleRow]):
             with suppress(Exception):
                 gen.close()
             raise
+
+    def _is_working(self) -> bool:
+        return not self._has_stalled and self.is_working()
 
     def is_alive(self) -> bool:
         """Whether the other side has not gone, as far as that shows without asking it."""
