@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from uuid import UUID
 
 from msmq.interfaces.storage import StorageError
 from msmq.queues.changes import Change
@@ -152,11 +151,12 @@ class Database:
         index += [(lookup_id_of(lookup_id), *rest) for lookup_id, *rest in beyond]
         return index
 
-    def _rows(self) -> tuple[dict[UUID, int], int]:
-        """The row of each queue, and the first that no queue has or had."""
+    def _rows(self) -> tuple[dict[int, int], int]:
+        """The row of each queue by its identifier, and the first that no queue has or had."""
         execute = self._connection.execute
         known = {
-            UUID(bytes=identifier): row for row, identifier in execute("SELECT id, identifier FROM queue")
+            int.from_bytes(identifier, "big"): row
+            for row, identifier in execute("SELECT id, identifier FROM queue")
         }
         (last,) = execute("SELECT max(id) FROM removed_queue").fetchone()
         return known, max((last or 0, *known.values())) + 1
@@ -166,7 +166,8 @@ class Database:
         connection = self._connection
         numbers = self._writer.numbers()
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            # Locks a file only when it is written, and nobody else writes.
+            connection.execute("BEGIN")
             self._writer.write(plan)
             connection.execute("COMMIT")
         except Exception as error:

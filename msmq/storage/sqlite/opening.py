@@ -18,6 +18,9 @@ APPLICATION_ID = 0x4D534D51
 CHECKED_WHOLE = 64 * 1024 * 1024
 """Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
 
+STATEMENTS = 512
+"""How many statements stay prepared; there is one of each length (L{msmq.storage.sqlite.statements})."""
+
 BUSY_SECONDS = 5
 """How long another program may keep the file locked, such as one that makes a backup."""
 
@@ -27,7 +30,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
     @raise sqlite3.Error: it cannot be opened.
     """
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=STATEMENTS
+    )
     for pragma in (
         "synchronous = FULL",
         "temp_store = MEMORY",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
 import attrs
@@ -15,6 +14,9 @@ Place: TypeAlias = tuple[int, int]
 Move: TypeAlias = tuple[int, int, int, int, int | None, int, int]
 """The place of a message until now, that from now on, and its due, aborts and moves from now on."""
 
+Messages: TypeAlias = dict[int, PutMessage | None]
+"""By LookupIdentifier as it is stored, the message that is put there, or C{None} for one that is removed."""
+
 
 @attrs.define
 class Stage:
@@ -23,13 +25,12 @@ class Stage:
     @ivar moves: messages that are in the file and move; no place is in two of them as a source, nor is the
         target of one the source of another.
     @ivar aborts: the AbortCount of messages that are in the file.
-    @ivar messages: by row of the queue and lookup_id as it is stored, the message that is put there, or
-        C{None} for one that is removed.
+    @ivar messages: what is put and removed, by row of the queue.
     """
 
     moves: list[Move] = attrs.field(factory=list)
     aborts: dict[Place, int] = attrs.field(factory=dict)
-    messages: dict[int, dict[int, PutMessage | None]] = attrs.field(factory=dict)
+    messages: dict[int, Messages] = attrs.field(factory=dict)
     _moved: set[Place] = attrs.field(factory=set)
 
     def stands_against(self, source: Place, target: Place) -> bool:
@@ -54,13 +55,13 @@ class PartPlan:
 
     stages: list[Stage] = attrs.field(factory=lambda: [Stage()])
 
-    def put(self, row: int, lookup_id: int, message: PutMessage) -> None:
-        """Have a message put."""
-        self.stages[-1].messages.setdefault(row, {})[lookup_id] = message
-
-    def remove(self, row: int, lookup_ids: Iterable[int]) -> None:
-        """Have messages removed."""
-        self.stages[-1].messages.setdefault(row, {}).update(dict.fromkeys(lookup_ids))
+    def messages_of(self, row: int) -> Messages:
+        """What is planned for a queue up to the next move; messages may be put and removed in it."""
+        messages = self.stages[-1].messages
+        planned = messages.get(row)
+        if planned is None:
+            planned = messages[row] = {}
+        return planned
 
     def move(self, source: Place, target: Place, change: MoveMessage) -> None:
         """Have a message moved."""
@@ -72,7 +73,8 @@ class PartPlan:
             if message is not None:
                 planned[lookup_id] = None
                 moved = attrs.evolve(message, due=change.due, aborts=change.aborts, moves=change.moves)
-                self.put(*target, moved)
+                target_row, new_lookup_id = target
+                self.messages_of(target_row)[new_lookup_id] = moved
             return
         if stage.stands_against(source, target):
             stage = Stage()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
@@ -12,8 +12,10 @@ import attrs
 from msmq.interfaces.storage import StorageError
 from msmq.queues.definition import QueueDefinition
 
-_SIGN = 1 << 63
-_LAST = (1 << 64) - 1
+LAST_LOOKUP_ID: Final = (1 << 64) - 1
+"""The largest LookupIdentifier."""
+SIGN: Final = -(1 << 63)
+"""What a LookupIdentifier gets added to become a signed integer of the same order."""
 
 _FIELDS = {field.name: field.type for field in attrs.fields(attrs.resolve_types(QueueDefinition))}
 
@@ -23,14 +25,19 @@ def stored_lookup_id(lookup_id: int) -> int:
 
     @raise StorageError: it is not an unsigned integer of 64 bits.
     """
-    if not 0 <= lookup_id <= _LAST:
-        raise StorageError(f"the LookupIdentifier {lookup_id} is not within 64 bits")
-    return lookup_id - _SIGN
+    if not 0 <= lookup_id <= LAST_LOOKUP_ID:
+        raise outside(lookup_id)
+    return lookup_id + SIGN
+
+
+def outside(lookup_id: int) -> StorageError:
+    """The error for a number that is no LookupIdentifier."""
+    return StorageError(f"the LookupIdentifier {lookup_id} is not within 64 bits")
 
 
 def lookup_id_of(stored: int) -> int:
     """The LookupIdentifier that stands in the file as this integer."""
-    return stored + _SIGN
+    return stored - SIGN
 
 
 def is_text(text: str) -> bool:

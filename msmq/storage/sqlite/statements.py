@@ -1,7 +1,7 @@
 """Many rows in one statement.
 
 Between two rows of many statements Python lets another thread run, and with a busy reactor waits each
-time until it may go on; so there are few statements, and few different ones, which stay prepared.
+time until it may go on; so there are few statements. One of each length stays prepared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ Row = TypeVar("Row")
 STATEMENT_BYTES: Final = 1024 * 1024
 """Bytes of packets in one statement, which SQLite copies."""
 
-_LENGTHS: Final = (64, 16, 4, 1)
+PIECE: Final = 64
+"""Rows in one statement."""
 
 
 @cache
@@ -26,12 +27,13 @@ def marks(columns: int, rows: int) -> str:
 
 
 def pieces(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Cut into pieces of few different lengths."""
-    position = 0
-    for length in _LENGTHS:
-        while len(rows) - position >= length:
-            yield rows[position : position + length]
-            position += length
+    """Cut into pieces that are not too long."""
+    if len(rows) <= PIECE:
+        if rows:
+            yield rows
+        return
+    for start in range(0, len(rows), PIECE):
+        yield rows[start : start + PIECE]
 
 
 def chunks(rows: Sequence[Row], size_of: Callable[[Row], int]) -> Iterator[Sequence[Row]]:

@@ -28,7 +28,7 @@ from msmq.queues.snapshot import Snapshot
 from msmq.storage.sqlite.database import Database
 from msmq.storage.sqlite.reading import PacketReader
 from msmq.storage.sqlite.schema import SCHEMA, Schema
-from msmq.storage.sqlite.threads import Commit, Outcome, Read, ReadingThread, Stop, WritingThread
+from msmq.storage.sqlite.threads import Outcome, Read, ReadingThread, Stop, WritingThread
 
 FILE_NAME = "msmq.sqlite"
 
@@ -98,7 +98,7 @@ class SqliteMessageStore:
             return fail(self._not_open())
         done: Deferred[None] = Deferred()
         self._unfinished += 1
-        self._threads[0].put(Commit(tuple(changes), done))
+        self._threads[0].put((tuple(changes), done))
         return done
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:

@@ -28,12 +28,8 @@ Deliver: TypeAlias = Callable[[Sequence[Outcome]], object]
 """Has these Deferreds fire in their own thread."""
 
 
-@attrs.frozen(eq=False)
-class Commit:
-    """A batch to be done."""
-
-    changes: Sequence[Change]
-    done: Deferred[None]
+Commit: TypeAlias = tuple[Sequence[Change], Deferred[None]]
+"""A batch to be done."""
 
 
 @attrs.frozen(eq=False)
@@ -156,15 +152,16 @@ class WritingThread:
 
     def _perform(self, database: Database, group: Sequence[Commit | Read | Stop]) -> bool:
         """Write the batches, then let the reads begin and tell how it went; whether it was the end."""
-        commits = [asked for asked in group if isinstance(asked, Commit)]
+        commits = [asked for asked in group if isinstance(asked, tuple)]
         outcomes = self._write(database, commits) if commits else []
         is_end = False
-        for asked in group:
-            match asked:
-                case Read():
-                    self._reading.put(asked)
-                case Stop():
-                    is_end = True
+        if len(commits) < len(group):
+            for asked in group:
+                match asked:
+                    case Read():
+                        self._reading.put(asked)
+                    case Stop():
+                        is_end = True
         if commits:
             self._deliver(outcomes)
             self._try(database.checkpoint)
@@ -172,11 +169,11 @@ class WritingThread:
 
     def _write(self, database: Database, commits: Sequence[Commit]) -> list[Outcome]:
         try:
-            outcomes: Sequence[StorageError | None] = database.write([commit.changes for commit in commits])
+            outcomes: Sequence[StorageError | None] = database.write([changes for changes, _ in commits])
         except Exception as error:
             # The thread must live, and whoever waits must hear of it.
             outcomes = [_storage_error(error)] * len(commits)
-        return [(commit.done, outcome) for commit, outcome in zip(commits, outcomes, strict=True)]
+        return [(done, outcome) for (_, done), outcome in zip(commits, outcomes, strict=True)]
 
     def _try(self, step: Callable[[], bool]) -> bool:
         """Do something that nobody waits for; whether there is more of it to do."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from functools import cache
 from itertools import chain
 
 import attrs
@@ -59,37 +60,31 @@ class MessageWriter:
 
     def _put(self, row: int, messages: Sequence[tuple[int, PutMessage]]) -> None:
         first = self.next_packet
-        self.next_packet += len(messages)
         count = len(messages)
-        self.connection.execute(
-            f"INSERT INTO {self.part}.packet VALUES {marks(2, count)}",
-            tuple(
-                chain.from_iterable((first + n, message.packet) for n, (_, message) in enumerate(messages))
-            ),
-        )
-        self.connection.execute(
-            f"INSERT INTO {self.part}.message VALUES {marks(9, count)}"
-            " ON CONFLICT (queue, lookup_id) DO UPDATE SET size = excluded.size, arrived = excluded.arrived,"
-            " packet = excluded.packet, due = excluded.due, aborts = excluded.aborts,"
-            " moves = excluded.moves, identity = excluded.identity",
-            tuple(
-                chain.from_iterable(
-                    (
-                        row,
-                        lookup_id,
-                        len(message.packet),
-                        message.arrived,
-                        n,
-                        message.due,
-                        message.aborts,
-                        message.moves,
-                        identity_of(message.packet),
-                    )
-                    for n, (lookup_id, message) in enumerate(messages, first)
+        self.next_packet += count
+        execute = self.connection.execute
+        packets = [message.packet for _, message in messages]
+        execute(_put_packets(self.part, count), (first, *packets))
+        values: list[int | float | bytes | None] = [row, first]
+        if any(message.aborts or message.moves for _, message in messages):
+            for lookup_id, message in messages:
+                packet = message.packet
+                values += (
+                    lookup_id,
+                    len(packet),
+                    message.arrived,
+                    message.due,
+                    identity_of(packet),
+                    message.aborts,
+                    message.moves,
                 )
-            ),
-        )
-        self.written += sum(len(message.packet) for _, message in messages)
+            execute(_put_messages(self.part, count, are_new=False), values)
+        else:
+            for lookup_id, message in messages:
+                packet = message.packet
+                values += (lookup_id, len(packet), message.arrived, message.due, identity_of(packet))
+            execute(_put_messages(self.part, count, are_new=True), values)
+        self.written += sum(map(len, packets))
 
     def _move(self, moves: Sequence[Move]) -> None:
         self.written += MOVED_BYTES * len(moves)
@@ -176,7 +171,8 @@ class PlanWriter:
                 (row, identifier, record),
             )
         self.durable.write(plan.durable)
-        self.express.write(plan.express)
+        if plan.express is not None:
+            self.express.write(plan.express)
         for name, value in plan.state.items():
             if value is None:
                 execute("DELETE FROM state WHERE name = ?", (name,))
@@ -192,3 +188,28 @@ class PlanWriter:
 
 def _size_of(row: tuple[int, PutMessage]) -> int:
     return len(row[1].packet)
+
+
+@cache
+def _put_packets(part: str, count: int) -> str:
+    """Takes the number of the first packet, and the packets."""
+    rows = ", ".join(f"(?1 + {number}, ?{number + 2})" for number in range(count))
+    return f"INSERT INTO {part}.packet VALUES {rows}"
+
+
+@cache
+def _put_messages(part: str, count: int, *, are_new: bool) -> str:
+    """Takes the row of the queue, the number of the first packet, and for each message: lookup_id, size,
+    arrived, due, identity; aborts and moves as well, unless they are new and have neither.
+    """
+    counts = "0, 0" if are_new else "?, ?"
+    # A mark without a number takes the next one after all that came before.
+    first = f"(?1, ?3, ?, ?, ?2, ?, ?, {counts})"
+    others = "".join(f", (?1, ?, ?, ?, ?2 + {number}, ?, ?, {counts})" for number in range(1, count))
+    return (
+        f"INSERT INTO {part}.message"
+        f" (queue, lookup_id, size, arrived, packet, due, identity, aborts, moves) VALUES {first}{others}"
+        " ON CONFLICT (queue, lookup_id) DO UPDATE SET size = excluded.size, arrived = excluded.arrived,"
+        " packet = excluded.packet, due = excluded.due, aborts = excluded.aborts,"
+        " moves = excluded.moves, identity = excluded.identity"
+    )
