@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar, Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import attrs
 import psycopg
@@ -85,8 +85,8 @@ class Database:
             prepare(link, address, schema)
             found = take_over(link, self._session)
             self._numbers = Numbers(found.number, found.last_entry, found.last_event, found.first_event)
-            self._known: dict[UUID, int] = {
-                identifier: row for row, identifier in link.rows("SELECT id, identifier FROM queue")
+            self._known: dict[int, int] = {
+                identifier.int: row for row, identifier in link.rows("SELECT id, identifier FROM queue")
             }
             self._next_queue: int = 1 + max(
                 (row for (row,) in link.rows("SELECT id FROM queue UNION ALL SELECT id FROM removed_queue")),
@@ -253,7 +253,7 @@ class Database:
         self._numbers = script_.numbers
         if script_.is_durable:
             self._sure = script_.numbers.group
-        self._has_express |= any(stage.messages for stage in plan.express.stages)
+        self._has_express |= plan.express is not None
         self._lost_express &= not attempt.tells_of_express
 
     def _present(self) -> Link:

@@ -42,7 +42,8 @@ def script(plan: Plan, last: Numbers, *, may_replace: bool) -> Script:
     main = Statement()
     _queues(plan, statements)
     write_messages("message", plan.durable, statements, main, may_replace=may_replace)
-    write_messages("express", plan.express, statements, main, may_replace=may_replace)
+    if plan.express is not None:
+        write_messages("express", plan.express, statements, main, may_replace=may_replace)
     _state(plan, main)
     appended = append_entries(plan.logs, numbers, statements, main)
     write_events(plan.events, numbers, main)
@@ -64,7 +65,7 @@ def is_durable(plan: Plan) -> bool:
 
 def is_empty(plan: Plan) -> bool:
     """Whether it changes nothing."""
-    return not is_durable(plan) and not _is_changed(plan.express)
+    return not is_durable(plan) and (plan.express is None or not _is_changed(plan.express))
 
 
 def _is_changed(part: PartPlan) -> bool:
