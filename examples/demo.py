@@ -1,4 +1,4 @@
-"""Two queue managers exchange a thousand messages, and a witness counts the packets between them.
+"""Two queue managers exchange two thousand messages, one of them is killed, and nothing is lost.
 
 C{make demo} runs this.  It starts ALPHA on 127.0.0.2 and BETA on 127.0.0.3 (or on two other addresses that
 are given as arguments), both on port 1801, sends 500 express messages each way at the same time, and ends
@@ -8,7 +8,11 @@ with status 0 only if every promise held:
   - within a priority, messages arrive in the order in which they were sent;
   - the largest body that fits is delivered, and one byte more is refused;
   - nothing is left behind, in no queue of either side;
-  - the witness on the wire counts as many packets of each kind as both servers say.
+  - the witness on the wire, who counts the packets between them, counts as many of each kind as both
+    servers say.
+
+Then ALPHA sends 500 recoverable and 500 transactional messages to BETA, which is killed with SIGKILL in the
+middle and started again: each of them arrives exactly once, and in order.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
+import demo_crash
 from demo_messages import QUEUE, Arrival, Parcel, broken_promises, largest_body, make_parcels, receive, send
 from demo_servers import QueueManager, ServerFailed, queue_manager
 from demo_witness import Witness
@@ -167,6 +172,9 @@ def run(directory: Path, here: str, there: str) -> list[str]:
         for way in ways:
             broken += left_behind(way)
             broken += compare_packets(way, witness.seen[way.sender.address, way.receiver.address])
+        broken += demo_crash.run(alpha, beta, threads)
+        print("\nWaiting for the last acknowledgements ...", flush=True)
+        broken += wait_for_acknowledgements(ways[:1])
         return broken
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, Popen
@@ -23,7 +23,7 @@ class ServerFailed(Exception):
     """A queue manager does not run; says why in one line."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class QueueManager:
     """One queue manager that runs.
 
@@ -33,6 +33,29 @@ class QueueManager:
     name: str
     address: str
     client: ControlClient
+    _command: Sequence[str] = attrs.field(repr=False)
+    _complaints: Path = attrs.field(repr=False)
+    _process: Popen[bytes] | None = attrs.field(default=None, init=False, repr=False)
+
+    def start(self) -> None:
+        """Start the process, on whatever its data directory holds.
+
+        @raise ServerFailed: it does not start.
+        """
+        with self._complaints.open("wb") as stderr:
+            self._process = Popen(self._command, stdin=DEVNULL, stdout=DEVNULL, stderr=stderr)
+        _wait_until_running(self.client, self._process, self.name, self._complaints)
+
+    def kill(self) -> None:
+        """End the process with SIGKILL, in whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """End the process in an orderly way."""
+        if self._process is not None:
+            _stop(self._process)
 
 
 @contextmanager
@@ -49,25 +72,23 @@ def queue_manager(
     configuration.write_text(
         "[hosts]\n" + "".join(f'"{host}" = "{place}"\n' for host, place in hosts.items()), encoding="utf-8"
     )
-    complaints = directory / f"{name}.stderr"
-    with complaints.open("wb") as stderr:
-        process = Popen(
-            [
-                str(Path(sys.executable).with_name("twistd")),
-                *("-n", "--pidfile=", f"--logfile={directory / name}.log"),
-                *("msmq", "--name", name, "--address", address),
-                *("--data", str(data), "--config", str(configuration)),
-            ],
-            stdin=DEVNULL,
-            stdout=DEVNULL,
-            stderr=stderr,
-        )
+    manager = QueueManager(
+        name,
+        address,
+        ControlClient(data / "control.sock"),
+        [
+            str(Path(sys.executable).with_name("twistd")),
+            *("-n", "--pidfile=", f"--logfile={directory / name}.log"),
+            *("msmq", "--name", name, "--address", address),
+            *("--data", str(data), "--config", str(configuration)),
+        ],
+        directory / f"{name}.stderr",
+    )
     try:
-        client = ControlClient(data / "control.sock")
-        _wait_until_running(client, process, name, complaints)
-        yield QueueManager(name, address, client)
+        manager.start()
+        yield manager
     finally:
-        _stop(process)
+        manager.stop()
 
 
 def _wait_until_running(client: ControlClient, process: Popen[bytes], name: str, complaints: Path) -> None:

@@ -114,6 +114,38 @@ class DetourNode(Node):
         return [NextHopAddress(name, 5000, self.host.client_endpoint("127.0.0.1", 5000))]
 
 
+class CrashTests(SynchronousTestCase):
+    """The second act notices what is lost, comes twice, or comes out of order."""
+
+    def setUp(self) -> None:
+        self.crash = example("demo_crash")
+        self.labels = [f"{number:04}" for number in range(self.crash.COUNT)]
+
+    def judge(self) -> list[str]:
+        return list(self.crash.judge(self.labels, "transactional"))
+
+    def test_all_held(self) -> None:
+        """Everything arrived once and in order."""
+        self.assertEqual(self.judge(), [])
+
+    def test_lost(self) -> None:
+        """What did not arrive is counted, and the first is named."""
+        del self.labels[7:9]
+        self.assertEqual(self.judge(), ["2 transactional messages never arrived, 0007 the first of them"])
+
+    def test_twice(self) -> None:
+        """What arrived again is counted."""
+        self.labels.insert(3, "0003")
+        self.assertEqual(
+            self.judge(), ["1 transactional messages arrived more than once, 0003 the first of them"]
+        )
+
+    def test_out_of_order(self) -> None:
+        """Everything is there, but not in its place."""
+        self.labels.reverse()
+        self.assertEqual(self.judge(), ["transactional messages arrived out of order"])
+
+
 class WitnessTests(NodesTestCase):
     """The witness of the demo sees what both sides say."""
 

@@ -41,7 +41,7 @@ EXAMPLES = PROJECT / "examples"
 DEADLINE = 60
 
 EXERCISED = {
-    *("demo.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),
+    *("demo.py", "demo_crash.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),
     *("custom_broker.py", "recorder.py", "policy.py", "embedding.py", "plain_client.py", "msmq.toml"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     "journal_store/pyproject.toml",
