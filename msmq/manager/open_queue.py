@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msmq.interfaces.queue_manager import ITransaction, ReceivedMessage
-from msmq.manager.outbox import Outbox
+from msmq.manager.administration import Administration
 from msmq.manager.performing import Performer
 from msmq.manager.reads import Read, Reads
 from msmq.manager.reservation import Reservation
-from msmq.manager.targets import Target, destination
-from msmq.manager.transactions import TransactionHandle, Transactions, check_usage, move
-from msmq.queues.cursor import Cursor
+from msmq.manager.sending import Sender
+from msmq.manager.targets import destination
+from msmq.manager.transactions import Transactions, check_usage, move
+from msmq.queues.cursor import Cursor, CursorState
 from msmq.queues.descriptor import OpenQueueDescriptor, Operation
 from msmq.queues.descriptors import Descriptors
 from msmq.queues.message import Message
-from msmq.queues.queue import Queue
 from msmq.queues.seeking import MessageSeekAction
 from msmq.queues.transaction import Transaction
 from msmq.structures.identifiers import MessageIdentifier
@@ -25,21 +25,6 @@ from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
     from typing import Self
-
-
-class Host(Protocol):
-    """What an open queue needs of the service that opened it."""
-
-    async def send_to(
-        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
-    ) -> list[MessageIdentifier]:
-        """Take these messages for each target."""
-
-    async def purge(self, queue: Queue) -> int:
-        """Remove what is in a queue."""
-
-    def forget_empty(self, queue: Queue) -> None:
-        """A subqueue goes when nothing is in it and nobody uses it."""
 
 
 class OpenQueue:
@@ -54,17 +39,17 @@ class OpenQueue:
         self,
         descriptor: OpenQueueDescriptor,
         performer: Performer,
-        outbox: Outbox,
+        sender: Sender,
         reads: Reads,
         transactions: Transactions,
-        host: Host,
+        administration: Administration,
     ) -> None:
         self._descriptor = descriptor
         self._performer = performer
-        self._outbox = outbox
+        self._sender = sender
         self._reads = reads
         self._transactions = transactions
-        self._host = host
+        self._administration = administration
 
     @property
     def format_name(self) -> str:
@@ -87,7 +72,7 @@ class OpenQueue:
         self._descriptors.queues_for(self._descriptor, Operation.SEND)
         now = self._performer.clock.now()
         targets = [destination(self._performer.model, name, now) for name in self._descriptor.names]
-        return await self._host.send_to(targets, messages, transaction)
+        return await self._sender.send(targets, messages, transaction)
 
     async def reserve(
         self,
@@ -196,7 +181,7 @@ class OpenQueue:
     async def purge(self) -> int:
         """[MS-MQDMPR] 3.1.7.1.7: remove what is in it now, and answer how many messages these were."""
         [queue] = self._descriptors.queues_for(self._descriptor, Operation.PURGE)
-        return await self._host.purge(queue)
+        return await self._administration.purge_messages(queue)
 
     def cursor(self) -> QueueCursor:
         """[MS-MQDMPR] 3.1.7.1.1 Open Cursor, in front of all messages."""
@@ -210,7 +195,7 @@ class OpenQueue:
         queue = self._descriptor.queue
         self._performer.perform(self._descriptors.close(self._descriptor))
         if queue is not None:
-            self._host.forget_empty(queue)
+            self._performer.forget_empty((queue,))
 
     async def __aenter__(self) -> Self:
         return self
@@ -226,16 +211,15 @@ class OpenQueue:
         queue = self._descriptor.queue
         if queue is not None:
             check_usage(self.format_name, queue)
-        if isinstance(transaction, TransactionHandle):
-            return transaction.core
-        return self._transactions.find(transaction.identifier)
+        return self._transactions.core(transaction)
 
 
 class QueueCursor:
     """[MS-MQDMPR] 3.1.1.18 a place in a queue, that moves from message to message.
 
     As an asynchronous iterator it looks at one message after the other, and ends with the last that is there;
-    as an asynchronous context manager it closes when the block ends.
+    the message that it has come to may be received meanwhile.
+    As an asynchronous context manager it closes when the block ends.
     """
 
     def __init__(self, queue: OpenQueue, cursor: Cursor, performer: Performer, reads: Reads) -> None:
@@ -243,7 +227,6 @@ class QueueCursor:
         self._performer = performer
         self._reads = reads
         self._queue = queue
-        self._has_looked = False
 
     async def peek(self, *, timeout: float | None = 0) -> ReceivedMessage:
         """[MS-MQDMPR] 3.1.7.1.15: the message at its place, or the first behind it.
@@ -311,13 +294,12 @@ class QueueCursor:
 
     async def __anext__(self) -> ReceivedMessage:
         try:
-            message = await (self.peek_next() if self._has_looked else self.peek())
+            # After a receive, and at the end, there is no place yet from which a next one could be had.
+            return await (self.peek_next() if self._cursor.state is CursorState.READ else self.peek())
         except MQError as error:
-            if error.status in (Status.MQ_ERROR_IO_TIMEOUT, Status.MQ_ERROR_MESSAGE_NOT_FOUND):
+            if error.status is Status.MQ_ERROR_IO_TIMEOUT:
                 raise StopAsyncIteration from None
             raise
-        self._has_looked = True
-        return message
 
     async def __aenter__(self) -> Self:
         return self

@@ -30,27 +30,26 @@ from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
 from msmq.manager.message_log import MessageLogs
 from msmq.manager.open_queue import OpenQueue
+from msmq.manager.opening import Opening
 from msmq.manager.order_acks import OrderAcks
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.searching import Search
+from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
-from msmq.manager.targets import Target, destinations, outgoing_queue, own_queue, readable_queue
-from msmq.manager.transactions import TransactionHandle, Transactions, check_usage, move
+from msmq.manager.targets import destinations, outgoing_queue, own_queue, readable_queue
+from msmq.manager.transactions import TransactionHandle, Transactions, move
 from msmq.manager.transfer import Transfer
 from msmq.manager.turns import Turns
 from msmq.manager.wakeup import Wakeup
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.queue import Queue
-from msmq.queues.transaction import Transaction
 from msmq.session.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.name_text import QueueSuffix
-from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 
@@ -125,7 +124,10 @@ class QueueManagerService(Service):
         self._search = Search(performer, outbox, self._transactions, reactor, new_identifier)
         self._logs = MessageLogs(performer, outbox, self._transactions, reactor, new_identifier)
         self._flow = FlowControl(performer, reactor)
-        self._reads = Reads(performer, outbox)
+        self._sender = Sender(model.identifier, outbox, self._transactions, new_identifier)
+        self._opening = Opening(
+            performer, Reads(performer, outbox), self._sender, self._transactions, self._administration
+        )
         self._state = "stopped"
 
     # Life
@@ -325,34 +327,7 @@ class QueueManagerService(Service):
             has ended; or as L{Outbox.check}.
         """
         targets = destinations(self.model, destination, self._clock.now())
-        return await self.send_to(targets, messages, transaction)
-
-    async def send_to(
-        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
-    ) -> list[MessageIdentifier]:
-        """The same, where the queues are known; as L{send}."""
-        for message in messages:
-            self._outbox.check(message, targets)
-            if transaction is not None and not message.transactional:
-                raise MQError(
-                    Status.MQ_ERROR_TRANSACTION_USAGE, "only transactional messages are sent in a transaction"
-                )
-        if transaction is not None:
-            first = self._outbox.send_in(self._core(transaction), targets, messages)
-        elif any(message.transactional for message in messages):
-            first = await self._send_in_one(targets, messages)
-        else:
-            first = await self._outbox.put(targets, messages)
-        identifier = self.model.identifier
-        return [MessageIdentifier(identifier, number) for number in range(first, first + len(messages))]
-
-    async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
-        if not all(message.transactional for message in messages):
-            raise MQError(
-                Status.MQ_ERROR_TRANSACTION_USAGE, "transactional messages and others are not sent together"
-            )
-        async with self._transactions.begin(self._new_identifier()) as transaction:
-            return self._outbox.send_in(transaction.core, targets, messages)
+        return await self._sender.send(targets, messages, transaction)
 
     async def reserve(
         self,
@@ -377,49 +352,7 @@ class QueueManagerService(Service):
             MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
             MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended.
         """
-        target = readable_queue(self.model, queue, self._clock.now())
-        try:
-            core = None if transaction is None or peek else self._core(transaction)
-            if core is not None:
-                check_usage(queue, target)
-            return await self._reserve(target, count, timeout, peek, core)
-        finally:
-            self.forget_empty(target)
-
-    async def _reserve(
-        self, target: Queue, count: int, timeout: float | None, peek: bool, core: Transaction | None
-    ) -> Reservation:
-        deadline = None if timeout is None else self._clock.now().monotonic + timeout
-        access = QueueAccessType.PEEK if peek else QueueAccessType.RECEIVE
-        descriptors = self.model.descriptors
-        descriptor = descriptors.open_queue(target, self.model.format_name(target), access)
-        try:
-            return await self._reads.run(
-                lambda lock: (
-                    descriptors.peek(
-                        descriptor, tag=lock.tag, now=self._clock.now(), count=count, deadline=deadline
-                    )
-                    if peek
-                    else descriptors.receive(
-                        descriptor,
-                        tag=lock.tag,
-                        now=self._clock.now(),
-                        count=count,
-                        deadline=deadline,
-                        owner=lock.owner,
-                        on_taken=lock.on_taken,
-                    )
-                ),
-                is_peek=peek,
-                transaction=core,
-            )
-        finally:
-            self._performer.perform(descriptors.close(descriptor))
-
-    def _core(self, transaction: ITransaction) -> Transaction:
-        if isinstance(transaction, TransactionHandle):
-            return transaction.core
-        return self._transactions.find(transaction.identifier)
+        return await self._opening.reserve(queue, count, timeout, peek, transaction)
 
     async def receive(
         self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
@@ -453,25 +386,12 @@ class QueueManagerService(Service):
         """[MS-MQDMPR] 3.1.7.1.5 Open Queue.
 
         @param name: the path or format name of a queue of this queue manager, or for sending of any;
-            several with commas for sending.
+            several with commas for sending. Outgoing queues can be opened by administrators too.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_SHARING_VIOLATION,
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
             malformed.
         """
-        now = self._clock.now()
-        descriptors = self.model.descriptors
-        if access is QueueAccessType.SEND:
-            targets = destinations(self.model, name, now)
-            names = [self.model.format_name(target.queue) for target in targets]
-            descriptor = descriptors.open(names, access, share_mode, now=now)
-        else:
-            queue = readable_queue(self.model, name, now)
-            descriptor = descriptors.open_queue(queue, self.model.format_name(queue), access, share_mode)
-        return OpenQueue(descriptor, self._performer, self._outbox, self._reads, self._transactions, self)
-
-    async def purge(self, queue: Queue) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue, of a queue that is open; as L{purge_queue}."""
-        return await self._administration.purge_messages(queue)
+        return self._opening.open(name, access, share_mode)
 
     # Transactions
 
@@ -520,15 +440,11 @@ class QueueManagerService(Service):
             if transaction is None:
                 await move(self._performer, self.model.move(position, queue))
             else:
-                self.model.transacting.lock_and_move(self._core(transaction), position, queue)
+                self.model.transacting.lock_and_move(self._transactions.core(transaction), position, queue)
         finally:
             queue.users -= 1
-            self.forget_empty(queue)
-        self.forget_empty(source)
-
-    def forget_empty(self, queue: Queue) -> None:
-        """A subqueue goes when nothing is in it and nobody uses it."""
-        self._performer.forget_empty((queue,))
+            self._performer.forget_empty((queue,))
+        self._performer.forget_empty((source,))
 
     async def dead_letters(self, limit: int = 1000) -> list[Place]:
         """What lies in both dead-letter queues, the first C{limit} of each."""

@@ -95,6 +95,17 @@ class Transactions:
         """
         return self._performer.model.transacting.transactions.find(identifier)
 
+    def core(self, transaction: ITransaction) -> Transaction:
+        """What L{begin} made.
+
+        @raise MQError: as L{find}, for one that nobody here began.
+        """
+        return (
+            transaction.core
+            if isinstance(transaction, TransactionHandle)
+            else self.find(transaction.identifier)
+        )
+
     async def commit(self, transaction: Transaction) -> None:
         """[MS-MQDMPR] 3.1.4.4 Commit.
 

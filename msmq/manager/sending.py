@@ -1,0 +1,65 @@
+"""Messages that applications send, in a transaction of theirs or without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from msmq.interfaces.queue_manager import ITransaction
+from msmq.manager.outbox import Outbox
+from msmq.manager.targets import Target
+from msmq.manager.transactions import Transactions
+from msmq.queues.message import Message
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
+
+
+class Sender:
+    """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, as applications call it."""
+
+    def __init__(
+        self,
+        identifier: UUID,
+        outbox: Outbox,
+        transactions: Transactions,
+        new_identifier: Callable[[], UUID],
+    ) -> None:
+        """Send as a queue manager.
+
+        @param identifier: its own.
+        @param new_identifier: makes those of transactions.
+        """
+        self._identifier = identifier
+        self._outbox = outbox
+        self._transactions = transactions
+        self._new_identifier = new_identifier
+
+    async def send(
+        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
+    ) -> list[MessageIdentifier]:
+        """Take these messages for each target, all or none, and answer one identifier each.
+
+        @raise MQError: as L{Outbox.check} and L{Outbox.put}; MQ_ERROR_TRANSACTION_USAGE if some are
+            transactional and others not, or if the transaction is to send one that is not.
+        """
+        for message in messages:
+            self._outbox.check(message, targets)
+            if transaction is not None and not message.transactional:
+                raise MQError(
+                    Status.MQ_ERROR_TRANSACTION_USAGE, "only transactional messages are sent in a transaction"
+                )
+        if transaction is not None:
+            first = self._outbox.send_in(self._transactions.core(transaction), targets, messages)
+        elif any(message.transactional for message in messages):
+            first = await self._send_in_one(targets, messages)
+        else:
+            first = await self._outbox.put(targets, messages)
+        return [MessageIdentifier(self._identifier, number) for number in range(first, first + len(messages))]
+
+    async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
+        if not all(message.transactional for message in messages):
+            raise MQError(
+                Status.MQ_ERROR_TRANSACTION_USAGE, "transactional messages and others are not sent together"
+            )
+        async with self._transactions.begin(self._new_identifier()) as transaction:
+            return self._outbox.send_in(transaction.core, targets, messages)
