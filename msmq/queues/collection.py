@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -52,6 +53,7 @@ class QueueCollection:
         self._outgoing: dict[FormatName, OutgoingQueue] = {}
         self._last_private_number = FIRST_PRIVATE_NUMBER - 1
         self._by_identifier: dict[UUID, Queue] = {}
+        self._subqueues = itertools.count()
         for suffix in COMPUTER_SUFFIXES:
             path = f"system${suffix.tail.lower()}"
             definition = QueueDefinition(
@@ -138,7 +140,11 @@ class QueueCollection:
             if parent.journal is not None:
                 parent.journal.is_stored = True
             return
-        self._add_subqueue(parent, Queue(definition, is_stored=True, parent=parent))
+        path = definition.path
+        while path.rpartition(";")[2].lower() in parent.subqueues:
+            # It was made again while the old one was being deleted, and then the process died.
+            path += "~"
+        self._add_subqueue(parent, Queue(attrs.evolve(definition, path=path), is_stored=True, parent=parent))
 
     # Queues come and go
 
@@ -254,7 +260,8 @@ class QueueCollection:
             definition = queue.definition
             subqueue = Queue(
                 QueueDefinition(
-                    identifier=uuid5(definition.identifier, name.lower()),
+                    # One of the same name may just be on its way out of the store.
+                    identifier=uuid5(definition.identifier, f"{name} {now.wall} {next(self._subqueues)}"),
                     path=f"{definition.path};{name}",
                     type=definition.type,
                     transactional=definition.transactional,
