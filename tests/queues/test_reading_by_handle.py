@@ -38,6 +38,35 @@ class DequeueTests(HandleTestCase):
         self.model.removed(removal, self.now)
         self.assertEqual((self.taken[0].state, self.queue.total_bytes), (PositionState.DELETED, 0))
 
+    def test_states_of_a_message(self) -> None:
+        """From its sending through a release and an abort to its end, the document's states and no other.
+
+        MQDMPR-3.1.1.11-02 MQDMPR-3.1.7.2.2-02
+        """
+        self.put(b"1")
+        message = self.find(b"1")
+        states = [message.state]
+        self.receive()
+        states.append(message.state)
+        self.give_back(message)
+        states.append(message.state)
+        transacting = self.model.transacting
+        transaction = transacting.transactions.create(ALPHA, 0.0)
+        self.receive(owner=transaction, on_taken=lambda taken: transacting.receive(transaction, taken))
+        states.append(message.state)
+        self.model.aborted(transacting.abort(transaction, self.now), self.now)
+        states.append(message.state)
+        self.receive()
+        while self.model.purge(self.queue, self.model.last_sequential, 9):
+            pass
+        states.append(message.state)
+        [departure] = self.model.remove([message]).departures
+        self.model.settled(self.model.settle(departure, self.now), self.now)
+        states.append(message.state)
+        available, locked = PositionState.AVAILABLE, PositionState.LOCKED_READER
+        ends = PositionState.PURGE_PENDING, PositionState.DELETED
+        self.assertEqual(states, [available, locked, available, locked, available, *ends])
+
     def test_locked_messages_are_passed_over(self) -> None:
         """MQDMPR-3.1.7.1.10-10 MQDMPR-3.1.7.3.2-01: the first that is available is found."""
         self.put(b"1", b"2", b"3")
