@@ -7,7 +7,7 @@ import json
 import attrs
 
 from msmq.control.limits import ControlLimits
-from tests.control.support import ORDERS, Answer, ControlTestCase
+from tests.control.support import ORDERS, Answer, ControlTestCase, resource
 
 
 class ResourceTests(ControlTestCase):
@@ -54,6 +54,31 @@ class ResourceTests(ControlTestCase):
         self.call("POST", "/v1/messages", b"x", destination=name)
         [queue] = self.call("GET", "/v1/outgoing").json
         self.assertEqual(queue["format_name"].lower(), name.lower())
+
+    def test_one_outgoing_queue(self) -> None:
+        """An outgoing queue is shown, paused and resumed under its format name."""
+        name = "DIRECT=OS:nowhere\\private$\\q"
+        self.call("POST", "/v1/messages", b"x", destination=name)
+        shown = self.call("GET", resource("outgoing", name)).json
+        self.assertEqual((shown["format_name"].lower(), shown["messages"]), (name.lower(), 1))
+        paused = self.call("POST", resource("outgoing", name, "pause")).json
+        self.assertEqual(paused["state"], "ONHOLD")
+        self.clock.advance(60)
+        self.assertEqual(self.call("GET", resource("outgoing", name)).json["state"], "ONHOLD")
+        resumed = self.call("POST", resource("outgoing", name, "resume")).json
+        self.assertNotEqual(resumed["state"], "ONHOLD")
+
+    def test_missing_outgoing_queue(self) -> None:
+        """An outgoing queue that is not there, and a queue that is none, are refused."""
+        for name, status, error in (
+            ("DIRECT=OS:nowhere\\private$\\q", 404, "MQ_ERROR_QUEUE_NOT_FOUND"),
+            (ORDERS, 400, "MQ_ERROR_ILLEGAL_OPERATION"),
+            ("DIRECT=nonsense", 400, "MQ_ERROR_ILLEGAL_FORMATNAME"),
+        ):
+            for method, action in (("GET", ""), ("POST", "pause"), ("POST", "resume")):
+                with self.subTest(name=name, action=action):
+                    answer = self.call(method, resource("outgoing", name, action))
+                    self.assert_refused(answer, status, error)
 
     def test_connection_serves_one_request_after_another(self) -> None:
         """A connection is kept, and its requests are answered in their order."""

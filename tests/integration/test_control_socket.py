@@ -82,6 +82,7 @@ class CommandTestCase(TestCase):
     """A queue manager with one empty queue, C{ORDERS}, and the command."""
 
     timeout = 60
+    storage = "memory"
 
     def setUp(self) -> Any:
         return Deferred.fromCoroutine(self.start())
@@ -93,7 +94,8 @@ class CommandTestCase(TestCase):
         file = self.directory / "msmq.toml"
         file.write_text('[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n')
         self.data = self.directory / "data"
-        server = Server(load(file, Overrides(data=str(self.data), storage="memory", name="ALPHA")), reactor)
+        overrides = Overrides(data=str(self.data), storage=self.storage, name="ALPHA")
+        server = Server(load(file, overrides), reactor)
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
@@ -189,8 +191,9 @@ class WatchTests(CommandTestCase):
         )
         self.assertEqual((created.status, created.errors), (0, ""))
         shown = await self.msmq("queue", "show", path, "--json")
-        self.assertEqual(shown.objects, created.objects)
         [queue] = shown.objects
+        self.assertEqual(queue.pop("log_extent")["entries"], 0)
+        self.assertEqual([queue], created.objects)
         self.assertEqual((queue["journal"], queue["quota"], queue["label"]), (True, 10, "L"))
         listed = await self.msmq("queue", "list", "--json")
         self.assertEqual([queue["path"] for queue in listed.objects], [ORDERS, path])
