@@ -335,7 +335,7 @@ class QueueManagerModel:
             elif positions:
                 queue.make_available(positions)
                 effects += self._serve(queue, positions, now)
-                if admission.changes:
+                if admission.changes or admission.overflow:
                     self._cache(positions)
         return effects
 
