@@ -290,7 +290,7 @@ class Readers:
 
     def _end(self, reader: WaitingReader, found: Sequence[MessagePosition]) -> None:
         """A read that waited has found something."""
-        self._waiting.discard(reader.tag)
+        self._waiting.discard(reader)
         if reader.cursor is not None:
             reader.cursor.inputs.message_available(found[0])
 
@@ -309,7 +309,7 @@ class Readers:
         return [ReadCompleted(reader.tag, found)]
 
     def _fail(self, reader: WaitingReader, status: Status) -> ReadFailed:
-        self._waiting.discard(reader.tag)
+        self._waiting.discard(reader)
         if reader.cursor is not None:
             reader.cursor.inputs.wait_time_expired(reader.is_cut_short)
         return ReadFailed(reader.tag, status)

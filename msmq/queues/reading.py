@@ -111,11 +111,10 @@ class WaitingReaders:
             heappush(self._deadlines, (reader.deadline, next(self._numbers), reader))
             self._forget_stale()
 
-    def discard(self, tag: Hashable) -> WaitingReader | None:
-        """End a wait; C{None} if nobody waits under this tag."""
-        reader = self.by_tag.pop(tag, None)
-        if reader is None:
-            return None
+    def discard(self, reader: WaitingReader) -> None:
+        """End a wait."""
+        tag = reader.tag
+        del self.by_tag[tag]
         del reader.queue.readers[tag]
         self.cut_short.pop(tag, None)
         if reader.descriptor is not None:
@@ -127,7 +126,6 @@ class WaitingReaders:
             del owned[tag]
             if not owned:
                 del self._by_owner[reader.owner]
-        return reader
 
     def owned(self, owner: Hashable) -> list[WaitingReader]:
         """Those that would lock messages for somebody other than themselves."""

@@ -7,7 +7,7 @@ from msmq.queues.descriptor import QueueAccessType
 from msmq.queues.position import PositionState
 from msmq.queues.seeking import END, START
 from msmq.structures.status import MQError, Status
-from tests.queues.builders import arriving, bodies
+from tests.queues.builders import arriving, bodies, completions
 from tests.queues.handles import HandleTestCase, failures
 
 GONE = Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED
@@ -343,6 +343,14 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual(cursor.state, CursorState.UNREAD)
         self.assertEqual([self.receive(cursor) for _ in range(3)], [b"1", b"2", b"3"])
 
+    def test_two_that_wait(self) -> None:
+        """One message is for one of them, and the other waits on."""
+        first, second = self.cursor(), self.cursor()
+        self.receive(first, seconds=None)
+        self.receive(second, seconds=None)
+        self.assertEqual(self.put(b"1"), [("read 1", [b"1"])])
+        self.assertEqual(self.put(b"2"), [("read 2", [b"2"])])
+
     def test_what_is_given_back_while_it_waits(self) -> None:
         """A message that becomes available again satisfies it as well."""
         self.put(b"1")
@@ -364,6 +372,8 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual(self.wait(0.1), [(self.last_tag, LATE)])
         self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, END))
         self.assertEqual(self.receive(cursor), NONE)
+        self.receive(cursor, seconds=5)
+        self.wait(5)
         self.put(b"3", arriving(b"7", priority=7))
         self.assertEqual([self.receive(cursor) for _ in range(3)], [b"7", b"3", NONE])
         self.give_back(*held)
@@ -530,3 +540,27 @@ class ExpiringTests(HandleTestCase):
         self.assertEqual(self.outcome(effects, tag, is_peek=True), b"2")
         self.assertEqual(self.peek(hasty), b"2")
         self.assertEqual(len(self.queue.readers), 0)
+
+    def test_nothing_but_what_is_late(self) -> None:
+        """When all of it has left, a cursor waits as others do."""
+        self.put(*(arriving(b"late", time_to_be_received=5) for _ in range(60)))
+        self.now = self.now.later(5)
+        cursor = self.cursor()
+        self.receive(cursor, seconds=None)
+        waits = self.last_tag
+        self.peek(seconds=None)
+        while self.model.deadline(self.now) is not None:
+            self.assertEqual(failures(self.model.expire(self.now)), [])
+        self.assertEqual(self.put(b"1"), [(waits, [b"1"])])
+        self.assertEqual(self.put(b"2"), [(self.last_tag, [b"2"])])
+
+    def test_what_comes_behind_very_many_that_are_late(self) -> None:
+        """Who waits for them to leave gets it when they have."""
+        self.put(*(arriving(b"late", time_to_be_received=5) for _ in range(170)))
+        self.now = self.now.later(5)
+        self.assertIsNone(self.receive(seconds=None))
+        self.assertEqual(self.put(b"1"), [])
+        effects = self.model.expire(self.now)
+        while not completions(effects):
+            effects = self.model.expire(self.now)
+        self.assertEqual(completions(effects), [(self.last_tag, [b"1"])])

@@ -112,8 +112,13 @@ class OpenTests(DescriptorTestCase):
 
         MQDMPR-3.1.7.1.5-13
         """
-        for name in (f"PRIVATE={ALPHA}\\0000ffff", "DIRECT=OS:.\\private$\\nope", BETA_ORDERS):
-            for access in (RECEIVE, PEEK, QueueAccessType.RECEIVE_ADMIN, QueueAccessType.MOVE):
+        for name in (
+            f"PRIVATE={ALPHA}\\0000ffff",
+            "DIRECT=OS:.\\private$\\nope",
+            "DIRECT=OS:.\\private$\\nope;aside",
+            BETA_ORDERS,
+        ):
+            for access in set(QueueAccessType) - {SEND}:
                 self.assertEqual(self.refused(name, access), Status.MQ_ERROR_QUEUE_NOT_FOUND, name)
 
     def test_sending_to_a_missing_queue_of_ours(self) -> None:

@@ -105,3 +105,12 @@ class OrderedPositionsTests(SynchronousTestCase):
             line.discard(positions[number * 6007 % 19_999])
         self.assertEqual(ids(line.pop(9)), [0, 19_999])
         self.assertFalse(line)
+
+    def test_many_are_taken_at_once(self) -> None:
+        """However many, and wherever that ends."""
+        line = OrderedPositions()
+        for number in range(3000):
+            line.add(position(number))
+        for count, first in ((700, 0), (1000, 700), (5, 1700), (9999, 1705)):
+            self.assertEqual(ids(line.pop(count)), list(range(first, min(first + count, 3000))))
+        self.assertEqual(line.pop(1), [])

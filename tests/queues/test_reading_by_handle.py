@@ -5,6 +5,8 @@ from __future__ import annotations
 from msmq.queues.descriptor import QueueAccessType
 from msmq.queues.position import PositionState
 from msmq.queues.readers import STATUS_NOT_FOUND
+from msmq.queues.reading import WaitingReader
+from msmq.queues.seeking import MessageSeekAction
 from msmq.structures.status import Status
 from tests.builders import ALPHA
 from tests.queues.builders import admit, arriving, bodies, completions, create, model, put
@@ -119,6 +121,17 @@ class DequeueTests(HandleTestCase):
         self.model.delete_queue(self.queue)
         self.assertEqual(self.receive(seconds=None), Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)
         self.assertEqual((len(self.handle.waiting), len(self.queue.readers)), (0, 0))
+
+    def test_a_queue_that_is_gone_without_a_handle(self) -> None:
+        """Reads that come straight to the readers end in the same way."""
+        readers, cursor = self.model.readers, self.cursor()
+        self.model.delete_queue(self.queue)
+        gone = [("a", Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        reader = WaitingReader("a", self.queue, cursor=cursor)
+        self.assertEqual(failures(readers.read(reader, self.now)), gone)
+        reader = WaitingReader("a", self.queue)
+        first = MessageSeekAction.FIRST
+        self.assertEqual(failures(readers.read_by_lookup_identifier(reader, 0, first, self.now)), gone)
 
     def test_waiters(self) -> None:
         """What is known of each while it waits; the cursor only of one that has one.
