@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from msmq.queues.descriptor import (
-    SHARED_AS_WRITTEN,
-    SHARED_STRICTLY,
     OpenQueueDescriptor,
     Operation,
     QueueAccessType,
     QueueShareMode,
-    ReaderKind,
     RemoteReadState,
-    ShareTable,
 )
-from msmq.queues.descriptors import Descriptors
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.structures.format_name import parse_format_names
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA
-from tests.queues.builders import NOW, ORDERS, create, put
+from tests.queues.builders import NOW, ORDERS, put
 from tests.queues.handles import HandleTestCase, failures
 
 RECEIVE = QueueAccessType.RECEIVE
@@ -310,140 +305,6 @@ class MultipleTests(DescriptorTestCase):
         self.assertIn(str(ORDERS), caught.exception.detail)
         self.descriptors.close(parent)
         self.assertEqual(len(self.descriptors), 0)
-
-
-class ShareTests(DescriptorTestCase):
-    """[MS-MQDMPR] 3.1.7.1.5 and 3.1.1.17 QueueShareMode, as reading 18 has it."""
-
-    KINDS = (
-        (DENY_NONE, PEEK),
-        (DENY_NONE, RECEIVE),
-        (DENY_RECEIVE, PEEK),
-        (DENY_RECEIVE, RECEIVE),
-    )
-
-    def table(self, table: ShareTable | None = None) -> list[str]:
-        """A line for each handle that there is, a sign for each new one: + it is opened, - it is refused."""
-        if table is not None:
-            self.descriptors = Descriptors(self.model.collection, self.model.readers, table=table)
-        lines: list[str] = []
-        for share_mode, access in self.KINDS:
-            there = self.open(access, share_mode)
-            signs = (self.refused(str(ORDERS), new, mode) for mode, new in self.KINDS)
-            lines.append("".join("+" if status is None else "-" for status in signs))
-            self.descriptors.close(there)
-        return lines
-
-    def test_table(self) -> None:
-        """Each kind of reader beside each other.
-
-        MQDMPR-3.1.7.1.5-24 MQDMPR-3.1.7.1.5-25 MQDMPR-3.1.7.1.5-26 MQDMPR-3.1.7.1.5-27 MQDMPR-3.1.1.17-05
-        """
-        self.assertEqual(self.table(), ["++++", "++--", "+-+-", "----"])
-
-    def test_to_the_letter(self) -> None:
-        """The document lets who only looks in beside who denies receiving."""
-        self.assertEqual(self.table(SHARED_AS_WRITTEN), ["++++", "++--", "+-+-", "+---"])
-
-    def test_strictly(self) -> None:
-        """[MS-MQMP] wants who denies receiving to be alone."""
-        self.assertEqual(self.table(SHARED_STRICTLY), ["++--", "++--", "----", "----"])
-
-    def test_status(self) -> None:
-        """A refusal says that it is for the sake of another."""
-        self.open(RECEIVE, DENY_RECEIVE)
-        self.assertEqual(self.refused(str(ORDERS), RECEIVE), Status.MQ_ERROR_SHARING_VIOLATION)
-
-    def test_administrators(self) -> None:
-        """They count as those do who receive or peek otherwise."""
-        self.open(QueueAccessType.PEEK_ADMIN, DENY_RECEIVE)
-        refused = Status.MQ_ERROR_SHARING_VIOLATION
-        self.assertEqual(self.refused(str(ORDERS), QueueAccessType.RECEIVE_ADMIN), refused)
-        self.assertEqual(self.refused(str(ORDERS), RECEIVE), refused)
-        self.assertIsNone(self.refused(str(ORDERS), PEEK))
-
-    def test_who_sends_or_moves_does_not_count(self) -> None:
-        """Neither are they kept out, nor do they keep out."""
-        for access in (SEND, QueueAccessType.MOVE):
-            self.assertIsNone(ReaderKind.of(access, DENY_NONE))
-            handle = self.open(access)
-            self.assertIsNone(self.refused(str(ORDERS), RECEIVE, DENY_RECEIVE))
-            self.descriptors.close(handle)
-        self.open(RECEIVE, DENY_RECEIVE)
-        self.assertIsNone(self.refused(str(ORDERS), SEND))
-        self.assertIsNone(self.refused(str(ORDERS), QueueAccessType.MOVE))
-
-    def test_any_of_many(self) -> None:
-        """One handle among many is enough to refuse, and when it is closed others may come in.
-
-        MQDMPR-3.1.7.1.6-05
-        """
-        handles = [self.open(PEEK) for _ in range(3)]
-        first, second = self.open(PEEK, DENY_RECEIVE), self.open(PEEK, DENY_RECEIVE)
-        self.assertEqual(self.refused(str(ORDERS), RECEIVE), Status.MQ_ERROR_SHARING_VIOLATION)
-        self.descriptors.close(first)
-        self.assertEqual(self.refused(str(ORDERS), RECEIVE), Status.MQ_ERROR_SHARING_VIOLATION)
-        self.descriptors.close(second)
-        self.assertIsNone(self.refused(str(ORDERS), RECEIVE))
-        self.assertEqual(len(self.descriptors), len(handles))
-
-    def test_other_queues(self) -> None:
-        """What is denied is denied for one queue."""
-        create(self.model, "other")
-        self.open(RECEIVE, DENY_RECEIVE)
-        self.assertIsNone(self.refused("DIRECT=OS:.\\private$\\other", RECEIVE, DENY_RECEIVE))
-
-
-class AccessTests(DescriptorTestCase):
-    """[MS-MQDMPR] 3.1.1.17 QueueAccessType."""
-
-    def test_operations(self) -> None:
-        """Each access allows what its name says.
-
-        MQDMPR-3.1.1.17-03 MQDMPR-3.1.1.17-04
-        """
-        receiver = {Operation.PEEK, Operation.RECEIVE, Operation.PURGE}
-        for access, operations in (
-            (RECEIVE, receiver),
-            (QueueAccessType.RECEIVE_ADMIN, receiver),
-            (PEEK, {Operation.PEEK}),
-            (QueueAccessType.PEEK_ADMIN, {Operation.PEEK}),
-            (SEND, {Operation.SEND}),
-            (QueueAccessType.MOVE, {Operation.MOVE}),
-        ):
-            handle = self.open(access)
-            for operation in Operation:
-                if operation in operations:
-                    self.assertEqual(self.descriptors.queues_for(handle, operation), [self.queue])
-                else:
-                    with self.assertRaises(MQError) as caught:
-                        self.descriptors.queues_for(handle, operation)
-                    self.assertEqual(caught.exception.status, Status.MQ_ERROR_ACCESS_DENIED)
-
-    def test_reads(self) -> None:
-        """MQDMPR-3.1.1.17-03: a read that the access does not allow fails, and takes nothing."""
-        self.put(b"1")
-        denied = Status.MQ_ERROR_ACCESS_DENIED
-        peeker, sender = self.open(PEEK), self.open(SEND)
-        self.assertEqual([self.receive(handle=each) for each in (peeker, sender)], [denied, denied])
-        self.assertEqual([self.peek(handle=each) for each in (peeker, sender)], [b"1", denied])
-
-    def test_outgoing_queue(self) -> None:
-        """Administrators read what waits for its way; nobody else reads another queue manager's queue.
-
-        MQDMPR-3.1.1.17-04
-        """
-        queue = self.open(SEND, name=BETA_ORDERS).queue
-        assert queue is not None
-        put(self.model, queue, b"1")
-        self.assertEqual(self.refused(BETA_ORDERS, RECEIVE), Status.MQ_ERROR_QUEUE_NOT_FOUND)
-        peeker = self.open(QueueAccessType.PEEK_ADMIN, name=BETA_ORDERS)
-        self.assertEqual(self.peek(handle=peeker), b"1")
-        receiver = self.open(QueueAccessType.RECEIVE_ADMIN, name=BETA_ORDERS)
-        self.assertEqual(self.receive(handle=receiver), b"1")
-        self.assertIsNone(self.receive(handle=receiver, seconds=None))
-        effects = put(self.model, queue, b"2")
-        self.assertEqual(self.outcome(effects, self.last_tag), b"2")
 
 
 class CloseTests(DescriptorTestCase):
