@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -18,8 +17,11 @@ from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.targets import own_queue
+from msmq.manager.undivided import undivided
+from msmq.queues.changes import Change
+from msmq.queues.creation import Creation, Deletion
 from msmq.queues.definition import UNLIMITED, QueuePrivacy
-from msmq.queues.position import MessagePosition
+from msmq.queues.leaving import Departure
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
 from msmq.structures.path_name import parse_path_name
@@ -95,13 +97,16 @@ class Administration:
             log_age=log_age,
             log_size=_kilobytes(log_size),
         )
+        await undivided(self._create(creation))
+        return describe_queue(self._performer.model, creation.queue)
+
+    async def _create(self, creation: Creation) -> None:
         try:
             await self._performer.commit(creation.changes)
         except BaseException:
             self._performer.model.abandon(creation)
             raise
         self._performer.model.created(creation)
-        return describe_queue(self._performer.model, creation.queue)
 
     async def set(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers with its description.
@@ -120,10 +125,18 @@ class Administration:
                     Status.MQ_ERROR_PROPERTY_NOTALLOWED,
                     f"{name} of a queue does not change; {', '.join(_SETTABLE)} do",
                 )
-            values[name] = read(value)
+            try:
+                values[name] = read(value)
+            except (TypeError, ValueError):
+                raise MQError(
+                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {value!r} is of the wrong type"
+                ) from None
+        await undivided(self._alter_in_turn(queue, values))
+        return describe_queue(self._performer.model, queue)
+
+    async def _alter_in_turn(self, queue: Queue, values: Mapping[str, Any]) -> None:
         # One after the other, so that what is stored last has the changes of all.
         await self._altering.run(self._alter, queue, values)
-        return describe_queue(self._performer.model, queue)
 
     async def _alter(self, queue: Queue, values: Mapping[str, Any]) -> None:
         alteration = self._performer.model.alter_queue(queue, self._performer.clock.now(), **values)
@@ -145,20 +158,24 @@ class Administration:
         through = self._performer.model.last_sequential
         purged = 0
         while (departure := self._performer.model.purge(queue, through, PURGED_AT_ONCE)) is not None:
-            try:
-                if purged:
-                    await deferLater(self._reactor, 0)
-                await self._departures.finish(departure)
-            except BaseException:
-                self._performer.perform(self._performer.model.stay(departure, self._performer.clock.now()))
-                raise
+            await undivided(self._purge(departure))
             purged += len(departure.positions)
+            if len(departure.positions) == PURGED_AT_ONCE:
+                await deferLater(self._reactor, 0)
         return purged
+
+    async def _purge(self, departure: Departure) -> None:
+        try:
+            await self._departures.finish(departure)
+        except BaseException:
+            self._performer.perform(self._performer.model.stay(departure, self._performer.clock.now()))
+            raise
 
     async def delete(self, path: str) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, that the name is malformed, or that the store failed: the
+            queue is gone all the same, and the store is asked again until it has forgotten it.
         """
         queue = own_queue(self._performer.model, path)
         deletion = self._performer.model.delete_queue(queue)
@@ -169,40 +186,54 @@ class Administration:
                 count=len(deletion.positions),
             )
         self._performer.perform(deletion.effects)
-        await self._delete_messages(deletion.positions)
-        await self._performer.commit(deletion.changes)
+        told: Deferred[None] = Deferred()
+        Deferred.fromCoroutine(self._finish_deletion(deletion, told)).addErrback(
+            lambda failure: self.log.failure("a queue was not deleted to the end", failure)
+        )
+        await told
 
-    async def _delete_messages(self, gone: deque[MessagePosition]) -> None:
+    async def _finish_deletion(self, deletion: Deletion, told: Deferred[None]) -> None:
         """Let what was in a queue go, a slice in each turn of the reactor, each message with its event.
 
         What is on its way in or out is told of by whoever decides about that.
+
+        @param told: fires when all of it is stored, or fails as soon as something could not be; that is tried
+            again, until it is.
         """
         performer = self._performer
+        gone = deletion.positions
+        while gone and not performer.is_stopped:
+            slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
+            resting = [position for position in slice_of_it if position.is_at_rest]
+            try:
+                for position, view in zip(resting, await performer.load(resting), strict=True):
+                    position.view = view
+            except MQError as error:
+                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
+            changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
+            if not await self._see_to(self._events.trim(changes), told):
+                return
+            views = [position.view for position in resting if position.view is not None]
+            self._outbox.acknowledge(views, MessageClass.NACK_Q_DELETED)
+            for position in resting:
+                position.view = None
+            if gone:
+                await deferLater(self._reactor, 0)
+        if await self._see_to(deletion.changes, told) and not told.called:
+            told.callback(None)
+
+    async def _see_to(self, changes: Sequence[Change], told: Deferred[None]) -> bool:
         try:
-            while gone:
-                slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
-                resting = [position for position in slice_of_it if position.is_at_rest]
-                try:
-                    for position, view in zip(resting, await performer.load(resting), strict=True):
-                        position.view = view
-                except MQError as error:
-                    self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
-                changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
-                await performer.commit(self._events.trim(changes))
-                views = [position.view for position in resting if position.view is not None]
-                self._outbox.acknowledge(views, MessageClass.NACK_Q_DELETED)
-                for position in resting:
-                    position.view = None
-                if gone:
-                    await deferLater(self._reactor, 0)
-        except BaseException:
-            # They are out of memory all the same; a start finds again what the store still has.
-            performer.model.delete_messages(gone, performer.clock.now())
-            raise
+            await self._performer.commit(changes)
+            return True
+        except MQError as error:
+            if not told.called:
+                told.errback(error)
+        return await self._performer.insist(changes, "that a queue is deleted")
 
 
 def _kilobytes(quota: int | None) -> int:
-    return UNLIMITED if quota is None else quota
+    return UNLIMITED if quota is None else int(quota)
 
 
 def _privacy(name: str) -> QueuePrivacy:

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
-from msmq.manager.performing import Performer
+from msmq.manager.performing import RETRY, Performer
 from msmq.manager.tracing import shown
 from msmq.queues.leaving import Departure, Settlement
 from msmq.queues.position import MessagePosition
@@ -21,8 +20,8 @@ from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError
 
-RETRY = 60.0
-"""Seconds after which the store is asked again to let messages go."""
+PATIENCE = 10
+"""How often the packets of messages that leave are asked for, before they leave without."""
 
 _TIMEOUTS = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 
@@ -32,23 +31,14 @@ class Departures:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog, reactor: IReactorTime) -> None:
+    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog) -> None:
         self._performer = performer
         self._outbox = outbox
         self._events = events
-        self._reactor = reactor
-        self._waiting: set[Deferred[None]] = set()
-        self._is_stopped = False
         self.on_left: Callable[[Queue, Sequence[MessagePosition]], None] = lambda queue, positions: None
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by the class that says which."""
         performer.on_departure = self.let_go
-
-    def stop(self) -> None:
-        """Try no more."""
-        self._is_stopped = True
-        for waiting in list(self._waiting):
-            waiting.cancel()
 
     def let_go(self, departure: Departure) -> None:
         """See that these messages leave; nobody gets them meanwhile."""
@@ -60,20 +50,15 @@ class Departures:
         performer.commit_later(self._events.trim(settlement.changes), "what tells of messages that left")
         self._gone(settlement)
 
-    async def finish(self, departure: Departure) -> None:
+    async def finish(self, departure: Departure, *, is_patient: bool = False) -> None:
         """Let these messages leave, durably, and tell of it.
 
-        @raise MQError: the store could not forget them.
+        @param is_patient: not before their packets could be read, without which nobody can be told, and there
+            are no dead letters.
+        @raise MQError: the store could not forget them; they are still leaving.
         """
         performer = self._performer
-        try:
-            await performer.load(departure.positions)
-        except MQError as error:
-            self.log.warn(
-                "who sent to {queue} may not be told: {error}",
-                queue=shown(departure.queue.definition.path),
-                error=error,
-            )
+        await self._read(departure, is_patient)
         settlement = performer.model.settle(departure, performer.clock.now())
         try:
             await performer.commit(self._events.trim(settlement.changes))
@@ -82,11 +67,34 @@ class Departures:
             raise
         self._gone(settlement)
 
+    async def _read(self, departure: Departure, is_patient: bool) -> None:
+        performer = self._performer
+        try:
+            await performer.load(departure.positions)
+            return
+        except MQError:
+            # One that cannot be read costs the others nothing.
+            pass
+        for position in departure.positions:
+            try:
+                await performer.load((position,))
+            except MQError as error:
+                if is_patient and not isinstance(error.__cause__, MessageNotStored):
+                    raise
+                self.log.warn(
+                    "who sent a message to {queue} may not be told: {error}",
+                    queue=shown(departure.queue.definition.path),
+                    error=error,
+                )
+
     async def _persist(self, departure: Departure) -> None:
         """Let these messages leave, however often the store has to be asked."""
-        while not self._is_stopped:
+        performer = self._performer
+        tries = 0
+        while not performer.is_stopped:
+            tries += 1
             try:
-                await self.finish(departure)
+                await self.finish(departure, is_patient=tries < PATIENCE)
                 return
             except MQError as error:
                 self.log.error(
@@ -94,14 +102,7 @@ class Departures:
                     queue=shown(departure.queue.definition.path),
                     error=error,
                 )
-            waiting: Deferred[None] = deferLater(self._reactor, RETRY)
-            self._waiting.add(waiting)
-            try:
-                await waiting
-            except CancelledError:
-                return
-            finally:
-                self._waiting.discard(waiting)
+            await performer.pause(RETRY)
 
     def _gone(self, settlement: Settlement) -> None:
         departure = settlement.departure

@@ -27,12 +27,17 @@ OVERFLOW_BACKLOG = 32 * 1024 * 1024
 """Bytes of express messages that wait for the store at most, before those who bring more wait as well."""
 
 
+RETRY = 60.0
+"""Seconds after which a store that failed is asked again."""
+
+
 class Performer:
     """Stands between the queue model and the store, the clock, and the readers that wait.
 
     @ivar on_outgoing: told of an outgoing queue in which messages wait.
     @ivar on_departure: told of messages that leave their queue unread; has to see to what is stored for it.
     @ivar on_failure: told of every failure of the store.
+    @ivar is_stopped: whether L{stop} was called.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -51,14 +56,15 @@ class Performer:
         self._drained: list[Deferred[None]] = []
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer: IDelayedCall | None = None
-        self._is_stopped = False
+        self._pauses: set[Deferred[None]] = set()
+        self.is_stopped = False
 
     def check_running(self) -> None:
         """See that messages are still taken, and given.
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once it has stopped.
         """
-        if self._is_stopped:
+        if self.is_stopped:
             raise _stopping()
 
     async def commit(self, changes: Sequence[Change]) -> None:
@@ -90,6 +96,32 @@ class Performer:
     def _not_stored(self, failure: Failure, what: str) -> None:
         failure.trap(MQError)
         self.log.error("{what} not stored: {error}", what=what, error=failure.value)
+
+    async def insist(self, changes: Sequence[Change], what: str) -> bool:
+        """Store these changes, however often the store has to be asked; false if it stopped before that.
+
+        @param what: as for L{commit_later}.
+        """
+        while not self.is_stopped:
+            try:
+                await self.commit(changes)
+                return True
+            except MQError as error:
+                self.log.error("{what} not stored, but tried again: {error}", what=what, error=error)
+            await self.pause(RETRY)
+        return False
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until L{stop}."""
+        waiting: Deferred[None] = Deferred()
+        call = self._reactor.callLater(seconds, waiting.callback, None)
+        self._pauses.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._pauses.discard(waiting)
+            if call.active():
+                call.cancel()
 
     def tidy(self, positions: Iterable[MessagePosition]) -> None:
         """Let the subqueues go that these messages, which left them, were the last of."""
@@ -196,18 +228,20 @@ class Performer:
         self._schedule()
 
     def stop(self) -> None:
-        """End every read that still waits, and begin no more."""
-        self._is_stopped = True
+        """End every wait, and let none begin."""
+        self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for waiting in list(self._pauses):
+            waiting.callback(None)
         readers, self._readers = self._readers, {}
         for tag, reader in readers.items():
             self.model.cancel(tag)
             reader.errback(_stopping())
 
     def _schedule(self) -> None:
-        if self._is_stopped:
+        if self.is_stopped:
             return
         now = self.clock.now()
         deadline = self.model.deadline(now)

@@ -106,7 +106,7 @@ class QueueManagerService(Service):
         performer = self._performer = Performer(model, store, reactor, clock)
         self._events = EventLog(performer, events)
         outbox = self._outbox = Outbox(performer, send_insecure=send_insecure_nacks)
-        self._departures = Departures(performer, outbox, self._events, reactor)
+        self._departures = Departures(performer, outbox, self._events)
         settings = SessionSettings() if session_settings is None else session_settings
         self._sequences = Sequences(performer, self._events, settings, reactor)
         self._turns = Turns(performer, settings)
@@ -161,7 +161,6 @@ class QueueManagerService(Service):
         self._sequences.stop()
         self._flow.stop()
         self._transfer.stop()
-        self._departures.stop()
         self._performer.stop()
         return self.store.close()
 
