@@ -6,7 +6,6 @@ What has to be stored is asked for first and takes effect for others when its ca
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,11 +14,12 @@ from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, admit
 from msmq.queues.changes import Change, PutState
-from msmq.queues.collection import QueueCollection, deletion_of
-from msmq.queues.copying import Copying, departure_event
+from msmq.queues.collection import QueueCollection
+from msmq.queues.copying import Copying
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.creation import Alteration, Creation, Deletion
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
+from msmq.queues.deleting import Deleting
 from msmq.queues.descriptors import Descriptors
 from msmq.queues.effects import Effect, OutgoingReady
 from msmq.queues.expiry import Expiry
@@ -36,9 +36,7 @@ from msmq.queues.reading import OnTaken, WaitingReader
 from msmq.queues.snapshot import Snapshot
 from msmq.queues.transacting import Transacting
 from msmq.queues.transaction import Abortion, Commitment
-from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
-from msmq.structures.format_name import FormatName, MachineFormatName, PrivateFormatName
-from msmq.structures.message_class import MessageClass
+from msmq.structures.format_name import FormatName, MachineFormatName
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathName
 from msmq.structures.status import Status
@@ -116,6 +114,7 @@ class QueueManagerModel:
         self._sequential.start(int(now.wall * 1_000_000))
         self._message_ids.start(now.unix_seconds << 10)
         self.holdings = Holdings(self.storage, self._sequential)
+        self._deleting = Deleting(self.collection, self.holdings, self.readers, self._expiry)
         self.copying = Copying(
             self.holdings,
             identifier.bytes_le,
@@ -185,23 +184,7 @@ class QueueManagerModel:
 
     def format_name(self, queue: Queue) -> FormatName:
         """The name by which a queue is known everywhere."""
-        if isinstance(queue, OutgoingQueue):
-            return queue.destination
-        if queue.parent is None and queue.is_system:
-            return MachineFormatName(self.identifier, QueueSuffix(queue.definition.path[8:].upper()))
-        if queue.parent is None:
-            return PrivateFormatName(self.identifier, queue.definition.number)
-        if queue.is_system:
-            return PrivateFormatName(self.identifier, queue.parent.definition.number, QueueSuffix.JOURNAL)
-        name, _, subqueue = queue.definition.path.rpartition(";")
-        is_private = queue.parent.definition.number != 0
-        return DirectFormatName(
-            DirectProtocol.OS,
-            self.names.computer_name,
-            name.partition("\\")[2] if is_private else name,
-            is_private,
-            subqueue=subqueue,
-        )
+        return self.names.format_name(queue)
 
     @property
     def message_count(self) -> int:
@@ -249,22 +232,7 @@ class QueueManagerModel:
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
             journal or a system queue.
         """
-        family = self.collection.remove(queue)
-        effects: list[Effect] = []
-        gone: list[MessagePosition] = []
-        for member in family:
-            self.storage.used -= member.total_bytes
-            if member.is_system:
-                self.storage.journaled -= member.total_bytes
-            if member.is_subqueue and member.parent is not None:
-                member.parent.subqueue_bytes -= member.total_bytes
-            positions = member.clear()
-            if not member.is_system:
-                gone.extend(positions)
-            else:
-                self._uncount(positions)
-            effects += self.readers.queue_deleted(member)
-        return Deletion(queue, deletion_of(family), effects, deque(gone))
+        return self._deleting.delete(queue)
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
@@ -272,23 +240,7 @@ class QueueManagerModel:
         These are DELETED from now on. What is on its way in or out is passed over, since whoever decides
         about that tells of it.
         """
-        gone = [position for position in positions if position.is_at_rest]
-        for position in gone:
-            position.state = PositionState.DELETED
-        changes: list[Change] = [
-            departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in gone
-        ]
-        changes += removals(gone)
-        self._uncount(positions)
-        self._expiry.forget(positions)
-        return changes
-
-    def _uncount(self, positions: Iterable[MessagePosition]) -> None:
-        for position in positions:
-            if position.kept is Kept.MEMORY:
-                self.storage.express -= position.size
-            elif position.is_cached:
-                self.holdings.uncache(position)
+        return self._deleting.delete_messages(positions, now)
 
     def outgoing(self, destination: FormatName, now: Moment) -> OutgoingQueue:
         """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from msmq.queues.definition import QueueType
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import (
@@ -131,6 +133,28 @@ class QueueNames:
             case PublicFormatName():
                 return name.queue in self._by_identifier
         return False
+
+    def format_name(self, queue: Queue) -> FormatName:
+        """The name by which a queue is known everywhere."""
+        if isinstance(queue, OutgoingQueue):
+            return queue.destination
+        if queue.parent is None and queue.is_system:
+            return MachineFormatName(self._identifier, QueueSuffix(queue.definition.path[8:].upper()))
+        main = (queue.parent or queue).definition
+        is_public = main.type is QueueType.PUBLIC
+        if queue.is_subqueue:
+            name, _, subqueue = queue.definition.path.rpartition(";")
+            return DirectFormatName(
+                DirectProtocol.OS,
+                self.computer_name,
+                name if is_public else name.partition("\\")[2],
+                not is_public,
+                subqueue=subqueue,
+            )
+        suffix = QueueSuffix.JOURNAL if queue.is_system else QueueSuffix.NONE
+        if is_public:
+            return PublicFormatName(main.identifier, suffix)
+        return PrivateFormatName(self._identifier, main.number, suffix)
 
     def find(self, name: FormatName | PathName) -> Queue | None:
         """The queue of this queue manager that the name means, of whatever kind."""

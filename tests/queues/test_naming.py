@@ -12,12 +12,22 @@ from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
 from msmq.queues.naming import REMEMBERED_DESTINATIONS
 from msmq.queues.snapshot import Snapshot
 from msmq.structures.format_name import PrivateFormatName, PublicFormatName, parse_format_name
+from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import parse_path_name
+from msmq.structures.queue_names import DirectQueueFormatName
 from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.queues.builders import NOW, arriving, create, model
 
 PUBLIC = QueueDefinition(identifier=GAMMA, path="board", type=QueueType.PUBLIC)
+
+
+def forged(name: str) -> UserMessageView:
+    """A message for a direct name that no sender of ours would write."""
+    honest = "OS:alpha\\private$\\".ljust(len(name), "x")
+    packet = arriving(destination=f"DIRECT={honest}").packet
+    return UserMessageView(packet.replace(honest.encode("utf-16-le"), name.encode("utf-16-le")))
 
 
 class FindTests(SynchronousTestCase):
@@ -75,6 +85,59 @@ class FindTests(SynchronousTestCase):
             with self.subTest(text=text):
                 self.assertIsNone(self.model.find(parse_path_name(text)))
 
+    def test_names_of_what_belongs_to_a_queue(self) -> None:
+        """Its journal and its subqueues are found by every name of the queue, in any case."""
+        number = self.queue.definition.number
+        subqueue = self.model.collection.subqueue(self.queue, "Retry", NOW)
+        for text in (
+            "DIRECT=OS:alpha\\private$\\orders;journal",
+            "DIRECT=TCP:127.0.0.2\\private$\\ORDERS;JOURNAL",
+            f"PRIVATE={ALPHA}\\{number:x};JOURNAL",
+        ):
+            with self.subTest(text=text):
+                self.assertIs(self.model.find(parse_format_name(text)), self.queue.journal)
+        self.assertIs(self.model.find(parse_path_name(".\\private$\\orders;JOURNAL")), self.queue.journal)
+        for name in (
+            parse_format_name("DIRECT=OS:alpha\\private$\\orders;retry"),
+            parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\orders;RETRY"),
+            parse_path_name(".\\private$\\orders;Retry"),
+        ):
+            with self.subTest(name=name):
+                self.assertIs(self.model.find(name), subqueue)
+        self.assertIsNone(self.model.find(parse_path_name(".\\private$\\orders;other")))
+
+    def test_names_of_the_system_queues(self) -> None:
+        """Each queue of the system has its path, its direct names and its machine name."""
+        for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT, QueueSuffix.JOURNAL):
+            queue = self.model.system_queue(suffix)
+            for name in (
+                parse_path_name(f".\\system${suffix.tail.lower()}"),
+                parse_format_name(f"DIRECT=OS:alpha\\System${suffix.tail}"),
+                parse_format_name(f"DIRECT=TCP:127.0.0.2\\SYSTEM${suffix.tail}"),
+                parse_format_name(f"MACHINE={ALPHA}{suffix.tail}"),
+            ):
+                with self.subTest(name=name):
+                    self.assertIs(self.model.find(name), queue)
+                    self.assertTrue(self.model.is_local(name))
+
+    def test_every_queue_has_a_name(self) -> None:
+        """By the name that a queue is known by it is found, whatever its kind."""
+        self.model.restore(Snapshot(queues=[PUBLIC]), NOW)
+        board = self.model.find(PublicFormatName(GAMMA))
+        assert board is not None
+        for queue in (self.queue, board):
+            self.model.collection.subqueue(queue, "Retry", NOW)
+        named = [
+            queue
+            for queue in self.model.collection.all_queues()
+            if queue is not self.model.collection.awaiting
+        ]
+        self.assertEqual(len(named), 3 + 2 * 3)
+        for queue in named:
+            with self.subTest(path=queue.definition.path):
+                self.assertIs(self.model.find(self.model.format_name(queue)), queue)
+        self.assertEqual(str(self.model.format_name(board)), f"PUBLIC={str(GAMMA).upper()}")
+
     def test_own_names(self) -> None:
         """A name may be this queue manager's although no queue has it."""
         for text, is_local in (
@@ -130,6 +193,17 @@ class ArrivalTests(SynchronousTestCase):
     def test_unknown_queue(self) -> None:
         """A path that no queue has finds nothing, nor does the journal of one that is there."""
         self.assertIsNone(self.model.queue_for(arriving(destination="DIRECT=OS:alpha\\private$\\bills")))
+
+    def test_queues_to_which_nobody_sends(self) -> None:
+        """No message that arrives is for a journal, a subqueue or a queue of the system."""
+        self.model.collection.subqueue(self.queue, "sub", NOW)
+        for tail in ("private$\\orders;JOURNAL", "private$\\orders;sub", "SYSTEM$;DEADLETTER"):
+            with self.subTest(tail=tail):
+                view = forged(f"OS:alpha\\{tail}")
+                name = view.destination()
+                assert isinstance(name, DirectQueueFormatName)
+                self.assertEqual(name.text, f"OS:alpha\\{tail}")
+                self.assertIsNone(self.model.queue_for(view))
 
     def test_queue_that_comes_and_goes(self) -> None:
         """A name means the queue that has it now."""

@@ -1,0 +1,79 @@
+"""[MS-MQDMPR] 3.1.7.1.4 Delete Queue, and what becomes of the messages in one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.changes import Change
+from msmq.queues.collection import QueueCollection, deletion_of
+from msmq.queues.copying import departure_event
+from msmq.queues.creation import Deletion
+from msmq.queues.effects import Effect
+from msmq.queues.expiry import Expiry
+from msmq.queues.holdings import Holdings
+from msmq.queues.leaving import removals
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.readers import Readers
+from msmq.structures.message_class import MessageClass
+
+
+@attrs.define(eq=False)
+class Deleting:
+    """Takes queues out, and then their messages, which may be millions, slice by slice."""
+
+    _collection: QueueCollection
+    _holdings: Holdings
+    _readers: Readers
+    _expiry: Expiry
+
+    def delete(self, queue: Queue) -> Deletion:
+        """A queue is gone at once, with its journal and its subqueues.
+
+        @raise MQError: as L{QueueCollection.remove}.
+        """
+        storage = self._holdings.storage
+        family = self._collection.remove(queue)
+        effects: list[Effect] = []
+        gone: list[MessagePosition] = []
+        for member in family:
+            storage.used -= member.total_bytes
+            if member.is_system:
+                storage.journaled -= member.total_bytes
+            if member.is_subqueue and member.parent is not None:
+                member.parent.subqueue_bytes -= member.total_bytes
+            positions = member.clear()
+            if not member.is_system:
+                gone.extend(positions)
+            else:
+                self._uncount(positions)
+            effects += self._readers.queue_deleted(member)
+        return Deletion(queue, deletion_of(family), effects, deque(gone))
+
+    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
+        """What has to be stored for messages of a deleted queue to be gone, each with its event.
+
+        These are DELETED from now on. What is on its way in or out is passed over, since whoever decides
+        about that tells of it.
+        """
+        gone = [position for position in positions if position.is_at_rest]
+        for position in gone:
+            position.state = PositionState.DELETED
+        changes: list[Change] = [
+            departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in gone
+        ]
+        changes += removals(gone)
+        self._uncount(positions)
+        self._expiry.forget(positions)
+        return changes
+
+    def _uncount(self, positions: Iterable[MessagePosition]) -> None:
+        for position in positions:
+            if position.kept is Kept.MEMORY:
+                self._holdings.storage.express -= position.size
+            elif position.is_cached:
+                self._holdings.uncache(position)
