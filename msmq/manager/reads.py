@@ -62,6 +62,11 @@ class Reads:
         if transaction is not None:
             transaction.check_active()
         positions, views = await self._find(read, is_peek, transaction)
+        if transaction is not None:
+            # A long transaction must not fill memory with what the store has, unless it is needed at the end.
+            self._performer.model.holdings.cache(
+                position for position, view in zip(positions, views, strict=True) if not view.acknowledge
+            )
         return Reservation(
             self._performer,
             positions,
