@@ -13,6 +13,7 @@ import bare_frames
 import express
 import parsing
 import storage
+import storage_postgresql
 from measuring import Result, table
 
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
@@ -20,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "bare_frames": bare_frames.measure,
     "express": express.measure,
     "storage": storage.measure,
+    "storage_postgresql": storage_postgresql.measure,
 }
 
 

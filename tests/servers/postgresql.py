@@ -53,16 +53,19 @@ def programs() -> Path:
 
 
 class PostgresqlServer:
-    """One cluster in a directory of its own under the system's temporary directory.
+    """One cluster in a directory of its own.
 
+    @param place: where that directory is made, open to all users and with a short path.
+    @param is_durable: whether it waits for the disk, which tests that kill it, and not the machine, need not.
     @ivar directory: of the unix socket and the data.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, place: str = "/tmp", is_durable: bool = False) -> None:
+        self._is_durable = is_durable
         self._programs = programs()
         self._process: subprocess.Popen[bytes] | None = None
         # A unix socket's path may have 107 bytes, and root's own directories are closed to other users.
-        self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-pg-", dir="/tmp"))
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-pg-", dir=place))
         atexit.register(self.remove)
         self._user = next(filter(_exists, _USERS)) if os.getuid() == 0 else None
         if self._user is not None:
@@ -100,8 +103,7 @@ class PostgresqlServer:
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": os.fspath(self.directory),
-            # It is killed, not the machine.
-            "fsync": "off",
+            "fsync": "on" if self._is_durable else "off",
             "max_connections": "50",
             "shared_buffers": "32MB",
             "log_min_messages": "fatal",

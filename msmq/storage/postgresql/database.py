@@ -93,6 +93,7 @@ class Database:
                 default=0,
             )
             self._remains = Remains.found(link)
+            self._warn_of(link)
             self._keep(link)
         except psycopg.Error as error:
             link.close()
@@ -294,6 +295,16 @@ class Database:
         except BaseException:
             link.close()
             raise
+
+    def _warn_of(self, link: Link) -> None:
+        """Tell if what is committed is not safe there."""
+        for name in ("fsync", "full_page_writes"):
+            if link.row("SELECT current_setting($1)", [name]) == ("off",):
+                self.log.warn(
+                    "{place}: {name} is off: what is committed there may be lost in a power cut",
+                    place=self.address.text,
+                    name=name,
+                )
 
     def _check_owner(self, found: Progress) -> None:
         if found.session != self._session:
