@@ -119,8 +119,10 @@ class Departures:
             reason=reason.name,
             messages=", ".join(map(_name, positions)),
         )
-        views = [position.view for position in positions if position.view is not None]
-        self._outbox.acknowledge(views, reason)
+        if not departure.queue.is_system:
+            # The sender of a copy was told of the message itself.
+            views = [position.view for position in positions if position.view is not None]
+            self._outbox.acknowledge(views, reason)
         self.on_left(departure.queue, positions)
         performer.perform(effects)
         performer.tidy(positions)

@@ -15,6 +15,8 @@ from msmq.queues.acknowledgement import acknowledgement
 from msmq.queues.admission import Admission, EnqueueStatus, Refusal
 from msmq.queues.holdings import forget_queues
 from msmq.queues.message import Message
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
 from msmq.structures.format_name import FormatName
@@ -41,6 +43,21 @@ def refuse(refusals: Sequence[Refusal], count: int) -> None:
             f"message {refusal.index + 1} of {count} for {refusal.queue.definition.path}: "
             f"{_REFUSALS[refusal.status]}",
         )
+
+
+def told_of(positions: Iterable[MessagePosition]) -> list[UserMessageView]:
+    """The packets of those of these messages that their senders are told of.
+
+    That is nothing that was a copy, since the sender was told of the message itself (reading 45), and nothing
+    that did not get away from here.
+    """
+    return [
+        position.view
+        for position in positions
+        if position.view is not None
+        and not position.queue.is_system
+        and not isinstance(position.queue, OutgoingQueue)
+    ]
 
 
 class Outbox:

@@ -9,13 +9,14 @@ from typing import TypeAlias
 
 import attrs
 
-from msmq.manager.outbox import Outbox
+from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.performing import Performer
 from msmq.manager.reservation import Reservation
 from msmq.queues.effects import Effect
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.reading import OnTaken
 from msmq.queues.transaction import Transaction
+from msmq.session.ordering.acknowledgements import wants_final_ack
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
@@ -65,7 +66,9 @@ class Reads:
         if transaction is not None:
             # A long transaction must not fill memory with what the store has, unless it is needed at the end.
             self._performer.model.holdings.cache(
-                position for position, view in zip(positions, views, strict=True) if not view.acknowledge
+                position
+                for position, view in zip(positions, views, strict=True)
+                if not view.acknowledge and not wants_final_ack(view)
             )
         return Reservation(
             self._performer,
@@ -112,5 +115,5 @@ class Reads:
             positions = model.transacting.give_back(transaction, positions)
         performer.perform(model.release(positions, performer.clock.now()))
 
-    def _received(self, views: Sequence[UserMessageView]) -> None:
-        self._outbox.acknowledge(views, MessageClass.ACK_RECEIVE)
+    def _received(self, positions: Sequence[MessagePosition]) -> None:
+        self._outbox.acknowledge(told_of(positions), MessageClass.ACK_RECEIVE)

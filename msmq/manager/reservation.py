@@ -33,7 +33,7 @@ class Reservation:
         *,
         views: Sequence[UserMessageView],
         is_held: bool,
-        received: Callable[[Sequence[UserMessageView]], None],
+        received: Callable[[Sequence[MessagePosition]], None],
     ) -> None:
         self._performer = performer
         self._received = received
@@ -73,7 +73,7 @@ class Reservation:
         performer = self._performer
         performer.perform(performer.model.removed(removal, performer.clock.now()))
         performer.tidy(removal.positions)
-        self._received([position.view for position in removal.positions if position.view is not None])
+        self._received(removal.positions)
 
     def release(self) -> None:
         """Give the messages back, each in its place; nothing if they are confirmed or given back.

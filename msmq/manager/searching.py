@@ -11,10 +11,14 @@ from twisted.internet.task import deferLater
 from msmq.interfaces.queue_manager import Explanation, Place, ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.manager.describing import queue_path
+from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox, refuse
 from msmq.manager.performing import Performer
 from msmq.manager.targets import Target, destination
 from msmq.manager.transactions import Transactions
+from msmq.manager.undivided import undivided
+from msmq.queues.changes import AppendEvent, Change
+from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving import removals
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.queues.outgoing import OutgoingQueue
@@ -22,6 +26,7 @@ from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.message_class import MessageClass
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
@@ -43,12 +48,14 @@ class Search:
         self,
         performer: Performer,
         outbox: Outbox,
+        events: EventLog,
         transactions: Transactions,
         reactor: IReactorTime,
         new_identifier: Callable[[], UUID],
     ) -> None:
         self._performer = performer
         self._outbox = outbox
+        self._events = events
         self._transactions = transactions
         self._new_identifier = new_identifier
         self._reactor = reactor
@@ -98,9 +105,11 @@ class Search:
             try:
                 (view,) = await self._performer.load([position])
             except MQError:
-                if position.state is PositionState.DELETED:
+                if position.state in _LEAVING or position.queue.is_deleted:
                     continue
                 raise
+            if position.state is PositionState.DELETED or position.queue.is_deleted:
+                continue
             places.append(
                 Place(
                     queue_path(position.queue),
@@ -148,75 +157,98 @@ class Search:
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """Send a dead letter again and remove it, as one change of the store.
 
-        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter; or as sending does.
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter,
+            MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if somebody has it; or as sending does.
         """
         performer = self._performer
-        model = performer.model
-        letters = (model.system_queue(QueueSuffix.DEADLETTER), model.system_queue(QueueSuffix.DEADXACT))
-        position = next(
-            (
-                position
-                for position in await self.find(message)
-                if position.queue in letters and position.state is PositionState.AVAILABLE
-            ),
-            None,
-        )
-        if position is None:
-            raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {message}")
-        received = MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
-        try:
-            (view,) = await performer.load([position])
-        except MQError:
-            if position.state is PositionState.AVAILABLE:
-                raise
-            raise received from None
+        position = await self._dead_letter(message)
+        (view,) = await performer.load([position])
         if position.state is not PositionState.AVAILABLE:
-            raise received
+            raise MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
         name = view.destination_format_name()
         if name is None:
             raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
-        target = destination(model, name, performer.clock.now())
+        target = destination(performer.model, name, performer.clock.now())
         copy = message_of(view)
         self._outbox.check(copy, [target])
         if copy.transactional:
-            return await self._requeue_in_transaction(position, target, copy)
+            return await undivided(self._requeue_in_transaction(position, view, target, copy))
+        return await undivided(self._requeue(position, view, target, copy))
+
+    async def _dead_letter(self, message: MessageIdentifier) -> MessagePosition:
+        model = self._performer.model
+        letters = (model.system_queue(QueueSuffix.DEADLETTER), model.system_queue(QueueSuffix.DEADXACT))
+        found = [position for position in await self.find(message) if position.queue in letters]
+        for position in found:
+            if position.state is PositionState.AVAILABLE:
+                return position
+        if found:
+            raise MQError(
+                Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+                f"dead letter {message} is {found[0].state.value}",
+            )
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {message}")
+
+    async def _requeue(
+        self, position: MessagePosition, view: UserMessageView, target: Target, copy: Message
+    ) -> MessageIdentifier:
+        performer, model = self._performer, self._performer.model
         number, arrivals = self._outbox.build([target], [copy])
+        sent = MessageIdentifier(model.identifier, number)
         admission = model.admit(arrivals, performer.clock.now())
         position.queue.let_go(position)
         position.state = PositionState.REMOVING
+        changes = [*admission.changes, *admission.overflow, *removals([position])]
         try:
             refuse(admission.refusals, len(arrivals))
-            await performer.commit([*admission.changes, *admission.overflow, *removals([position])])
+            await performer.commit([*changes, *self._told(view, sent, position)])
         except BaseException:
             model.withdraw(admission)
+            forget_queues(admission.overflow, admission.groups)
             performer.perform(model.release([position], performer.clock.now()))
             raise
         model.overflowed(admission, is_stored=True)
-        performer.perform(model.commit(admission, performer.clock.now()))
         model.holdings.unlink(position)
-        return MessageIdentifier(model.identifier, number)
+        effects = model.commit(admission, performer.clock.now())
+        if target.is_local:
+            self._outbox.acknowledge((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
+        performer.perform(effects)
+        return sent
 
     async def _requeue_in_transaction(
-        self, position: MessagePosition, target: Target, copy: Message
+        self, position: MessagePosition, view: UserMessageView, target: Target, copy: Message
     ) -> MessageIdentifier:
         model = self._performer.model
-        transaction = self._transactions.begin(self._new_identifier())
+        core = self._transactions.begin(self._new_identifier()).core
         try:
-            number = self._outbox.send_in(transaction.core, [target], [copy])
-            position.queue.let_go(position)
-            position.state = PositionState.LOCKED_READER
-            model.transacting.receive(transaction.core, [position])
-            await transaction.commit()
+            sent = MessageIdentifier(model.identifier, self._outbox.send_in(core, [target], [copy]))
+            position.queue.take_one(position, core)
+            model.transacting.receive(core, [position])
+            await self._transactions.commit(core, self._told(view, sent, position))
         except BaseException:
-            await transaction.abort()
+            if core.may_end:
+                await self._transactions.abort(core)
             raise
-        return MessageIdentifier(model.identifier, number)
+        return sent
+
+    def _told(
+        self, view: UserMessageView, sent: MessageIdentifier, position: MessagePosition
+    ) -> list[Change]:
+        """What the event log has to tell of a dead letter that is sent again."""
+        now = self._performer.clock.now().wall
+        path = position.queue.definition.path
+        return self._events.trim(
+            [AppendEvent(now, view.identity, "requeued", f"sent again as {sent}", 0, path)]
+        )
+
+
+_LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
 
 
 def message_of(view: UserMessageView) -> Message:
     """What a sender would hand over to send this message again: all that is not of one journey.
 
-    It asks for no acknowledgements, and its times begin anew.
+    Its time to reach a queue is without end, and its time to be received begins anew.
     """
     return Message(
         body=bytes(view.body),

@@ -121,7 +121,7 @@ class QueueManagerService(Service):
         self._administration = Administration(
             performer, self._departures, outbox, self._events, reactor, new_identifier
         )
-        self._search = Search(performer, outbox, self._transactions, reactor, new_identifier)
+        self._search = Search(performer, outbox, self._events, self._transactions, reactor, new_identifier)
         self._logs = MessageLogs(performer, outbox, self._transactions, reactor, new_identifier)
         self._flow = FlowControl(performer, reactor)
         self._sender = Sender(model.identifier, outbox, self._transactions, new_identifier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -15,10 +15,11 @@ from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ITransaction
 from msmq.manager.describing import queue_path
 from msmq.manager.numbering import Numbers
-from msmq.manager.outbox import Outbox
+from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.performing import Performer
 from msmq.manager.sequences import Sequences
 from msmq.manager.undivided import undivided
+from msmq.queues.changes import Change
 from msmq.queues.moving import Relocation
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
@@ -106,9 +107,10 @@ class Transactions:
             else self.find(transaction.identifier)
         )
 
-    async def commit(self, transaction: Transaction) -> None:
+    async def commit(self, transaction: Transaction, also: Sequence[Change] = ()) -> None:
         """[MS-MQDMPR] 3.1.4.4 Commit.
 
+        @param also: what is stored with it.
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; or that the store failed, and then the
             transaction is as it was before.
         """
@@ -117,7 +119,7 @@ class Transactions:
         transacting = model.transacting
         numbering = self._numbers.begin()
         commitment = transacting.commit(transaction, numbering.give, performer.clock.now())
-        changes = [*commitment.changes, *model.reservations()]
+        changes = [*commitment.changes, *model.reservations(), *also]
         try:
             await performer.commit(changes)
         except BaseException:
@@ -132,7 +134,7 @@ class Transactions:
             for position in positions
             if position.view is not None and not isinstance(queue, OutgoingQueue)
         ]
-        received = [position.view for position in commitment.removal.positions if position.view is not None]
+        received = told_of(commitment.removal.positions)
         left = _queues(transaction)
         effects = model.committed(commitment, performer.clock.now())
         self._outbox.acknowledge(sent, MessageClass.ACK_REACH_QUEUE)
