@@ -24,6 +24,8 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.sequences import Sequences
 from msmq.moment import Moment
+from msmq.queues.effects import OutgoingReady
+from msmq.queues.leaving import Removal
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.session.effects import CloseReason, ConnectionProgress
@@ -40,6 +42,9 @@ BATCH_BYTES = 1 << 20
 
 LOADED_AT_ONCE = 64
 """Messages that are read from the store together, to be sent."""
+
+READ_RETRY = 5.0
+"""Seconds after which messages that could not be read are asked for again; their session waits for it."""
 
 MOST_OUTGOING_QUEUES = 10_000
 """Outgoing queues that may exist before one more is made for the name of an administration queue."""
@@ -143,13 +148,14 @@ class Transfer:
         """See that one more outgoing queue may be made for a name that a peer chose.
 
         Names for acknowledgements come from outside, so there is an end to them: beyond it the oldest
-        queues in which nothing waits are forgotten, with their history.
+        queues in which nothing waits and that nobody has open are forgotten, with their history.
         """
         model = self._performer.model
         excess = sum(1 for _ in model.outgoing_queues()) + 1 - MOST_OUTGOING_QUEUES
         if excess <= 0:
             return True
-        idle = [queue for queue in model.outgoing_queues() if not queue.positions][:excess]
+        idle = [queue for queue in model.outgoing_queues() if not queue.positions and not queue.users]
+        del idle[excess:]
         for queue in idle:
             self._forget(queue)
             self._performer.perform(model.delete_queue(queue).effects)
@@ -289,12 +295,16 @@ class Transfer:
                     session.send(transmission.outgoing)
                 if transmission.held:
                     is_held = True
-                    self._performer.model.release(transmission.held, now)
+                    self._give_back(transmission.held, now)
             start = end
         if start < len(positions):
-            # Released without being told of: whoever sees room again dispatches.
-            self._performer.model.release(positions[start:], now)
+            self._give_back(positions[start:], now)
         return is_held
+
+    def _give_back(self, positions: Iterable[MessagePosition], now: Moment) -> None:
+        """Put messages back that did not go; nobody is told, for whoever sees room again dispatches."""
+        effects = self._performer.model.release(positions, now)
+        self._performer.perform(effect for effect in effects if not isinstance(effect, OutgoingReady))
 
     async def _load(self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition]) -> None:
         """Read stored messages, then send them; the session sends nothing else meanwhile."""
@@ -303,10 +313,14 @@ class Transfer:
             await performer.load(positions)
         except MQError as error:
             self.log.error("outgoing messages could not be read: {error}", error=error)
-            performer.model.release(positions, performer.clock.now())
-            return
+            self._give_back(positions, performer.clock.now())
+            await performer.pause(READ_RETRY)
+            positions = []
         finally:
             self._loading.discard(session)
+        if not positions:
+            self.ready(queue)
+            return
         if self._is_stopped or not session.is_open:
             performer.perform(performer.model.release(positions, performer.clock.now()))
             return
@@ -360,13 +374,19 @@ class Transfer:
         removal = performer.model.remove(
             message for message in messages if isinstance(message, MessagePosition)
         )
+        performer.perform(removal.departures)
         if not removal.changes:
             performer.perform(performer.model.removed(removal, performer.clock.now()))
             return
-        Deferred.fromCoroutine(performer.commit(removal.changes)).addCallbacks(
-            lambda _: performer.perform(performer.model.removed(removal, performer.clock.now())),
-            lambda failure: self.log.failure("acknowledged messages could not be removed", failure),
+        Deferred.fromCoroutine(self._remove(removal)).addErrback(
+            lambda failure: self.log.failure("acknowledged messages could not be removed", failure)
         )
+
+    async def _remove(self, removal: Removal) -> None:
+        """Forget messages that the peer has, however often the store has to be asked: it gets none twice."""
+        performer = self._performer
+        if await performer.insist(removal.changes, "that messages were delivered"):
+            performer.perform(performer.model.removed(removal, performer.clock.now()))
 
     def room_for_messages(self, session: ISession) -> None:
         """The window is wider than it was, or the peer has caught up."""
