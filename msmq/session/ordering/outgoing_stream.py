@@ -11,7 +11,9 @@ An OrderAck takes messages from the front of all of them, expiry and FinalAcks f
 out of the middle stays in its list as a tombstone until the front has passed, or until there are too many.
 
 Only one sequence is ever on the way: the first message of the next one is held until nothing of the
-sequence before it is left, since a receiver that has seen a later sequence takes nothing of an earlier one.
+sequence before it is left, in the store either.
+A receiver that has seen a later sequence takes nothing of an earlier one, so a message that came back after
+a crash would never arrive, and hold up all that follow.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ class OutgoingStream(Generic[M]):
     _again: deque[Transfer[M]] = attrs.field(factory=deque, init=False)
     _by_message: dict[M, Transfer[M]] = attrs.field(factory=dict, init=False)
     _by_number: dict[int, Transfer[M]] = attrs.field(factory=dict, init=False)
+    _leaving: set[M] = attrs.field(factory=set, init=False)
+    """What has left, and is still in the store."""
     _active: int | None = attrs.field(default=None, init=False)
     """The sequence that is on the way, or was last."""
     _highest: int = attrs.field(default=0, init=False)
@@ -84,8 +88,8 @@ class OutgoingStream(Generic[M]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that had a number was acknowledged, or has left otherwise."""
-        return not (self._assigned or self._unsent or self._restored or self._by_message)
+        """Whether everything that had a number was acknowledged, or has left otherwise, for good."""
+        return not (self._assigned or self._unsent or self._restored or self._by_message or self._leaving)
 
     @property
     def sequence(self) -> int | None:
@@ -207,7 +211,7 @@ class OutgoingStream(Generic[M]):
             self._waiting.extend(messages)
 
     def left(self, messages: Iterable[M]) -> None:
-        """These messages left the queue without this stream having said so: expired, purged, removed.
+        """These messages leave the queue without this stream having said so: expired, purged, removed.
 
         The gaps that they leave are bridged; messages that the stream does not know do no harm.
         """
@@ -215,11 +219,16 @@ class OutgoingStream(Generic[M]):
             transfer = self._by_message.get(message)
             if transfer is not None:
                 self._remove(transfer)
-            elif message in self._unsent:
+            elif self._is_waiting(message):
                 self._unsent.discard(message)
-            else:
                 self._discard_restored(message)
+                self._leaving.add(message)
         self._tidy()
+        self._rest()
+
+    def removed(self, messages: Iterable[M]) -> None:
+        """Messages that have left, whoever said so, are not in this queue of the store any more."""
+        self._leaving.difference_update(messages)
         self._rest()
 
     # Messages go
@@ -283,7 +292,7 @@ class OutgoingStream(Generic[M]):
         """Send what waits, for the first time in this process; C{None} if it is not to be sent."""
         flags, sequence, number, stated = place_of(view)
         if sequence != self._active:
-            if self._by_message:
+            if self._by_message or self._leaving:
                 self._is_barred = True
                 return None
             self._activate(sequence)
@@ -293,10 +302,12 @@ class OutgoingStream(Generic[M]):
             early = self._shared.early.pop((sequence, number), None)
             if early is not None and early[0] == transfer.message_id:
                 self._take_from_waiting(message)
+                self._leaving.add(message)
                 leaving.settle(transfer, early[1])
                 return None
         if number <= self._acknowledged:
             self._take_from_waiting(message)
+            self._leaving.add(message)
             leaving.acknowledge(transfer)
             return None
         if self.capacity == 0:
@@ -424,13 +435,14 @@ class OutgoingStream(Generic[M]):
 
     def _remove(self, transfer: Transfer[M]) -> None:
         transfer.is_gone = True
+        self._leaving.add(transfer.message)
         del self._by_message[transfer.message]
         del self._by_number[transfer.number]
 
     def _rest(self) -> None:
         """When nothing is on the way, nothing is waited for, and the next sequence may begin."""
         if not self._by_message:
-            self._is_barred = False
+            self._is_barred = bool(self._is_barred and self._leaving)
             self._transfer.rest()
             self._shared.deadlines.clear(self)
 

@@ -137,6 +137,8 @@ class Settlement(Generic[H]):
 class Outcome(Generic[M]):
     """Messages that leave their outgoing queue, because of what the receiver said.
 
+    When the store has done so their stream is told with L{OutgoingStream.removed}.
+
     @ivar delivered: they arrived, and nobody wants to know more.
     @ivar awaiting: they arrived, and are kept until their FinalAck ([MS-MQQB] 3.1.1.6.2).
     @ivar settled: their FinalAck came before their OrderAck.

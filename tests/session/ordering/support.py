@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from uuid import UUID
 
 from msmq.moment import Moment
@@ -178,15 +179,19 @@ class Sender:
         key, outcome = found
         assert key == "orders"
         gone = [*outcome.delivered, *(transfer.message for transfer in outcome.awaiting)]
-        for position in gone:
-            self.queue.remove(position)
+        self.remove(gone)
         return gone
+
+    def remove(self, positions: Sequence[Position]) -> None:
+        """These leave the queue, and the store."""
+        for position in positions:
+            self.queue.remove(position)
+        self.stream.removed(positions)
 
     def expire(self, *positions: Position) -> None:
         """These leave the queue because their time is over."""
-        for position in positions:
-            self.queue.remove(position)
         self.stream.left(positions)
+        self.remove(positions)
 
     def advance(self, seconds: float) -> list[Position]:
         """Let time pass; answers with what is due again."""

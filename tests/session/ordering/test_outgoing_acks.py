@@ -339,6 +339,8 @@ class WantedTests(SynchronousTestCase):
                 (settlement.message, settlement.message_class, settlement.disposal),
                 (position, message_class, disposal),
             )
+            self.assertFalse(sender.stream.is_empty)
+            sender.stream.removed([position])
             self.assertTrue(sender.stream.is_empty)
 
 
@@ -443,6 +445,31 @@ class RestoreTests(SynchronousTestCase):
         sender.advance(30)
         self.assertEqual(sender.sent(), [(1, 0), (2, 1), (3, 2)])
         self.assertEqual(len(sender.order_ack(3)), 3)
+
+    def test_what_is_still_stored_holds_the_next_sequence(self) -> None:
+        """A crash would bring it back, and a receiver that has seen the next sequence would never take it."""
+        sender = Sender()
+        sender.put()
+        sender.send()
+        sender = sender.restart()
+        (old,) = sender.queue
+        (new,) = sender.put()
+        sender.send(1)
+        sender.streams.order_acknowledged(order_ack(FIRST, 1), sender.now)
+        self.assertEqual(list(sender.transmit(new).held), [new])
+        self.assertEqual((sender.stream.capacity, sender.streams.deadline), (0, None))
+        sender.remove([old])
+        self.assertEqual(sender.sent(), [(1, 0)])
+
+    def test_what_is_still_stored_keeps_its_sequence_going(self) -> None:
+        """A message that comes meanwhile is one more of the same."""
+        sender = Sender()
+        (position,) = sender.put()
+        sender.send()
+        sender.streams.order_acknowledged(order_ack(FIRST, 1), sender.now)
+        sender.put()
+        sender.remove([position])
+        self.assertEqual([place_in(message.packet) for message in sender.send()], [(FIRST, 2, 1)])
 
     def test_old_messages_may_leave_before_they_are_sent(self) -> None:
         """Then nothing waits for them any more."""
