@@ -26,7 +26,7 @@ from msmq.structures.user_message_view import UserMessageView
 
 _REFUSALS = {
     EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is used up",
-    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of the queue manager is used up",
+    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of all queues is used up, or the store is full",
     EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue is over",
     EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
 }

@@ -78,14 +78,15 @@ class Copying:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
         for position in departure.positions:
+            dropped = self.dropped
             copy = self.bury(position, departure.message_class, changes)
+            reason = ""
             if copy is not None:
                 copies.append(copy)
-            changes.append(
-                departure_event(
-                    position, departure.message_class, now, "" if copy is None else "kept as a dead letter"
-                )
-            )
+                reason = "kept as a dead letter"
+            elif self.dropped != dropped:
+                reason = "there was no room for a dead letter"
+            changes.append(departure_event(position, departure.message_class, now, reason))
         if copies:
             self.holdings.reserve(changes)
         changes += removals(departure.positions)
@@ -118,7 +119,7 @@ class Copying:
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
         """A copy in a system queue, where nobody sees it yet; C{None} if the queue is full."""
-        if view.size > min(room_in(queue), self.holdings.storage.journal_room):
+        if view.size > min(room_in(queue), self.holdings.storage.letter_room):
             self.dropped += 1
             return None
         keep = Kept.STORE if view.is_recoverable else Kept.MEMORY

@@ -55,8 +55,11 @@ class Storage:
 
         A copy is there in place of a message which leaves, so the limit for all queues does not count.
         """
-        if self.throttled:
-            return -1
+        return -1 if self.throttled else self.letter_room
+
+    @property
+    def letter_room(self) -> int:
+        """The same for dead letters, which rather wait for a store that is full than that they are lost."""
         return _ENDLESS if self.journal_limit is None else self.journal_limit - self.journaled
 
     @property
