@@ -6,15 +6,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from msmq.interfaces import StorageError
-from msmq.queues.changes import Change, PutQueue, PutState, RemoveMessages
+from msmq.interfaces.storage import StorageError, StorageFull
+from msmq.queues.changes import AppendEvent, Change, PutAborts, PutQueue, PutState, RemoveMessages
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.message_store import ORDERS, put
+from tests.contracts.store_contract import BILLS, ORDERS, put
+from tests.contracts.store_moves import move
+from tests.storage.mounts import PROJECT, READ_ONLY, run_mounted
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
 KILOBYTES = bytes(10_000)
 
 
@@ -40,6 +43,13 @@ class FailingTests(TestCase):
         except StorageError as error:
             return str(error)
         raise self.failureException("it was done")
+
+    async def is_done(self, store: SqliteMessageStore, *changes: Change) -> bool:
+        try:
+            await store.commit(changes)
+        except StorageFull:
+            return False
+        return True
 
     async def filled(self, store: SqliteMessageStore) -> int:
         """Put messages until no more goes in; gives how many did."""
@@ -77,6 +87,34 @@ class FailingTests(TestCase):
         count = await self.filled(store)
         await store.commit([RemoveMessages(ORDERS.identifier, tuple(range(count)))])
         self.assertEqual(await self.filled(store), count)
+
+    async def test_is_told_apart(self) -> None:
+        """Whoever asked can tell that there is no space from all that may fail otherwise."""
+        for is_express in (False, True):
+            store = await self.limited()
+            number = 0
+            while await self.is_done(store, put(number, KILOBYTES, is_express=is_express)):
+                number += 1
+            self.assertGreater(number, 10)
+            await store.close()
+
+    async def test_removes_what_leaves_a_trace(self) -> None:
+        """Removing, moving and counting go on without any space, and so do the events that tell of it."""
+        store = await self.limited()
+        await store.commit([PutQueue(BILLS)])
+        count = await self.filled(store)
+        while await self.is_done(store, AppendEvent(1.0, b"", "filler", "x" * 400)):
+            pass
+        reason = "the queue was purged by somebody who had read of it " * 20
+        for number in range(count - 2):
+            await store.commit(
+                [RemoveMessages(ORDERS.identifier, (number,)), AppendEvent(2.0, bytes(20), "purged", reason)]
+            )
+        last = count - 1
+        await store.commit([PutAborts(ORDERS.identifier, last - 1, 1), move(last, 1, moves=1)])
+        self.assertEqual(list(await store.read(BILLS.identifier, [1])), [KILOBYTES])
+        events = await store.read_events(0, 100, bytes(20))
+        self.assertEqual(len(events), count - 2)
 
     async def test_one_that_does_not_fit_harms_no_other(self) -> None:
         """Of batches that were written together, only the one that is too large fails."""
@@ -127,3 +165,83 @@ class FailingTests(TestCase):
         self.addCleanup(store.close)
         index = [entry[0] for entry in snapshot.messages[ORDERS.identifier]]
         self.assertEqual(index, [*told["stored"], 1000])
+
+
+class LostFileTests(TestCase):
+    """Files that are taken away, or cannot be written."""
+
+    def setUp(self) -> None:
+        self.directory = Path(self.mktemp()).absolute()
+        self.directory.mkdir()
+        self.path = self.directory / "msmq.sqlite"
+
+    async def opened(self) -> SqliteMessageStore:
+        store = SqliteMessageStore(self.path)
+        await store.open()
+        self.addCleanup(store.close)
+        await store.commit([PutQueue(ORDERS), put(1, b"one")])
+        return store
+
+    async def refusal(self, asked: Deferred[Any]) -> str:
+        try:
+            await asked
+        except StorageError as error:
+            return str(error)
+        raise self.failureException("it was done")
+
+    async def test_file_that_is_taken_away(self) -> None:
+        """Nobody is told that a message is kept that no start would find."""
+        for suffix in ("", "-wal"):
+            store = await self.opened()
+            taken = Path(f"{self.path}{suffix}")
+            elsewhere = self.directory / "elsewhere"
+            taken.rename(elsewhere)
+            self.assertEqual(
+                await self.refusal(store.commit([put(2)])),
+                f"{taken}: cannot find it any more: No such file or directory",
+            )
+            elsewhere.rename(taken)
+            await store.commit([put(3, b"three")])
+            self.assertEqual(list(await store.read(ORDERS.identifier, [1, 3])), [b"one", b"three"])
+            await store.close()
+
+    async def test_file_that_is_replaced(self) -> None:
+        """A copy that is put in place of the file is noticed, and not taken for it."""
+        store = await self.opened()
+        copy = self.directory / "copy"
+        copy.write_bytes(self.path.read_bytes())
+        copy.replace(self.path)
+        self.assertEqual(
+            await self.refusal(store.commit([put(2)])),
+            f"{self.path}: another file was put in its place while it was in use",
+        )
+
+    async def test_reading_makes_no_file(self) -> None:
+        """A read that comes when the file is gone fails, and leaves nothing in its place."""
+        store = await self.opened()
+        self.path.unlink()
+        self.assertIn(f"{self.path}: cannot read", await self.refusal(store.read(ORDERS.identifier, [1])))
+        self.assertFalse(self.path.exists())
+
+    async def test_express_file_that_is_taken_away(self) -> None:
+        """Without the file for express messages all others can still be read."""
+        store = await self.opened()
+        await store.commit([put(2, is_express=True)])
+        express = self.directory / "msmq.sqlite.express"
+        express.unlink()
+        self.assertIn(f"{express}: cannot read", await self.refusal(store.read(ORDERS.identifier, [2])))
+        self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
+
+    async def test_directory_in_its_place(self) -> None:
+        """What is no file is named."""
+        self.path.mkdir()
+        said = await self.refusal(SqliteMessageStore(self.path).open())
+        self.assertIn(f"{self.path}: cannot open: the file cannot be opened", said)
+
+    def test_directory_that_cannot_be_written(self) -> None:
+        """A file system that is mounted for reading only is told by its name."""
+        program = (
+            "import sys, pathlib, msmq.storage.sqlite.database as d; d.Database(pathlib.Path(sys.argv[1]))"
+        )
+        done = run_mounted(READ_ONLY, self.directory, sys.executable, "-c", program, str(self.path))
+        self.assertIn(f"{self.path}.lock: cannot open: Read-only file system", done.stderr)

@@ -240,5 +240,6 @@ class MigrationTests(_FileTests):
         await self.found(NEXT)
         await self.found(NEXT)
         self.assertEqual(
-            sorted(path.name for path in self.path.parent.iterdir()), ["msmq.sqlite", "msmq.sqlite.lock"]
+            sorted(path.name for path in self.path.parent.iterdir()),
+            ["msmq.sqlite", "msmq.sqlite.lock", "msmq.sqlite.reserve"],
         )

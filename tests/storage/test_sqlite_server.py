@@ -71,12 +71,12 @@ class SqliteServerTests(TestCase):
         self.assertEqual(last.parts.manager.status()["messages"], 1)
 
     async def test_lets_go_of_its_files(self) -> None:
-        """After a stop the database is one file, with nothing left beside it but locks."""
+        """After a stop the database is one file; beside it lie only locks and the space that is set aside."""
         server = await self.started()
         await server.stopService()
         self.assertEqual(
             sorted(path.name for path in self.data.iterdir()),
-            ["identity.json", "lock", "msmq.sqlite", "msmq.sqlite.lock"],
+            ["identity.json", "lock", "msmq.sqlite", "msmq.sqlite.lock", "msmq.sqlite.reserve"],
         )
 
     async def test_does_not_start_on_a_foreign_file(self) -> None:

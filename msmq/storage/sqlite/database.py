@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
-from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import Change
-from msmq.queues.snapshot import Snapshot, StoredMessage
-from msmq.storage.sqlite.express import attach_express, remove_express
+from msmq.interfaces.storage import StorageError, StorageFull
+from msmq.queues.changes import (
+    AppendLog,
+    Change,
+    MoveMessage,
+    PutAborts,
+    PutMessage,
+    PutQueue,
+    RemoveMessages,
+    RemoveQueue,
+    RemoveState,
+    TrimEvents,
+    TrimLog,
+)
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.sqlite.express import ExpressLog, attach_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
-from msmq.storage.sqlite.files import create_file, lock_file
-from msmq.storage.sqlite.log_writing import Logs
+from msmq.storage.sqlite.files import Presence, create_file, lock_file
+from msmq.storage.sqlite.index import read_rows, read_snapshot
 from msmq.storage.sqlite.opening import connect, prepare
 from msmq.storage.sqlite.plan import Plan
-from msmq.storage.sqlite.records import lookup_id_of, read_definition
+from msmq.storage.sqlite.reserve import Reserve
 from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.space import Space
-from msmq.storage.sqlite.writing import MessageWriter, PlanWriter
+from msmq.storage.sqlite.writing import PlanWriter
 
-CHECKPOINT_BYTES = 4 * 1024 * 1024
+CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 """About what is written to the log before it is brought into the file."""
-LOG_BYTES = 64 * 1024 * 1024
+LOG_BYTES: Final = 64 * 1024 * 1024
 """What the log is cut to when it has grown beyond it."""
+RESERVE_PAGES: Final = 64
+"""Pages beyond a limit of ours that are used to remove something."""
+
+REMOVING: Final = (RemoveMessages, RemoveQueue, MoveMessage, PutAborts, TrimLog, TrimEvents, RemoveState)
+"""The changes that are done even if there is no space."""
 
 
 class Database:
@@ -38,58 +56,37 @@ class Database:
 
     def __init__(self, path: Path, *, page_limit: int | None = None, schema: Schema = SCHEMA) -> None:
         self.path = path
-        self._lock = lock_file(path)
-        try:
-            create_file(path)
-            self._connection = connection = connect(path)
-        except (OSError, sqlite3.Error) as error:
-            os.close(self._lock)
-            raise failure(path, "open", error) from error
-        try:
-            prepare(connection, path, schema)
-            attach_express(connection, path)
-            for part in ("main", "express"):
-                connection.execute(f"PRAGMA {part}.journal_size_limit = {LOG_BYTES}")
-                if page_limit is not None:
-                    connection.execute(f"PRAGMA {part}.max_page_count = {page_limit}")
-            connection.execute("PRAGMA wal_autocheckpoint = 8000")
-            self._known, self._next_queue = self._rows()
-            (last,) = connection.execute("SELECT max(id) FROM main.packet").fetchone()
-            logs = Logs.found(connection)
-        except Exception as error:
-            self.close()
-            raise failure(path, "open", error) from error
-        self._writer = PlanWriter(
-            connection,
-            MessageWriter(connection, "main", (last or 0) + 1),
-            MessageWriter(connection, "express", 1),
-            logs,
-        )
-        self._space = Space(connection, logs)
+        self._page_limit = page_limit
+        self._reserve = Reserve(path)
+        with ExitStack() as opened:
+            opened.callback(os.close, lock_file(path))
+            opened.callback(_remove_express, path)
+            try:
+                self._connection = connection = self._open(schema)
+                opened.callback(connection.close)
+                self._presence = Presence.of(path)
+                self._known, self._next_queue = read_rows(connection)
+                self._writer = PlanWriter.found(connection)
+            except Exception as error:
+                raise failure(path, "open", error) from error
+            self._opened = opened.pop_all()
+        self._space = Space(connection, self._writer.logs)
+        self._express_log = ExpressLog(connection, path)
+        self._reserve.hold()
 
     def close(self) -> None:
         """Let go of the file."""
-        self._connection.close()
-        with suppress(OSError):
-            remove_express(self.path)
-        os.close(self._lock)
+        self._opened.close()
 
     def snapshot(self) -> Snapshot:
         """What the file holds; no packet is read.
 
         @raise StorageError: it cannot be read.
         """
-        execute = self._connection.execute
         try:
-            queues = [
-                (row, read_definition(record))
-                for row, record in execute("SELECT id, definition FROM queue ORDER BY id")
-            ]
-            messages = {definition.identifier: self._index(row) for row, definition in queues}
-            state = dict(execute("SELECT name, value FROM state").fetchall())
+            return read_snapshot(self._connection)
         except (sqlite3.Error, ValueError) as error:
             raise failure(self.path, "read", error) from error
-        return Snapshot(tuple(definition for _, definition in queues), messages, state)
 
     def write(self, batches: Sequence[Sequence[Change]]) -> list[StorageError | None]:
         """Do these batches in their order, each whole or not at all; answers with what failed of each.
@@ -99,29 +96,28 @@ class Database:
         reason, takes no other with it.
         """
         plan = Plan(self._known, self._next_queue)
-        outcomes: list[StorageError | None] = []
-        for changes in batches:
-            try:
-                plan.add(changes)
-            except Exception as error:
-                outcomes.append(failure(self.path, "write", error))
-            else:
-                outcomes.append(None)
+        is_full = self._reserve.is_spent and not self._reserve.hold()
+        outcomes = [self._add(plan, changes, is_full) for changes in batches]
         reason = self._perform(plan)
-        if reason is None:
-            return outcomes
-        if len(batches) == 1 or kind_of(reason) == "SQLITE_BUSY":
-            failed = failure(self.path, "write", reason)
-            return [failed if outcome is None else outcome for outcome in outcomes]
-        return [outcome for changes in batches for outcome in self.write([changes])]
+        if reason is not None and len(batches) > 1 and kind_of(reason) != "SQLITE_BUSY":
+            return [outcome for changes in batches for outcome in self.write([changes])]
+        failed = None if reason is None else failure(self.path, "write", reason)
+        if isinstance(failed, StorageFull) and outcomes == [None] and _removes(batches[0]):
+            with self._more_room():
+                reason = self._perform(plan, is_careful=False)
+            failed = None if reason is None else failure(self.path, "write", reason)
+        if failed is None:
+            failed = self._presence.loss()
+        return outcomes if failed is None else [outcome or failed for outcome in outcomes]
 
     def tidy(self) -> bool:
         """Give a little space back; whether there is more to do.
 
         @raise StorageError: it failed, and nothing was changed.
         """
+        is_urgent = self._reserve.is_spent and not self._reserve.hold()
         try:
-            return self._space.give_back()
+            return self._space.give_back(is_urgent=is_urgent)
         except sqlite3.Error as error:
             raise failure(self.path, "give space back", error) from error
 
@@ -139,43 +135,82 @@ class Database:
         except sqlite3.Error as error:
             raise failure(self.path, "bring the log into the file", error) from error
 
-    def _index(self, row: int) -> list[StoredMessage]:
-        """The messages of a queue, as a start needs them."""
-        select = (
-            "SELECT lookup_id & 0x7fffffffffffffff, size, arrived, due, aborts, moves FROM main.message"
-            " WHERE queue = ? AND lookup_id {} 0 ORDER BY lookup_id"
-        )
-        # With the sign bit off it is what it stands for, unless it has all 64 bits.
-        index: list[StoredMessage] = self._connection.execute(select.format("<"), (row,)).fetchall()
-        beyond = self._connection.execute(select.format(">="), (row,)).fetchall()
-        index += [(lookup_id_of(lookup_id), *rest) for lookup_id, *rest in beyond]
-        return index
+    def _open(self, schema: Schema) -> sqlite3.Connection:
+        """Connect; on a full disk with the help of the reserve."""
+        try:
+            return self._connect(schema)
+        except StorageFull:
+            if not self._reserve.spend():
+                raise
+        return self._connect(schema)
 
-    def _rows(self) -> tuple[dict[int, int], int]:
-        """The row of each queue by its identifier, and the first that no queue has or had."""
-        execute = self._connection.execute
-        known = {
-            int.from_bytes(identifier, "big"): row
-            for row, identifier in execute("SELECT id, identifier FROM queue")
-        }
-        (last,) = execute("SELECT max(id) FROM removed_queue").fetchone()
-        return known, max((last or 0, *known.values())) + 1
+    def _connect(self, schema: Schema) -> sqlite3.Connection:
+        with ExitStack() as opened:
+            try:
+                create_file(self.path)
+                connection = connect(self.path)
+                opened.callback(connection.close)
+                prepare(connection, self.path, schema)
+                attach_express(connection, self.path)
+                for part in ("main", "express"):
+                    connection.execute(f"PRAGMA {part}.journal_size_limit = {LOG_BYTES}")
+                connection.execute("PRAGMA wal_autocheckpoint = 8000")
+                self._limit_pages(connection, 0)
+            except Exception as error:
+                raise failure(self.path, "open", error) from error
+            opened.pop_all()
+        return connection
 
-    def _perform(self, plan: Plan) -> Exception | None:
-        """Write what a plan comes to, or nothing of it; why nothing."""
+    def _limit_pages(self, connection: sqlite3.Connection, more: int) -> None:
+        if self._page_limit is not None:
+            for part in ("main", "express"):
+                connection.execute(f"PRAGMA {part}.max_page_count = {self._page_limit + more}")
+
+    @contextmanager
+    def _more_room(self) -> Iterator[None]:
+        """Space that only removing may use."""
+        self._reserve.spend()
+        self._limit_pages(self._connection, RESERVE_PAGES)
+        yield
+        self._limit_pages(self._connection, 0)
+
+    def _add(self, plan: Plan, changes: Sequence[Change], is_full: bool) -> StorageError | None:
+        """Plan a batch; why not."""
+        if is_full and _puts(changes):
+            return StorageFull(
+                f"{self.path}: cannot write: there is no space left: what is free is for removing messages"
+            )
+        try:
+            plan.add(changes)
+        except Exception as error:
+            return failure(self.path, "write", error)
+        return None
+
+    def _perform(self, plan: Plan, *, is_careful: bool = True) -> Exception | None:
+        """Write what a plan comes to, or nothing of it; why nothing.
+
+        @param is_careful: see to it first that there is space enough for the express messages.
+        """
         connection = self._connection
         numbers = self._writer.numbers()
         try:
+            if plan.express is not None and is_careful:
+                self._express_log.make_room(plan.express)
             # Locks a file only when it is written, and nobody else writes.
             connection.execute("BEGIN")
             self._writer.write(plan)
-            connection.execute("COMMIT")
         except Exception as error:
             self._writer.restore(numbers)
-            # A failure of the disk ends the transaction by itself.
-            if connection.in_transaction:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+            self._roll_back()
+            return error
+        try:
+            connection.execute("COMMIT")
+        except Exception as error:
+            self._roll_back()
+            # Of the two files one may have been written, so that only they can tell.
+            with suppress(sqlite3.Error):
+                self._known, self._next_queue = read_rows(connection)
+                self._writer.find_numbers()
             return error
         for identifier, row in plan.changed.items():
             if row is None:
@@ -184,3 +219,24 @@ class Database:
                 self._known[identifier] = row
         self._next_queue = plan.next_queue
         return None
+
+    def _roll_back(self) -> None:
+        # A failure of the disk ends the transaction by itself.
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
+
+def _puts(changes: Sequence[Change]) -> bool:
+    """Whether a batch keeps something that takes much space."""
+    return any(isinstance(change, PutMessage | AppendLog | PutQueue) for change in changes)
+
+
+def _removes(changes: Sequence[Change]) -> bool:
+    """Whether a batch serves to remove or move something, for which space is set aside."""
+    return not _puts(changes) and any(isinstance(change, REMOVING) for change in changes)
+
+
+def _remove_express(path: Path) -> None:
+    with suppress(OSError):
+        remove_express(path)

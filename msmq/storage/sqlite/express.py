@@ -1,12 +1,30 @@
-"""The file for express messages: beside the other, never waited for, and of no use after its process."""
+"""The file for express messages: beside the other, never waited for, and of no use after its process.
+
+It is part of the same transactions.
+SQLite commits the files of a transaction one after the other, the durable one first; so that this one
+does not fail then for want of space, its log has that space before the transaction begins.
+"""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
+from typing import Final
 
+from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.files import make_file
+from msmq.storage.sqlite.part_plan import PartPlan
 from msmq.storage.sqlite.schema import MESSAGE_TABLES
+
+FRAME_BYTES: Final = 4096 + 24
+"""A page in the log."""
+STEP_BYTES: Final = 4 * 1024 * 1024
+"""By how much more than is needed the log grows."""
+PUT_PAGES: Final = 8
+"""At least as many pages as a message that is put writes, apart from those that only its packet fills."""
+CHANGE_PAGES: Final = 4
+"""The same for a message that moves or goes."""
 
 
 def express_path(path: Path) -> Path:
@@ -27,18 +45,72 @@ def remove_express(path: Path) -> None:
 def attach_express(connection: sqlite3.Connection, path: Path) -> None:
     """Have an empty file for express messages in the connection, as C{express}.
 
-    @raise OSError: it cannot be made.
-    @raise sqlite3.Error: it cannot be used.
+    @raise StorageError: it cannot be made.
     """
-    remove_express(path)
-    make_file(express_path(path))
-    connection.execute("ATTACH ? AS express", (str(express_path(path)),))
-    for pragma in (
-        "auto_vacuum = INCREMENTAL",
-        "journal_mode = WAL",
-        "synchronous = OFF",
-        "cache_size = -16384",
-    ):
-        connection.execute(f"PRAGMA express.{pragma}").fetchone()
-    for statement in MESSAGE_TABLES:
-        connection.execute(statement.format(part="express"))
+    place = express_path(path)
+    try:
+        remove_express(path)
+        make_file(place)
+        connection.execute("ATTACH ? AS express", (str(place),))
+        for pragma in (
+            "auto_vacuum = INCREMENTAL",
+            "journal_mode = WAL",
+            "synchronous = OFF",
+            "cache_size = -16384",
+        ):
+            connection.execute(f"PRAGMA express.{pragma}").fetchone()
+        for statement in MESSAGE_TABLES:
+            connection.execute(statement.format(part="express"))
+    except (OSError, sqlite3.Error) as error:
+        raise failure(place, "open", error) from error
+
+
+class ExpressLog:
+    """Sees to it that there is space in the log of the express messages.
+
+    @param path: the file of the store.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        place = express_path(path)
+        self._path = place.with_name(f"{place.name}-wal")
+        # What was written lies before this.
+        self._used = STEP_BYTES
+
+    def make_room(self, plan: PartPlan) -> None:
+        """Have space for all that a plan writes; not while a transaction is open.
+
+        @raise StorageError: there is none.
+        """
+        needed = _bytes_at_most(plan)
+        try:
+            size = self._path.stat().st_size
+            if self._used + needed > size:
+                # What was brought into the file makes room, unless somebody reads it still.
+                _, frames, _ = self._connection.execute("PRAGMA express.wal_checkpoint(PASSIVE)").fetchone()
+                self._used = frames * FRAME_BYTES
+                if self._used + needed > size:
+                    self._grow(self._used + needed + STEP_BYTES)
+        except (OSError, sqlite3.Error) as error:
+            raise failure(self._path, "write", error) from error
+        self._used += needed
+
+    def _grow(self, size: int) -> None:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        finally:
+            os.close(descriptor)
+
+
+def _bytes_at_most(plan: PartPlan) -> int:
+    pages = 4 * PUT_PAGES
+    for stage in plan.stages:
+        pages += CHANGE_PAGES * (len(stage.moves) + len(stage.aborts))
+        for messages in stage.messages.values():
+            pages += sum(
+                CHANGE_PAGES if message is None else PUT_PAGES + len(message.packet) // 4000
+                for message in messages.values()
+            )
+    return pages * FRAME_BYTES

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, StorageFull
+from msmq.storage.sqlite.reserve import FULL, free_bytes
+
+_WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
+"""What SQLite says, among others, when the system finds too late that there is no space."""
+
+_NEARLY_NOTHING = 64 * 1024
 
 _MEANING = {
     "SQLITE_FULL": "there is no space left",
@@ -28,15 +35,31 @@ def failure(path: Path, doing: str, error: Exception) -> StorageError:
     """The error of the store that tells what happened.
 
     @param doing: what was tried, such as C{"write"}.
+    @return: a L{StorageFull}, if there is no space.
     """
     if isinstance(error, StorageError):
         return error
+    kind = StorageFull if _is_for_space(path, error) else StorageError
+    return kind(f"{path}: cannot {doing}: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
     if isinstance(error, OSError):
-        return StorageError(f"{path}: cannot {doing}: {error.strerror}")
+        return error.strerror or str(error)
     if isinstance(error, sqlite3.Error):
         name = getattr(error, "sqlite_errorname", None)
         detail = f"{error} ({name})" if name else str(error)
         meaning = _MEANING.get(kind_of(error))
-        return StorageError(f"{path}: cannot {doing}: {f'{meaning}: ' if meaning else ''}{detail}")
-    said = str(error) if isinstance(error, ValueError) else repr(error)
-    return StorageError(f"{path}: cannot {doing}: {said}")
+        return f"{f'{meaning}: ' if meaning else ''}{detail}"
+    return str(error) if isinstance(error, ValueError) else repr(error)
+
+
+def _is_for_space(path: Path, error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in FULL
+    name = getattr(error, "sqlite_errorname", None)
+    if name == "SQLITE_FULL":
+        return True
+    with suppress(OSError):
+        return name in _WRITES and free_bytes(path) < _NEARLY_NOTHING
+    return False

@@ -6,6 +6,8 @@ import fcntl
 import os
 from pathlib import Path
 
+import attrs
+
 from msmq.interfaces.storage import StorageError
 from msmq.storage.sqlite.failures import failure
 
@@ -58,3 +60,36 @@ def lock_file(path: Path) -> int:
         os.close(descriptor)
         raise StorageError(f"{path} is in use by another queue manager") from error
     return descriptor
+
+
+@attrs.frozen
+class Presence:
+    """Which files lay under their names when they were opened.
+
+    SQLite goes on in a file whose name was taken away, and nobody would find it again.
+    """
+
+    _files: tuple[tuple[Path, int, int], ...]
+
+    @classmethod
+    def of(cls, path: Path) -> Presence:
+        """The file and its log.
+
+        @raise OSError: they are not there.
+        """
+        return cls(tuple((name, *_identity(name)) for name in (path, path.with_name(f"{path.name}-wal"))))
+
+    def loss(self) -> StorageError | None:
+        """What has become of them, unless they are there still."""
+        for name, *identity in self._files:
+            try:
+                if [*_identity(name)] != identity:
+                    return StorageError(f"{name}: another file was put in its place while it was in use")
+            except OSError as error:
+                return failure(name, "find it any more", error)
+        return None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino

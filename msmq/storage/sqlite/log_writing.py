@@ -27,27 +27,27 @@ class Logs:
     """
 
     connection: sqlite3.Connection
-    last_entry: int
-    last_event: int
+    last_entry: int = 0
+    last_event: int = 0
     trimmed: set[int] = attrs.field(factory=set)
     written: int = 0
 
-    @classmethod
-    def found(cls, connection: sqlite3.Connection) -> Logs:
-        """The logs as they are in the file."""
-        execute = connection.execute
-        last = dict(execute("SELECT name, last FROM sequence"))
+    def find_numbers(self) -> None:
+        """Begin behind the last numbers that were ever given, and find what was trimmed.
+
+        @raise sqlite3.Error: it cannot be read.
+        """
+        execute = self.connection.execute
+        last = dict(execute("SELECT name, last FROM sequence").fetchall())
         (entry,) = execute("SELECT max(sequence) FROM log").fetchone()
         (event,) = execute("SELECT max(sequence) FROM event").fetchone()
-        logs = cls(connection, max(entry or 0, last["log"]), max(event or 0, last["event"]))
-        logs.trimmed.update(
-            row
-            for (row,) in execute(
-                "SELECT queue FROM log_extent WHERE EXISTS (SELECT 1 FROM log"
-                " WHERE log.queue = log_extent.queue AND log.sequence < log_extent.first)"
-            )
+        self.last_entry = max(entry or 0, last["log"])
+        self.last_event = max(event or 0, last["event"])
+        trimmed = execute(
+            "SELECT queue FROM log_extent WHERE EXISTS (SELECT 1 FROM log"
+            " WHERE log.queue = log_extent.queue AND log.sequence < log_extent.first)"
         )
-        return logs
+        self.trimmed.update(row for (row,) in trimmed.fetchall())
 
     def write(self, steps: Sequence[LogStep]) -> None:
         """Do the changes to message logs, in order."""

@@ -26,12 +26,16 @@ BUSY_SECONDS = 5
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection in which nothing begins or ends a transaction but ourselves.
+    """A connection in which nothing begins or ends a transaction but ourselves; it makes no file.
 
     @raise sqlite3.Error: it cannot be opened.
     """
     connection = sqlite3.connect(
-        path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=STATEMENTS
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        cached_statements=STATEMENTS,
     )
     for pragma in (
         "synchronous = FULL",
@@ -71,14 +75,11 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA)
     if mode != "wal":
         raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {mode!r})")
     # Begins with an empty log, and brings the file to the size that its header tells.
-    # Whoever reads the file meanwhile is not waited for.
-    connection.execute("PRAGMA busy_timeout = 0")
-    busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    is_whole = empty_log(connection, "main")
     if is_new:
         _perform(connection, schema.tables, schema.version)
         return
-    check(connection, path, is_whole=not busy)
+    check(connection, path, is_whole=is_whole)
     if version < schema.version:
         _migrate(connection, path, version, schema)
 
@@ -100,6 +101,21 @@ def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None
         [(found,), *_] = connection.execute(f"PRAGMA quick_check({argument})").fetchall()
         if found != "ok":
             raise StorageError(f"{path}: the file is damaged: {found}")
+
+
+def empty_log(connection: sqlite3.Connection, part: str) -> bool:
+    """Bring the log into its file, and cut it to nothing; whether that was possible.
+
+    Whoever reads the file meanwhile is not waited for.
+
+    @raise sqlite3.Error: it failed; the log still holds everything.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        busy, *_ = connection.execute(f"PRAGMA {part}.wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    return not busy
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
@@ -14,8 +15,6 @@ from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.opening import connect
 from msmq.storage.sqlite.records import lookup_id_of, stored_lookup_id, text_of
-
-Answer = TypeVar("Answer")
 
 TOGETHER: Final = 64
 """Messages that are asked for with one statement."""
@@ -32,7 +31,7 @@ class PacketReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connections: tuple[sqlite3.Connection, sqlite3.Connection] | None = None
+        self._connections: dict[Path, sqlite3.Connection] = {}
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
         """The packets of these messages, in this order.
@@ -40,66 +39,84 @@ class PacketReader:
         @raise MessageNotStored: one of them is not kept.
         @raise StorageError: they cannot be read.
         """
-        return self._ask(lambda durable, express: _read(durable, express, queue, lookup_ids))
+        wanted = [stored_lookup_id(lookup_id) for lookup_id in lookup_ids]
+        with self._reading(self.path) as durable:
+            row = _row_of(durable, queue)
+            packets = {} if row is None else _packets(durable, row, wanted)
+        missing = [place for place in wanted if place not in packets]
+        if row is not None and missing:
+            with self._reading(express_path(self.path)) as express:
+                packets.update(_packets(express, row, missing))
+        for place in missing:
+            if place not in packets:
+                raise MessageNotStored(queue, lookup_id_of(place))
+        return [packets[place] for place in wanted]
 
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
         """The places of all messages that have this identity.
 
         @raise StorageError: it cannot be read.
         """
-        return self._ask(lambda durable, express: _find(durable, express, identity))
+        if not identity:
+            return []
+        with self._reading(self.path) as durable:
+            queues: dict[int, UUID] = {
+                row: UUID(bytes=identifier)
+                for row, identifier in durable.execute("SELECT id, identifier FROM queue")
+            }
+            found = durable.execute(_FIND, (identity,)).fetchall()
+        with self._reading(express_path(self.path)) as express:
+            found += express.execute(_FIND, (identity,)).fetchall()
+        return [(queues[row], lookup_id_of(place)) for row, place in found if row in queues]
 
     def read_log(self, queue: UUID, after: int, limit: int) -> list[LogEntry]:
         """Entries of a message log with larger numbers.
 
         @raise StorageError: they cannot be read.
         """
-        return self._ask(lambda durable, _: _read_log(durable, queue, after, limit))
+        with self._reading(self.path) as durable:
+            row = _row_of(durable, queue)
+            return [] if row is None else _read_log(durable, row, after, limit)
 
     def log_extent(self, queue: UUID) -> LogExtent:
         """What a message log holds.
 
         @raise StorageError: it cannot be read.
         """
-        return self._ask(lambda durable, _: _log_extent(durable, queue))
+        with self._reading(self.path) as durable:
+            row = _row_of(durable, queue)
+            return LogExtent() if row is None else _log_extent(durable, row)
 
     def read_events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
         """Events with larger numbers.
 
         @raise StorageError: they cannot be read.
         """
-        return self._ask(lambda durable, _: _read_events(durable, after, limit, identity))
+        with self._reading(self.path) as durable:
+            return _read_events(durable, after, limit, identity)
 
     def close(self) -> None:
-        """Let go of the file until the next read."""
-        if self._connections is not None:
-            for connection in self._connections:
-                connection.close()
-            self._connections = None
+        """Let go of the files until the next read."""
+        while self._connections:
+            _, connection = self._connections.popitem()
+            connection.close()
 
-    def _ask(self, question: Callable[[sqlite3.Connection, sqlite3.Connection], Answer]) -> Answer:
+    @contextmanager
+    def _reading(self, path: Path) -> Iterator[sqlite3.Connection]:
+        """A connection that shows one moment of a file."""
         try:
-            if self._connections is None:
-                self._connections = _connect(self.path), _connect(express_path(self.path))
-            durable, express = self._connections
-            for connection in (durable, express):
-                connection.execute("BEGIN")
+            connection = self._connections.get(path)
+            if connection is None:
+                connection = self._connections[path] = connect(path)
+                connection.execute("PRAGMA query_only = ON")
+            connection.execute("BEGIN")
             try:
-                return question(durable, express)
+                yield connection
             finally:
-                for connection in (durable, express):
-                    connection.execute("COMMIT")
-        except MessageNotStored:
-            raise
+                connection.execute("COMMIT")
         except Exception as error:
             self.close()
-            raise failure(self.path, "read", error) from error
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = connect(path)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
+            raise failure(path, "read", error) from error
 
 
 def _row_of(durable: sqlite3.Connection, queue: UUID) -> int | None:
@@ -107,22 +124,7 @@ def _row_of(durable: sqlite3.Connection, queue: UUID) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _read(
-    durable: sqlite3.Connection, express: sqlite3.Connection, queue: UUID, lookup_ids: Sequence[int]
-) -> list[bytes]:
-    packets: dict[int, bytes] = {}
-    wanted = [stored_lookup_id(lookup_id) for lookup_id in lookup_ids]
-    row = _row_of(durable, queue)
-    if row is not None:
-        packets.update(_select(durable, row, wanted))
-        packets.update(_select(express, row, [place for place in wanted if place not in packets]))
-    for lookup_id, place in zip(lookup_ids, wanted, strict=True):
-        if place not in packets:
-            raise MessageNotStored(queue, lookup_id)
-    return [packets[place] for place in wanted]
-
-
-def _select(connection: sqlite3.Connection, row: int, wanted: Sequence[int]) -> dict[int, bytes]:
+def _packets(connection: sqlite3.Connection, row: int, wanted: Sequence[int]) -> dict[int, bytes]:
     packets: dict[int, bytes] = {}
     for start in range(0, len(wanted), TOGETHER):
         ids = list(wanted[start : start + TOGETHER])
@@ -132,28 +134,7 @@ def _select(connection: sqlite3.Connection, row: int, wanted: Sequence[int]) -> 
     return packets
 
 
-def _find(
-    durable: sqlite3.Connection, express: sqlite3.Connection, identity: bytes
-) -> list[tuple[UUID, int]]:
-    if not identity:
-        return []
-    queues: dict[int, UUID] = {
-        row: UUID(bytes=identifier) for row, identifier in durable.execute("SELECT id, identifier FROM queue")
-    }
-    return [
-        (queues[row], lookup_id_of(place))
-        for connection in (durable, express)
-        for row, place in connection.execute(
-            "SELECT queue, lookup_id FROM message WHERE identity = ?", (identity,)
-        )
-        if row in queues
-    ]
-
-
-def _read_log(durable: sqlite3.Connection, queue: UUID, after: int, limit: int) -> list[LogEntry]:
-    row = _row_of(durable, queue)
-    if row is None:
-        return []
+def _read_log(durable: sqlite3.Connection, row: int, after: int, limit: int) -> list[LogEntry]:
     entries: list[LogEntry] = []
     size = 0
     for sequence, place, arrived, packet in durable.execute(
@@ -168,15 +149,11 @@ def _read_log(durable: sqlite3.Connection, queue: UUID, after: int, limit: int) 
     return entries
 
 
-def _log_extent(durable: sqlite3.Connection, queue: UUID) -> LogExtent:
-    found = durable.execute(
-        "SELECT first, entries, log_extent.size, log_extent.queue FROM log_extent"
-        " JOIN queue ON queue.id = log_extent.queue WHERE identifier = ?",
-        (queue.bytes,),
-    ).fetchone()
+def _log_extent(durable: sqlite3.Connection, row: int) -> LogExtent:
+    found = durable.execute("SELECT first, entries, size FROM log_extent WHERE queue = ?", (row,)).fetchone()
     if found is None or found[1] == 0:
         return LogExtent()
-    first, entries, size, row = found
+    first, entries, size = found
     oldest, newest = durable.execute(
         "SELECT (SELECT min(sequence) FROM log WHERE queue = ?1 AND sequence >= ?2),"
         " (SELECT max(sequence) FROM log WHERE queue = ?1)",
@@ -202,6 +179,8 @@ def _read_events(
         for sequence, time, owner, event, reason, message_class, queue in rows
     ]
 
+
+_FIND: Final = "SELECT queue, lookup_id FROM message WHERE identity = ?"
 
 _SELECT: Final = (
     "SELECT lookup_id, content FROM message JOIN packet ON packet.id = message.packet"

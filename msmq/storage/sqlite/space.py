@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from msmq.storage.sqlite.log_writing import Logs
-from msmq.storage.sqlite.opening import pragma
+from msmq.storage.sqlite.opening import empty_log, pragma
 
 SLACK_PAGES: Final = 1024
 """Free pages that a file keeps, since they will be needed again."""
@@ -43,14 +43,20 @@ class Space:
     connection: sqlite3.Connection
     logs: Logs
 
-    def give_back(self) -> bool:
+    def give_back(self, *, is_urgent: bool = False) -> bool:
         """Do one step; whether there is more to do.
 
+        @param is_urgent: give back all that there is, and the log, since the disk is full.
         @raise sqlite3.Error: it failed, and nothing was changed.
         """
         if self._delete():
             return True
-        return any([self._shrink(part) for part in ("main", "express")])
+        slack = 0 if is_urgent else SLACK_PAGES
+        is_more = any([self._shrink(part, slack) for part in ("main", "express")])
+        if is_urgent and not is_more:
+            for part in ("main", "express"):
+                empty_log(self.connection, part)
+        return is_more
 
     def _delete(self) -> bool:
         """Delete some of what is gone already for everybody else; whether there was any."""
@@ -68,10 +74,10 @@ class Space:
             return True
         return execute(_OF_TRIMMED_EVENTS, (STEP_ROWS,)).rowcount > 0
 
-    def _shrink(self, part: str) -> bool:
+    def _shrink(self, part: str, slack: int) -> bool:
         """Give pages back, if there are many; whether there are more."""
-        excess = pragma(self.connection, f"{part}.freelist_count") - SLACK_PAGES
-        if excess <= 0 or 4 * (excess + SLACK_PAGES) < pragma(self.connection, f"{part}.page_count"):
+        excess = pragma(self.connection, f"{part}.freelist_count") - slack
+        if excess <= 0 or (slack and 4 * (excess + slack) < pragma(self.connection, f"{part}.page_count")):
             return False
         # It answers with a row without columns for each page, and only a script goes on after the first.
         self.connection.executescript(f"PRAGMA {part}.incremental_vacuum({min(excess, STEP_PAGES)})")

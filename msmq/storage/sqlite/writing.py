@@ -33,7 +33,7 @@ class MessageWriter:
 
     connection: sqlite3.Connection
     part: str
-    next_packet: int
+    next_packet: int = 1
     written: int = 0
 
     def write(self, plan: PartPlan) -> None:
@@ -128,6 +128,27 @@ class PlanWriter:
     durable: MessageWriter
     express: MessageWriter
     logs: Logs
+
+    @classmethod
+    def found(cls, connection: sqlite3.Connection) -> PlanWriter:
+        """A writer that goes on where the file ends.
+
+        @raise sqlite3.Error: it cannot be read.
+        """
+        durable, express = MessageWriter(connection, "main"), MessageWriter(connection, "express")
+        writer = cls(connection, durable, express, Logs(connection))
+        writer.find_numbers()
+        return writer
+
+    def find_numbers(self) -> None:
+        """Begin every number behind the last that is in use.
+
+        @raise sqlite3.Error: it cannot be read.
+        """
+        for part in (self.durable, self.express):
+            (last,) = self.connection.execute(f"SELECT max(id) FROM {part.part}.packet").fetchone()
+            part.next_packet = (last or 0) + 1
+        self.logs.find_numbers()
 
     @property
     def written(self) -> int:

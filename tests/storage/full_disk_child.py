@@ -1,0 +1,187 @@
+"""A process whose disk is small, and becomes full; it asserts what has to be true then.
+
+C{python -m tests.storage.full_disk_child DIRECTORY SCENARIO}: the directory is a file system of its own,
+of 40 MiB.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from msmq.interfaces.storage import StorageFull
+from msmq.queues.changes import AppendEvent, Change, PutQueue, PutState
+from msmq.storage.sqlite import SqliteMessageStore
+from tests.contracts.store_contract import BILLS, ORDERS, put, remove
+from tests.contracts.store_moves import move
+
+LARGE = bytes(100_000)
+
+
+class Disk:
+    """The directory, which another program can fill."""
+
+    def __init__(self, directory: Path) -> None:
+        self.filler = directory / "filler"
+        self.path = directory / "msmq.sqlite"
+
+    def fill(self) -> None:
+        """Leave nothing."""
+        with self.filler.open("ab", buffering=0) as file:
+            for size in (1 << 20, 1 << 12, 1):
+                try:
+                    while file.write(bytes(size)):
+                        pass
+                except OSError:
+                    continue
+
+    def clear(self) -> None:
+        self.filler.unlink()
+
+
+async def opened(disk: Disk) -> SqliteMessageStore:
+    store = SqliteMessageStore(disk.path)
+    await store.open()
+    await store.commit([PutQueue(ORDERS), PutQueue(BILLS)])
+    return store
+
+
+async def is_done(store: SqliteMessageStore, *changes: Change) -> bool:
+    """Whether there was space for them."""
+    try:
+        await store.commit(changes)
+    except StorageFull as error:
+        assert str(error).startswith(str(store.path)), error
+        assert "no space left" in str(error) or "No space left" in str(error), error
+        return False
+    return True
+
+
+async def filled(store: SqliteMessageStore, *, is_express: bool = False) -> list[int]:
+    """Put messages until one is refused."""
+    kept: list[int] = []
+    while await is_done(store, put(len(kept), LARGE, is_express=is_express)):
+        kept.append(len(kept))
+    return kept
+
+
+async def until_done(store: SqliteMessageStore, *changes: Change) -> None:
+    """Space is given back little by little, while others are at work."""
+    for number in range(20_000):
+        if await is_done(store, *changes):
+            return
+        await store.commit([PutState("number", b"%d" % number)])
+    raise AssertionError("it stays full")
+
+
+async def check(store: SqliteMessageStore, kept: Sequence[int]) -> None:
+    """These messages are kept, and no others, now and after a restart."""
+    assert list(await store.read(ORDERS.identifier, kept)) == [LARGE] * len(kept)
+    await store.close()
+    snapshot = await store.open()
+    found = [entry[0] for entry in snapshot.messages[ORDERS.identifier]]
+    assert found == list(kept), (found, kept)
+
+
+async def fills_it(disk: Disk) -> None:
+    """The store itself takes all space; removing gives it back."""
+    store = await opened(disk)
+    kept = await filled(store)
+    assert len(kept) > 50, kept
+    await check(store, kept)
+    while len(kept) > 20:
+        gone = kept.pop(0)
+        await store.commit([remove(gone), AppendEvent(1.0, b"", "purged")])
+    await check(store, kept)
+    assert len(await store.read_events(0, 1000)) > 30
+    await until_done(store, put(1000, LARGE))
+    await check(store, [*kept, 1000])
+    await store.close()
+
+
+async def somebody_else_fills_it(disk: Disk) -> None:
+    """Nothing is kept while it is full; as soon as it is not, the store goes on."""
+    store = await opened(disk)
+    for number in range(20):
+        await store.commit([put(number, LARGE)])
+    disk.fill()
+    while await is_done(store, put(500)):
+        # What is left of its log is used up first.
+        await store.commit([remove(500)])
+        for number in range(20, 60):
+            if await is_done(store, put(number, LARGE)):
+                await store.commit([remove(number)])
+    assert not await is_done(store, put(30, LARGE), PutState("half", b""))
+    await store.commit([remove(*range(5)), AppendEvent(1.0, b"", "purged")])
+    await store.commit([move(number, number) for number in range(5, 10)])
+    assert not await is_done(store, put(30, LARGE))
+    disk.clear()
+    assert await is_done(store, put(30, LARGE))
+    assert len(await store.read(BILLS.identifier, range(5, 10))) == 5
+    await check(store, [*range(10, 20), 30])
+    await store.close()
+
+
+async def starts_on_it(disk: Disk) -> None:
+    """A start on a full disk finds everything, and lets it go."""
+    store = await opened(disk)
+    for number in range(20):
+        await store.commit([put(number, LARGE)])
+    await store.close()
+    disk.fill()
+    await check_start(store)
+    assert not await is_done(store, *(put(number, LARGE) for number in range(100, 200)))
+    await store.commit([remove(*range(10)), AppendEvent(1.0, b"", "purged")])
+    await check(store, range(10, 20))
+    disk.clear()
+    assert await is_done(store, put(30, LARGE))
+    await check(store, [*range(10, 20), 30])
+    await store.close()
+
+
+async def check_start(store: SqliteMessageStore) -> None:
+    snapshot = await store.open()
+    assert len(snapshot.messages[ORDERS.identifier]) == 20
+
+
+async def express_fills_it(disk: Disk) -> None:
+    """Express messages that find no space take nothing durable with them, and do not come in halves."""
+    store = await opened(disk)
+    await store.commit([put(0, LARGE)])
+    express = await filled(store, is_express=True)
+    assert len(express) > 50, express
+    for number in range(1, 100):
+        both = put(number, LARGE), put(number + 500, LARGE, is_express=True)
+        assert not await is_done(store, *both, AppendEvent(1.0, b"", "both"))
+    assert len(await store.read_events(0, 1000)) == 0
+    read = await store.read(ORDERS.identifier, express[1:])
+    assert len(read) == len(express) - 1
+    await store.commit([remove(*express[:-1], is_express=True), AppendEvent(1.0, b"", "expired")])
+    await until_done(store, put(1, LARGE), put(501, LARGE, is_express=True))
+    await check(store, [0, 1])
+    await store.close()
+
+
+SCENARIOS = {
+    scenario.__name__: scenario
+    for scenario in (fills_it, somebody_else_fills_it, starts_on_it, express_fills_it)
+}
+
+
+def ended(outcome: object) -> None:
+    if isinstance(outcome, Failure):
+        sys.stderr.write(outcome.getTraceback())
+    sys.stderr.flush()
+    os._exit(int(isinstance(outcome, Failure)))
+
+
+if __name__ == "__main__":
+    scenario = SCENARIOS[sys.argv[2]]
+    Deferred.fromCoroutine(scenario(Disk(Path(sys.argv[1])))).addBoth(ended)
+    reactor.run()
