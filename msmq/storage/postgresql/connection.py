@@ -176,7 +176,13 @@ def _set_up(link: Link, address: Address, reads_only: bool) -> None:
         settings["idle_session_timeout"] = "0"
     if reads_only:
         settings["default_transaction_read_only"] = "on"
-    elif link.row("SELECT current_setting('synchronous_commit')") == ("off",):
-        settings["synchronous_commit"] = "on"
+        # How many rows there are to be read, and in how large a table, differs from read to read.
+        link.prepare_threshold = None
+    else:
+        # A statement that was planned for an empty table stays prepared, and must find its rows by their
+        # keys in a large one too.
+        settings |= dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"), "off")
+        if link.row("SELECT current_setting('synchronous_commit')") == ("off",):
+            settings["synchronous_commit"] = "on"
     names = ", ".join(f"set_config(${n}, ${n + 1}, false)" for n in range(1, 2 * len(settings), 2))
     link.row(f"SELECT {names}", tuple(chain.from_iterable(settings.items())))

@@ -124,6 +124,7 @@ class Database:
             for row, record in link.rows("SELECT id, definition FROM queue ORDER BY id"):
                 queues.append((row, read_definition(record)))
             with link.transaction(), link.cursor("messages") as cursor:
+                link.execute(b"SET LOCAL enable_seqscan TO on")
                 cursor.execute(
                     b"SELECT queue, lookup_id, size, arrived, due, aborts, moves FROM message"
                     b" WHERE queue IN (SELECT id FROM queue) ORDER BY queue, lookup_id",
@@ -149,8 +150,8 @@ class Database:
         @raise Away: the database is away; L{is_doubtful} tells whether they may have been done nevertheless.
         @raise StorageError: the transaction failed, and nothing was done.
         """
-        assert self._doubt is None
         link = self._present()
+        assert self._doubt is None
         plan = Plan(self._known, self._next_queue)
         outcomes: Outcomes = []
         if self._lost_express:
