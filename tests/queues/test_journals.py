@@ -381,7 +381,9 @@ class DeadLetterTests(CopyCase):
         self.alpha.later(SECONDS)
         self.assertEqual([body for body, _ in self.letters()], [b"x" * 700])
         self.assertEqual((self.queue.message_count, self.alpha.model.copying.dropped), (0, 1))
-        self.assertEqual([event.reason for event in self.alpha.last_events][1], "")
+        self.assertEqual(
+            [event.reason for event in self.alpha.last_events][1], "there was no room for a dead letter"
+        )
 
     def test_letters_do_not_expire(self) -> None:
         """What lies in a queue of the system has no time, after a restart neither.
