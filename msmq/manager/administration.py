@@ -219,8 +219,10 @@ class Administration:
                 position.view = None
             if gone:
                 await deferLater(self._reactor, 0)
-        if await self._see_to(deletion.changes, told) and not told.called:
-            told.callback(None)
+        if await self._see_to(deletion.changes, told):
+            performer.model.deleted(deletion)
+            if not told.called:
+                told.callback(None)
 
     async def _see_to(self, changes: Sequence[Change], told: Deferred[None]) -> bool:
         try:

@@ -14,10 +14,11 @@ from msmq.queues.changes import Change, PutQueue, PutState, RemoveQueue
 from msmq.queues.creation import Alteration, Creation
 from msmq.queues.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.queues.naming import QueueNames
-from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
 from msmq.queues.snapshot import Snapshot
+from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import FormatName, parse_format_name
 from msmq.structures.name_text import COMPUTER_SUFFIXES, SUBQUEUE_LENGTH, QueueSuffix
 from msmq.structures.path_name import PathName
@@ -46,9 +47,10 @@ class QueueCollection:
         ([MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable); it has no name, and nobody reads it.
     """
 
-    def __init__(self, identifier: UUID, names: QueueNames) -> None:
+    def __init__(self, identifier: UUID, names: QueueNames, *, is_hardened: bool = False) -> None:
         """Make the system queues."""
         self.names = names
+        self._is_hardened = is_hardened
         self._identifier = identifier
         self._outgoing: dict[FormatName, OutgoingQueue] = {}
         self._last_private_number = FIRST_PRIVATE_NUMBER - 1
@@ -119,7 +121,12 @@ class QueueCollection:
     def _restore(self, definition: QueueDefinition) -> None:
         if definition.type is QueueType.OUTGOING:
             destination = parse_format_name(definition.path, lenient=True)
-            outgoing = OutgoingQueue(definition, destination=destination, is_stored=True)
+            outgoing = OutgoingQueue(
+                definition,
+                destination=destination,
+                is_stored=True,
+                state=self.idle_state(destination),
+            )
             self._outgoing[destination] = outgoing
             self._by_identifier[definition.identifier] = outgoing
             return
@@ -198,6 +205,8 @@ class QueueCollection:
     def remove(self, queue: Queue) -> list[Queue]:
         """Take a queue out, with its journal and its subqueues, and answer with all of them.
 
+        Its name is taken until L{removed}: two of one name in a store could not be told apart by it.
+
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
             journal or a system queue.
         """
@@ -209,12 +218,18 @@ class QueueCollection:
             del queue.parent.subqueues[_own_name(queue)]
         else:
             self.names.remove(queue)
+            self.names.reserve(queue.definition.path)
         family = [queue, *queue.subqueues.values()]
         if queue.journal is not None:
             family.append(queue.journal)
         for member in family:
             self._by_identifier.pop(member.definition.identifier, None)
         return family
+
+    def removed(self, queue: Queue) -> None:
+        """The store has a queue no more that was taken out: its name is free again."""
+        if queue.parent is None and not isinstance(queue, OutgoingQueue):
+            self.names.free(queue.definition.path)
 
     def outgoing(self, destination: FormatName, now: Moment) -> OutgoingQueue:
         """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet."""
@@ -230,9 +245,19 @@ class QueueCollection:
                 created=now.unix_seconds,
                 modified=now.unix_seconds,
             )
-            queue = self._outgoing[destination] = OutgoingQueue(definition, destination=destination)
+            queue = self._outgoing[destination] = OutgoingQueue(
+                definition, destination=destination, state=self.idle_state(destination)
+            )
             self._by_identifier[definition.identifier] = queue
         return queue
+
+    def idle_state(self, destination: FormatName) -> OutgoingState:
+        """[MS-MQDMPR] 3.1.3, 3.1.7.1.5 the State of an outgoing queue for which nobody does anything yet.
+
+        Of a hardened queue manager it is Locked, except over HTTP (readings 10 and 53).
+        """
+        is_http = isinstance(destination, DirectFormatName) and destination.protocol.is_http
+        return OutgoingState.LOCKED if self._is_hardened and not is_http else OutgoingState.INACTIVE
 
     def find_outgoing(self, destination: FormatName) -> OutgoingQueue | None:
         """The outgoing queue of a format name, if there is one."""

@@ -59,6 +59,7 @@ class QueueManagerModel:
     """[MS-MQDMPR] 3.1.1.1 QueueManager and the QueueCollection.
 
     @ivar identifier: the GUID of this queue manager.
+    @ivar is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
     @ivar names: which names are its own, and which queue they mean.
     @ivar collection: the queues.
     @ivar storage: what all queues hold together; its owner may set C{throttled}
@@ -80,6 +81,7 @@ class QueueManagerModel:
         express_memory: int | None = None,
         packet_memory: int | None = None,
         poison_after: int = 0,
+        is_hardened: bool = False,
         now: Moment,
     ) -> None:
         """Make a queue manager without queues but those of the system.
@@ -94,8 +96,10 @@ class QueueManagerModel:
         @param packet_memory: bytes of stored packets that memory keeps as well; C{None} for all.
         @param poison_after: how many aborted transactions a message may have been received in before it is
             moved to the subqueue C{poison}; 0 for any number.
+        @param is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
         """
         self.identifier = identifier
+        self.is_hardened = is_hardened
         self.names = QueueNames(identifier, computer_names, is_own_address)
         self.storage = Storage(
             quota_in_bytes(quota),
@@ -103,7 +107,7 @@ class QueueManagerModel:
             express_limit=express_memory,
             cache_limit=packet_memory,
         )
-        self.collection = QueueCollection(identifier, self.names)
+        self.collection = QueueCollection(identifier, self.names, is_hardened=is_hardened)
         self._expiry = Expiry()
         self.readers = Readers(self._expiry)
         self.descriptors = Descriptors(self.collection, self.readers)
@@ -227,7 +231,7 @@ class QueueManagerModel:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it is gone at once, with its journal and its subqueues.
 
         What was in it and in its subqueues has to be told of, slice by slice (L{delete_messages}), before
-        the changes are stored; what was in its journal is not told of (reading 17).
+        the changes are stored; what was in its journal is not told of (reading 17). L{deleted} has to follow.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
             journal or a system queue.
@@ -241,6 +245,10 @@ class QueueManagerModel:
         about that tells of it.
         """
         return self._deleting.delete_messages(positions, now)
+
+    def deleted(self, deletion: Deletion) -> None:
+        """The changes of a deletion are stored: its name is free again."""
+        self.collection.removed(deletion.queue)
 
     def outgoing(self, destination: FormatName, now: Moment) -> OutgoingQueue:
         """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet."""
@@ -426,20 +434,27 @@ class QueueManagerModel:
         """[MS-MQDMPR] 3.1.7.2.1 ask that locked messages leave; their readers have them.
 
         Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are
-        not locked (any more), because their queue was deleted for example, are passed over.
+        not locked (any more), because their queue was deleted for example, are passed over; but the store
+        forgets them at once as well, since their reader will be told that they are gone.
         """
         removing = PositionState.REMOVING
         leaving: list[MessagePosition] = []
         purged: list[MessagePosition] = []
+        gone: list[MessagePosition] = []
         for position in positions:
             if position.queue.is_deleted:
-                continue
-            if position.state is PositionState.LOCKED_READER:
+                gone.append(position)
+            elif position.state is PositionState.LOCKED_READER:
                 position.state = removing
                 leaving.append(position)
             elif position.state is PositionState.PURGE_PENDING:
                 purged.append(position)
-        return self.copying.receive(leaving, finish_purge(purged))
+        forgotten = removals((*gone, *purged))
+        removal = self.copying.receive(leaving, finish_purge(purged))
+        if not forgotten:
+            return removal
+        changes = [*removal.changes, *forgotten]
+        return Removal(removal.positions, changes, removal.departures, removal.copies)
 
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of a removal are stored: the messages are out of their queues, the copies are there."""

@@ -89,7 +89,7 @@ class QueueNames:
         if path.lower() in SYSTEM_PATHS:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{path} belongs to the system")
         if path.lower() in self._by_path or path.lower() in self._reserved:
-            raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists")
+            raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists, or is just being made or deleted")
         return path
 
     def reserve(self, path: str) -> None:

@@ -46,6 +46,11 @@ def create(alpha: QueueManagerModel, name: str = "orders", *, quota: int = UNLIM
     return creation.queue
 
 
+def delete(alpha: QueueManagerModel, queue: Queue) -> None:
+    """Delete a queue, store and all."""
+    alpha.deleted(alpha.delete_queue(queue))
+
+
 def arriving(
     body: bytes = b"",
     *,

@@ -84,8 +84,9 @@ class Store:
         except UnknownQueue:
             is_known = False
         if self.fails or not is_known:
-            assert self.fails or self._had_failed, "a message is put in a queue that the store does not have"
-            self.fails = max(0, self.fails - 1)
+            assert is_known or self._had_failed, "a message is put in a queue that the store does not have"
+            if is_known:
+                self.fails -= 1
             self._had_failed = True
             batch.failed()
             return
@@ -110,6 +111,9 @@ class Alpha:
     @ivar departures: everything that left unread, in order.
     @ivar waiting: what the store could not let go.
     @ivar deleting: deleted queues whose messages are still being told of.
+    @ivar on_arrived: told whether an admission was stored.
+    @ivar on_received: told of messages that were received for good.
+    @ivar on_ended: told of transactions whether they were committed.
     """
 
     def __init__(self, *, store: Store | None = None, now: Moment = NOW, **limits: Any) -> None:
@@ -129,6 +133,9 @@ class Alpha:
         self.waiting: list[Departure] = []
         self.deleting = 0
         self.tags = itertools.count()
+        self.on_arrived: Callable[[Admission, bool], None] = lambda admission, is_stored: None
+        self.on_received: Callable[[Sequence[MessagePosition]], None] = lambda positions: None
+        self.on_ended: Callable[[Transaction, bool], None] = lambda transaction, is_committed: None
 
     def restart(self) -> Alpha:
         """The next life, with what the store has by now."""
@@ -174,19 +181,15 @@ class Alpha:
     def _delete_some(self, deletion: Deletion, at_once: int) -> None:
         if not deletion.positions:
             self.deleting -= 1
-            self.store.ask(deletion.changes)
+            self._insist(deletion.changes, lambda: self.model.deleted(deletion))
             return
         some = [deletion.positions.popleft() for _ in range(min(at_once, len(deletion.positions)))]
         self.load(position for position in some if position.is_at_rest)
-        self.store.ask(
-            self.model.delete_messages(some, self.now),
-            lambda: self._delete_some(deletion, at_once),
-            lambda: self._forget(deletion),
-        )
+        changes = self.model.delete_messages(some, self.now)
+        self._insist(changes, lambda: self._delete_some(deletion, at_once))
 
-    def _forget(self, deletion: Deletion) -> None:
-        self.deleting -= 1
-        self.model.delete_messages(deletion.positions, self.now)
+    def _insist(self, changes: Sequence[Change], done: Callable[[], None]) -> None:
+        self.store.ask(changes, done, lambda: self._insist(changes, done))
 
     def purge(self, queue: Queue) -> None:
         """Purge a queue."""
@@ -218,11 +221,16 @@ class Alpha:
                 lambda: self.model.overflowed(admission, is_stored=True),
                 lambda: self.model.overflowed(admission, is_stored=False),
             )
-        self.store.ask(
-            admission.changes,
-            lambda: self.perform(self.model.commit(admission, self.now)),
-            lambda: self.store.ask(self.model.withdraw(admission)),
-        )
+
+        def done() -> None:
+            self.on_arrived(admission, True)
+            self.perform(self.model.commit(admission, self.now))
+
+        def failed() -> None:
+            self.on_arrived(admission, False)
+            self.store.ask(self.model.withdraw(admission))
+
+        self.store.ask(admission.changes, done, failed)
         return admission
 
     # Messages are read
@@ -253,11 +261,12 @@ class Alpha:
         """These were received."""
         removal = self.model.remove(positions)
         self.perform(removal.departures)
-        self.store.ask(
-            removal.changes,
-            lambda: self.perform(self.model.removed(removal, self.now)),
-            lambda: self.perform(self.model.restored(removal, self.now)),
-        )
+
+        def done() -> None:
+            self.on_received(removal.positions)
+            self.perform(self.model.removed(removal, self.now))
+
+        self.store.ask(removal.changes, done, lambda: self.perform(self.model.restored(removal, self.now)))
 
     def give_back(self, positions: Iterable[MessagePosition]) -> None:
         """These were not."""
@@ -328,6 +337,8 @@ class Alpha:
         commitment = self.model.transacting.commit(transaction, self.give_places, self.now)
 
         def done() -> None:
+            self.on_ended(transaction, True)
+            self.on_received(commitment.removal.positions)
             effects = self.model.committed(commitment, self.now)
             self.perform(commitment.removal.departures)
             self.perform(effects)
@@ -356,6 +367,7 @@ class Alpha:
     def abort(self, transaction: Transaction) -> None:
         """Abort, and move poisonous messages aside."""
         abortion = self.model.transacting.abort(transaction, self.now)
+        self.on_ended(transaction, False)
         self.store.ask(abortion.changes)
         self.perform(self.model.aborted(abortion, self.now))
         for relocation in self.model.transacting.poison(abortion, self.now):

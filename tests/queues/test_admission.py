@@ -305,11 +305,19 @@ class DeletedQueueTests(SynchronousTestCase):
         self.assertEqual((self.model.storage.used, self.model.message_count), (0, 0))
 
     def test_readers_of_a_deleted_queue(self) -> None:
-        """Who holds messages of a deleted queue may confirm or give back; nothing comes of it."""
+        """Who holds messages of a deleted queue may confirm or give back; nothing comes of it.
+
+        What was confirmed is out of the store at once, for its reader is told that it has it.
+        """
         put(self.model, self.queue, arriving(b"1", recoverable=True), b"2")
         first, second = receive(self.model, self.queue), receive(self.model, self.queue)
         self.model.delete_queue(self.queue)
-        self.assertEqual(list(self.model.remove(first).changes), [])
+        removal = self.model.remove(first)
+        self.assertEqual(
+            list(removal.changes),
+            [RemoveMessages(self.queue.definition.identifier, (first[0].lookup_id,))],
+        )
+        self.assertEqual((list(removal.positions), self.model.removed(removal, NOW)), ([], []))
         self.assertEqual(self.model.release(second, NOW), [])
         self.assertEqual(self.model.storage.used, 0)
 

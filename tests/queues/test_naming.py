@@ -18,7 +18,7 @@ from msmq.structures.queue_names import DirectQueueFormatName
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA
-from tests.queues.builders import NOW, arriving, create, model
+from tests.queues.builders import NOW, arriving, create, delete, model
 
 PUBLIC = QueueDefinition(identifier=GAMMA, path="board", type=QueueType.PUBLIC)
 
@@ -210,7 +210,7 @@ class ArrivalTests(SynchronousTestCase):
         view = arriving(destination="DIRECT=OS:alpha\\private$\\bills")
         bills = create(self.model, "bills")
         self.assertIs(self.model.queue_for(view), bills)
-        self.model.delete_queue(bills)
+        delete(self.model, bills)
         self.assertIsNone(self.model.queue_for(view))
         again = create(self.model, "bills")
         self.assertIs(self.model.queue_for(view), again)
@@ -319,7 +319,7 @@ class CreateTests(SynchronousTestCase):
         MQDMPR-3.1.1.2-06 MQDMPR-3.1.7.1.3-08
         """
         first, second = create(self.model, "a"), create(self.model, "b")
-        self.model.delete_queue(second)
+        delete(self.model, second)
         third = create(self.model, "b")
         numbers = [queue.definition.number for queue in (first, second, third)]
         self.assertEqual(len(set(numbers)), 3)
@@ -376,6 +376,19 @@ class DeleteTests(SynchronousTestCase):
             alpha.delete_queue(queue)
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
 
+    def test_name_is_taken_until_it_is_out_of_the_store(self) -> None:
+        """While its messages are told of, no other queue takes its name, in any case."""
+        alpha = model()
+        deletion = alpha.delete_queue(create(alpha))
+        for name in (".\\private$\\orders", ".\\private$\\ORDERS"):
+            with self.assertRaises(MQError) as caught:
+                alpha.create_queue(parse_path_name(name), identifier=GAMMA, now=NOW)
+            self.assertEqual(caught.exception.status, Status.MQ_ERROR_QUEUE_EXISTS)
+            self.assertIsNone(alpha.find(parse_path_name(name)))
+        alpha.deleted(deletion)
+        queue = create(alpha)
+        self.assertEqual(list(alpha.queues()), [queue])
+
     def test_outgoing_queue(self) -> None:
         """An outgoing queue that was deleted is made anew for the next message."""
         alpha = model()
@@ -391,7 +404,7 @@ class DeleteTests(SynchronousTestCase):
         path = parse_path_name(".\\private$\\q")
         first = alpha.create_queue(path, identifier=UUID(int=1), now=NOW)
         alpha.created(first)
-        alpha.delete_queue(first.queue)
+        delete(alpha, first.queue)
         second = alpha.create_queue(path, identifier=UUID(int=2), now=NOW)
         alpha.created(second)
         self.assertIs(alpha.find(path), second.queue)
