@@ -14,7 +14,7 @@ from msmq.queues.collection import POISON, QueueCollection
 from msmq.queues.copying import Copying
 from msmq.queues.expiring import due_time
 from msmq.queues.holdings import Holdings, forget_queues, room_in
-from msmq.queues.leaving import Departure, by_queue, gone_with_queue
+from msmq.queues.leaving import Departure, by_queue, gone_with_queue, removals
 from msmq.queues.moving import Relocation, check_available, check_move, relocate, undo_move
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition, PositionState
@@ -189,6 +189,8 @@ class Transacting:
         relocate(self._holdings, pairs, relocation)
         changes += removal.changes
         changes += relocation.changes
+        # Their queues are being deleted, but whoever commits is told that they are received by now.
+        changes += removals(transaction.received_from_deleted())
         self._holdings.reserve(changes)
         return Commitment(transaction, before, changes, sent, late, lost, purged, removal, relocation, back)
 

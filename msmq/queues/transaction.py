@@ -95,6 +95,14 @@ class Transaction:
             if isinstance(operation, Dequeue) and not operation.position.queue.is_deleted
         ]
 
+    def received_from_deleted(self) -> list[MessagePosition]:
+        """The messages that it receives from queues that were deleted meanwhile."""
+        return [
+            operation.position
+            for operation in self.operations
+            if isinstance(operation, Dequeue) and operation.position.queue.is_deleted
+        ]
+
     def moved(self) -> list[Move]:
         """The moves that it makes, without those of messages whose queue was deleted meanwhile."""
         return [

@@ -86,6 +86,17 @@ class PurgeTests(SynchronousTestCase):
         leave(self.model, removal.departures[0])
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
 
+    def test_a_confirmed_message_is_out_of_the_store(self) -> None:
+        """The store forgets what a reader confirms before that is told, purged or deleted as it may be."""
+        for name, go in (("purged", self.purge), ("deleted", lambda: self.model.delete_queue(self.queue))):
+            self.queue = create(self.model, name)
+            put(self.model, self.queue, arriving(b"r", recoverable=True), b"e")
+            held = receive(self.model, self.queue, count=2)
+            go()
+            removal = self.model.remove(held)
+            gone = RemoveMessages(self.queue.definition.identifier, (held[0].lookup_id,))
+            self.assertEqual((list(removal.positions), list(removal.changes)), ([], [gone]))
+
     def test_a_message_that_is_given_back(self) -> None:
         """It leaves as well, and those who wait do not get it."""
         put(self.model, self.queue, b"held")
