@@ -241,7 +241,7 @@ class ControlClient:
         @param one_transaction: send all of them or none; they are transactional.
         """
         if one_transaction:
-            yield from self._send(record.to_bytes() for record in _marked(messages))
+            yield from self._send(_batches(_marked(messages)))
         else:
             for batch in _batches(messages):
                 yield from self._send(batch)

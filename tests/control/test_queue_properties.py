@@ -189,3 +189,10 @@ class ReplayTests(ControlTestCase):
         answer = self.post(resource("queues", ".\\private$\\missing", "replay"), {"into": ORDERS})
         self.assert_refused(answer, 404, "MQ_ERROR_QUEUE_NOT_FOUND", "missing")
         self.assertEqual(self.bodies(), [])
+
+    def test_empty_log(self) -> None:
+        """Nothing to send is no error, but a wrong destination is one all the same."""
+        path = resource("queues", ORDERS, "replay")
+        self.assertEqual(self.post(path, {"into": ORDERS}).json, {"replayed": 0})
+        answer = self.post(path, {"into": "nonsense"})
+        self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME", "nonsense")
