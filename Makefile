@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 SOURCES := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test crash lint bench clean
+.PHONY: demo test soak crash lint bench clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -19,6 +19,10 @@ test: $(INSTALLED)
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_crash tests.faults tests.storage.test_sqlite_crash
+
+# The same transfer over thousands of simulated networks; the suite has a hundred.
+soak: $(INSTALLED)
+	MSMQ_SOAK=3000 $(VENV)/bin/python -m twisted.trial --temp-directory=_trial_temp_soak tests.nodes.test_any_network
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

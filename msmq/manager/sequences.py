@@ -328,7 +328,11 @@ def _hold(position: MessagePosition) -> bool:
     elif position.state is PositionState.PURGE_PENDING:
         # It had arrived before its queue was purged.
         position.state = PositionState.LOCKED_READER
-    return position.state is PositionState.LOCKED_READER
+    if position.state is not PositionState.LOCKED_READER:
+        return False
+    # The session that was about to send it has it no more.
+    position.owner = _hold
+    return True
 
 
 def _packet(position: MessagePosition) -> UserMessageView:

@@ -102,6 +102,7 @@ class Transfer:
         outbox.make_room = self.make_room
         sequences.on_room = self.ready
         sessions.broker = self
+        sessions.is_offline = performer.model.is_hardened
 
     def stop(self) -> None:
         """End all sessions and dial no more."""
@@ -111,11 +112,30 @@ class Transfer:
                 hop.connector.stop()
         self._sessions.close_all()
 
+    # Connection
+
+    def take_offline(self) -> None:
+        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and take part in no others."""
+        self._sessions.is_offline = True
+        self._sessions.close_all()
+
+    def bring_online(self) -> None:
+        """[MS-MQDMPR] 3.1.4.13 Bring Online: take part in sessions, and send what waits.
+
+        A hardened queue manager transfers nothing over sessions.
+        """
+        model = self._performer.model
+        self._sessions.is_offline = model.is_hardened
+        for queue in list(model.outgoing_queues()):
+            self.ready(queue)
+
     # Outgoing queues
 
     def ready(self, queue: OutgoingQueue) -> None:
         """[MS-MQQB] 3.1.7.12 Message Position Available Event."""
         if queue.state in _STILL or self._is_stopped or not queue.has_available:
+            return
+        if self._sessions.is_offline:
             return
         hop = self._hop_by_queue.get(queue) or self._assign(queue)
         session = self._session_for(hop, queue)
@@ -140,9 +160,8 @@ class Transfer:
         """
         if queue.state is not OutgoingState.ON_HOLD:
             return
-        queue.state = OutgoingState.INACTIVE
-        if queue.has_available:
-            self.ready(queue)
+        queue.state = self._performer.model.collection.idle_state(queue.destination)
+        self.ready(queue)
 
     def make_room(self) -> bool:
         """See that one more outgoing queue may be made for a name that a peer chose.
@@ -313,7 +332,7 @@ class Transfer:
             await performer.load(positions)
         except MQError as error:
             self.log.error("outgoing messages could not be read: {error}", error=error)
-            self._give_back(positions, performer.clock.now())
+            self._give_back(_held_by(session, positions), performer.clock.now())
             await performer.pause(READ_RETRY)
             positions = []
         finally:
@@ -321,11 +340,11 @@ class Transfer:
         if not positions:
             self.ready(queue)
             return
+        # Those that left meanwhile, because they had arrived long ago for example, are not ours any more.
+        locked = _held_by(session, positions)
         if self._is_stopped or not session.is_open:
-            performer.perform(performer.model.release(positions, performer.clock.now()))
+            performer.perform(performer.model.release(locked, performer.clock.now()))
             return
-        # Those that left meanwhile, because their time was over for example, are not ours any more.
-        locked = [position for position in positions if position.state is PositionState.LOCKED_READER]
         if not self._send(session, queue, locked, performer.clock.now()):
             self._dispatch(session, self._queues_of(session))
 
@@ -438,6 +457,16 @@ class Transfer:
         for hop in self._hops_of(session):
             if hop.connector is not None:
                 hop.connector.connect(is_retry=True)
+
+
+def _held_by(session: ISession, positions: Iterable[MessagePosition]) -> list[MessagePosition]:
+    """Those of these messages that are still locked for a session."""
+    return [
+        position
+        for position in positions
+        if position.owner is session
+        and position.state in (PositionState.LOCKED_READER, PositionState.PURGE_PENDING)
+    ]
 
 
 def _first_lookup_id(queue: OutgoingQueue) -> int:

@@ -159,7 +159,10 @@ class Network:
             link.cut()
 
     def crash(self, address: str) -> None:
-        """A host loses power: its ports are closed, its connections lost, its protocols told nothing more."""
+        """A host loses power: its ports are closed, its connections lost, its protocols told nothing more.
+
+        What was scheduled on it is never called.
+        """
         address = ip_address(address).compressed
         host = self._hosts.pop(address)
         for pair, link in self._link_ends:
@@ -254,6 +257,7 @@ class MemoryHost:
         self._streams: dict[int, IProtocolFactory] = {}
         self._datagrams: dict[int, _DatagramPort] = {}
         self._next_port = FIRST_EPHEMERAL_PORT
+        self._is_dead = False
         self.address = address
 
     def seconds(self) -> float:
@@ -263,8 +267,13 @@ class MemoryHost:
     def callLater(
         self, delay: float, callable: Callable[..., object], *args: object, **kwargs: object
     ) -> IDelayedCall:
-        """Call at a later time of the network's clock."""
-        return self._network.clock.callLater(delay, callable, *args, **kwargs)
+        """Call at a later time of the network's clock, unless the host has lost its power by then."""
+
+        def call() -> None:
+            if not self._is_dead:
+                callable(*args, **kwargs)
+
+        return self._network.clock.callLater(delay, call)
 
     def getDelayedCalls(self) -> list[IDelayedCall]:
         """What is to be called on the whole network."""
@@ -325,7 +334,8 @@ class MemoryHost:
         self._datagrams.pop(port).protocol.doStop()
 
     def forget(self) -> None:
-        """Close every port, telling nobody."""
+        """Close every port, telling nobody; whatever is scheduled here is never called."""
+        self._is_dead = True
         self._streams.clear()
         self._datagrams.clear()
 
