@@ -59,7 +59,7 @@ class SlowStore:
         group, self._asked = self._asked, deque()
         answers: list[tuple[Deferred[Any], object]] = []
         for question, done in group:
-            question().addBoth(lambda answer, done=done: answers.append((done, answer)))
+            question().addBoth(_note, done, answers)
         self._is_busy = False
         for done, answer in answers:
             if isinstance(answer, Failure):
@@ -108,3 +108,7 @@ class SlowStore:
     def close(self) -> Deferred[None]:
         """It is not closed in an orderly way; its host dies."""
         return fail(StoreNotOpen("it is not closed in an orderly way"))
+
+
+def _note(answer: object, done: Deferred[Any], answers: list[tuple[Deferred[Any], object]]) -> None:
+    answers.append((done, answer))

@@ -249,7 +249,7 @@ class AnyNetworkTests(SynchronousTestCase):
         self.assertEqual([str(error.value) for error in errors], [])
 
     def check(self, batches: Sequence[Batch], received: list[bytes], *, is_ordered: bool) -> None:
-        """Batches that were confirmed are there, those that were refused are not, each whole or not at all."""
+        """Batches that were confirmed are there, refused ones are not, and each is whole or not there."""
         self.assertEqual(len(received), len(set(received)), "a message came twice")
         there = set(received)
         expected: list[bytes] = []
