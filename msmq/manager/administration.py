@@ -22,6 +22,7 @@ from msmq.queues.changes import Change
 from msmq.queues.creation import Creation, Deletion
 from msmq.queues.definition import UNLIMITED, QueuePrivacy
 from msmq.queues.leaving import Departure
+from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
 from msmq.structures.path_name import parse_path_name
@@ -205,11 +206,7 @@ class Administration:
         while gone and not performer.is_stopped:
             slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
             resting = [position for position in slice_of_it if position.is_at_rest]
-            try:
-                for position, view in zip(resting, await performer.load(resting), strict=True):
-                    position.view = view
-            except MQError as error:
-                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
+            await self._read(resting)
             changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
             if not await self._see_to(self._events.trim(changes), told):
                 return
@@ -223,6 +220,20 @@ class Administration:
             performer.model.deleted(deletion)
             if not told.called:
                 told.callback(None)
+
+    async def _read(self, positions: Sequence[MessagePosition]) -> None:
+        """Read what can be read; a message that somebody has just received costs the others nothing."""
+        try:
+            views = await self._performer.load(positions)
+        except MQError as error:
+            if len(positions) == 1:
+                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
+                return
+            for position in positions:
+                await self._read((position,))
+            return
+        for position, view in zip(positions, views, strict=True):
+            position.view = view
 
     async def _see_to(self, changes: Sequence[Change], told: Deferred[None]) -> bool:
         try:

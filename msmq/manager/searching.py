@@ -162,9 +162,15 @@ class Search:
         """
         performer = self._performer
         position = await self._dead_letter(message)
-        (view,) = await performer.load([position])
+        received = MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
+        try:
+            (view,) = await performer.load([position])
+        except MQError:
+            if position.state is PositionState.AVAILABLE:
+                raise
+            raise received from None
         if position.state is not PositionState.AVAILABLE:
-            raise MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
+            raise received
         name = view.destination_format_name()
         if name is None:
             raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
