@@ -11,7 +11,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import IMessageStore
-from msmq.manager.service import QueueManagerService
+from msmq.manager.service import DEFAULT_EVENTS, QueueManagerService
 from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.queues.message import Message
@@ -31,7 +31,11 @@ ADDRESSES = {"ALPHA": "127.0.0.2", "BETA": "127.0.0.3", "GAMMA": "127.0.0.4"}
 
 
 class Node:
-    """One queue manager with its session endpoint."""
+    """One queue manager with its session endpoint.
+
+    @param events: how many events it keeps.
+    @param limits: as of L{QueueManagerModel}.
+    """
 
     def __init__(
         self,
@@ -41,15 +45,20 @@ class Node:
         identifier: UUID,
         settings: SessionSettings,
         store: IMessageStore | None = None,
-        quota: int | None = None,
+        *,
+        events: int = DEFAULT_EVENTS,
+        **limits: Any,
     ) -> None:
         self.address = ADDRESSES[name]
         self.host = network.host(self.address)
         self.clock = clock
         self.store = store if store is not None else MemoryMessageStore()
-        extra = {} if quota is None else {"quota": quota}
         self.model = QueueManagerModel(
-            identifier, computer_names=[name], is_own_address=one_of([self.address]), now=clock.now(), **extra
+            identifier,
+            computer_names=[name],
+            is_own_address=one_of([self.address]),
+            now=clock.now(),
+            **limits,
         )
         self.factory = DiallingSessionFactory(
             identifier, reactor=clock.reactor, clock=clock, lookup=self._lookup, settings=settings
@@ -62,6 +71,7 @@ class Node:
             clock=clock,
             computer_name=name,
             dns_name=f"{name.lower()}.example.com",
+            events=events,
         )
         self._port: Any = None
 
