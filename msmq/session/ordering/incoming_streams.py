@@ -89,6 +89,8 @@ class IncomingStreams:
         self._deadlines: Deadlines[IncomingStream] = Deadlines()
         self._advanced: dict[IncomingStream, None] = {}
         self._refused: dict[IncomingStream, None] = {}
+        # As they were before the last call of judge.
+        self._judged_last: dict[IncomingStream, tuple[int, int, int]] = {}
         self._forgotten: list[StateChange] = []
         self._turn: tuple[list[_Step], list[StateChange]] | None = None
 
@@ -128,7 +130,7 @@ class IncomingStreams:
         @param address: from where, protocol and address as a direct name has them: C{TCP:10.0.0.5}.
         """
         verdicts: list[Verdict] = []
-        touched: dict[IncomingStream, None] = {}
+        touched = self._judged_last = {}
         spellings = self._spellings
         for view in views:
             _, sequence, number, previous = place_of(view)
@@ -141,7 +143,7 @@ class IncomingStreams:
                     continue
                 stream = found
             if stream not in touched:
-                touched[stream] = None
+                touched[stream] = stream.sequence, stream.number, stream.accepted
                 self._streams.move_to_end(stream.source + stream.key)
                 stream.address = address if view.destination_kind is _DIRECT else None
                 stream.connection = address
@@ -151,6 +153,20 @@ class IncomingStreams:
             (self._advanced if stream.accepted else self._refused)[stream] = None
             self._schedule(stream, now)
         return verdicts
+
+    def take_back(self) -> None:
+        """What was judged last is not taken, since there is no room for it at all, and comes again.
+
+        All of it has to be withdrawn unacknowledged.
+        It has to be said before anything else is judged, and before the next turn begins.
+        """
+        judged_last, self._judged_last = self._judged_last, {}
+        for stream, (sequence, number, accepted) in judged_last.items():
+            stream.sequence, stream.number, stream.accepted = sequence, number, accepted
+            if not accepted:
+                self._advanced.pop(stream, None)
+            if not number:
+                self._drop(stream)
 
     def _find(
         self, spelling: bytes, view: UserMessageView, previous: int, now: Moment
@@ -215,6 +231,7 @@ class IncomingStreams:
         """
         if self._turn is not None:
             raise LocalProtocolError("the state of the incoming streams is being stored already")
+        self._judged_last = {}
         forgotten, self._forgotten = self._forgotten, []
         changes = list(forgotten)
         steps: list[_Step] = []
@@ -247,6 +264,7 @@ class IncomingStreams:
         again.
         """
         steps, forgotten = self._end_turn()
+        self._judged_last = {}
         self._forgotten = forgotten + self._forgotten
         self._refused.update(dict.fromkeys(stream for stream, *_ in steps))
         for stream in {**self._advanced, **self._refused}:

@@ -296,7 +296,7 @@ class OutgoingStream(Generic[M]):
                 self._is_barred = True
                 return None
             self._activate(sequence)
-        is_restored = message in self._restored
+        is_restored = bool(self._restored) and message in self._restored
         transfer = Transfer(message, sequence, number, view.message_id, wanted_of(view, flags))
         if is_restored:
             early = self._shared.early.pop((sequence, number), None)
@@ -310,12 +310,13 @@ class OutgoingStream(Generic[M]):
             self._leaving.add(message)
             leaving.acknowledge(transfer)
             return None
-        if self.capacity == 0:
+        if len(self._by_message) >= self._shared.settings.unacknowledged_messages:
             return None
         self._take_from_waiting(message)
         # What lay before a restored message is not all known; gaps are bridged once everything was sent.
         previous = stated if is_restored else self._previous()
-        self._highest = max(self._highest, number)
+        if number > self._highest:
+            self._highest = number
         self._by_message[message] = self._by_number[number] = transfer
         self._flying.append(transfer)
         return view.packet if previous == stated else packet_at(view, sequence, number, previous)
@@ -390,8 +391,6 @@ class OutgoingStream(Generic[M]):
 
     def expired(self, now: Moment) -> list[M]:
         """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: these messages are due again."""
-        if not self._by_message:
-            return []
         self._transfer.grow()
         self._start_timer(now)
         return self._rewind()
@@ -425,7 +424,8 @@ class OutgoingStream(Generic[M]):
     def _take_from_waiting(self, message: M) -> None:
         self._waiting.popleft()
         self._unsent.discard(message)
-        self._discard_restored(message)
+        if self._restored:
+            self._discard_restored(message)
 
     def _discard_restored(self, message: M) -> None:
         if message in self._restored:

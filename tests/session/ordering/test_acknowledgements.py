@@ -138,7 +138,7 @@ class FinalAckTests(SynchronousTestCase):
             self.assertEqual(wants_final_ack(view), is_wanted)
 
     def test_others_never_do(self) -> None:
-        """MQQB-3.1.7.2.2-02: a message without a TransactionHeader draws none, journaled or not."""
+        """A message without a TransactionHeader draws none, journaled or not."""
         self.assertFalse(wants_final_ack(UserMessageView(user_packet(recoverable=True, user_flags=JP | JN))))
 
 

@@ -93,13 +93,13 @@ class Table:
 
 class FinalAckTests(SynchronousTestCase):
     def test_a_received_message_goes_to_the_journal(self) -> None:
-        """MQQB-3.1.5.7-03: ACK_RECEIVE, and JP was set."""
+        """ACK_RECEIVE, and JP was set."""
         table = Table()
         table.add(transfer(1, WANTS_JOURNAL))
         self.assertEqual(table.core.final_acknowledged(ack(1)), [Settlement(10, RECEIVED, Disposal.JOURNAL)])
 
     def test_a_failed_message_is_a_dead_letter(self) -> None:
-        """MQQB-3.1.5.7-04: any other class, and JN was set."""
+        """Any other class, and JN was set."""
         table = Table()
         table.add(transfer(1, WANTS_DEAD_LETTER))
         settled = table.core.final_acknowledged(ack(1, REFUSED))

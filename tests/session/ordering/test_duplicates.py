@@ -274,7 +274,7 @@ class RestartTests(SynchronousTestCase):
 
 class WrapTests(SynchronousTestCase):
     def test_numbers_that_wrap_are_numbers(self) -> None:
-        """MQQB-3.1.1.3-11: behind 0xFFFFFFFF comes 0 again, and both are delivered."""
+        """Behind 0xFFFFFFFF comes 0 again, and both are delivered."""
         history = History()
         self.assertEqual(history.take(recoverable(0xFFFFFFFF), recoverable(0)), [False, False])
 

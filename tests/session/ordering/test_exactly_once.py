@@ -205,9 +205,14 @@ class World:
         self.fresh_acks = 0
         self.lost: set[int] = set()
 
-    def deliver(self, packet: bytes) -> None:
+    def deliver(self, packet: bytes, *, is_full: bool = False) -> None:
         view = UserMessageView(packet)
         (verdict,) = self.receiver.judge(packet, address="TCP:127.0.0.1")
+        if is_full:
+            self.receiver.streams.take_back()
+            if verdict is Verdict.ACCEPTED:
+                self.receiver.accepted.pop()
+            return
         number = int(bytes(view.body))
         if verdict is Verdict.ACCEPTED and number % REFUSED_EVERY == 0:
             self.receiver.accepted.pop()
@@ -249,6 +254,9 @@ class World:
                 for packet in self.sent[self.fresh : self.fresh + amount]:
                     self.deliver(packet)
                 self.fresh = min(len(self.sent), self.fresh + amount)
+            case "be full" if self.fresh < len(self.sent):
+                self.deliver(self.sent[self.fresh], is_full=True)
+                self.fresh += 1
             case "lose":
                 self.fresh = min(len(self.sent), self.fresh + amount)
             case "stray" if self.sent:
@@ -331,6 +339,7 @@ STEPS = (
     "kill the sender",
     "kill the receiver",
     "lose",
+    "be full",
     "stray",
     "stray ack",
     "store fails",
@@ -358,7 +367,7 @@ class ExactlyOnceTests(SynchronousTestCase):
 
     @given(histories)
     def test_every_message_once_and_in_order(self, history: list[tuple[str, int]]) -> None:
-        """MQQB-3.1.1.3.2-01: whatever was cut off, both stores hold what they have to."""
+        """Whatever was cut off, both stores hold what they have to."""
         self.live_through(history)
 
     def test_long_lives(self) -> None:

@@ -117,6 +117,23 @@ class AcceptanceTests(SynchronousTestCase):
         self.assertEqual(receiver.take(*packets), [ACCEPTED] * 3)
         self.assertEqual(len(receiver.streams), 1)
 
+    def test_a_peer_that_spells_it_ever_differently(self) -> None:
+        """Costs no memory: so many spellings are remembered, then they are learnt anew."""
+        receiver = Receiver()
+        name = "abcdefghijklmn"
+        for start in range(0, 12_000, 100):
+            packets = [
+                transactional_packet(
+                    place=(X, number + 1, number),
+                    destination="OS:beta\\"
+                    + "".join(c.upper() if number >> n & 1 else c for n, c in enumerate(name)),
+                )
+                for number in range(start, start + 100)
+            ]
+            self.assertEqual(set(receiver.take(*packets)), {ACCEPTED})
+        self.assertEqual(len(receiver.streams), 1)
+        self.assertLessEqual(len(receiver.streams._spellings), 10_000)
+
     def test_names_beyond_ascii_stay_apart(self) -> None:
         """Letters are compared as letters, not as bytes."""
         views = [
@@ -292,6 +309,55 @@ class TurnTests(SynchronousTestCase):
         receiver = receiver.restart()
         self.assertEqual(receiver.take(message(1)), [DUPLICATE])
         self.assertEqual(receiver.queue, [b"1"])
+
+
+class TakeBackTests(SynchronousTestCase):
+    """A queue manager that is full keeps nothing of a batch, and its sender tries again."""
+
+    def test_a_batch_is_taken_back(self) -> None:
+        """Its messages are the next ones again; what was accepted before it stays."""
+        receiver = Receiver()
+        receiver.judge(message(1))
+        receiver.judge(message(2), message(3))
+        receiver.streams.take_back()
+        del receiver.accepted[1:]
+        self.assertEqual(receiver.judge(message(3), message(2)), [OUT_OF_ORDER, ACCEPTED])
+        receiver.begin()
+        receiver.stored()
+        self.assertEqual(receiver.queue, [b"1", b"2"])
+        self.assertEqual(receiver.restart().take(message(2), message(3)), [DUPLICATE, ACCEPTED])
+
+    def test_a_new_stream_is_taken_back(self) -> None:
+        """Nothing of it is left to be stored."""
+        receiver = Receiver()
+        receiver.judge(message(1))
+        receiver.streams.take_back()
+        self.assertEqual((len(receiver.streams), receiver.streams.must_store), (0, False))
+        self.assertEqual(receiver.streams.take_changes(), [])
+
+    def test_what_is_being_stored_stays(self) -> None:
+        """The turn that is under way is not touched."""
+        receiver = Receiver()
+        receiver.judge(message(1))
+        receiver.begin()
+        receiver.judge(message(2))
+        receiver.streams.take_back()
+        receiver.accepted.clear()
+        self.assertFalse(receiver.streams.must_store)
+        receiver.stored()
+        self.assertEqual(receiver.take(message(1), message(2)), [DUPLICATE, ACCEPTED])
+
+    def test_only_the_last_batch_is(self) -> None:
+        """Said twice, or after a turn has begun, it means nothing."""
+        receiver = Receiver()
+        receiver.judge(message(1))
+        receiver.judge()
+        receiver.streams.take_back()
+        receiver.judge(message(2))
+        receiver.begin()
+        receiver.streams.take_back()
+        receiver.stored()
+        self.assertEqual(receiver.take(message(2)), [DUPLICATE])
 
 
 class RoomTests(SynchronousTestCase):

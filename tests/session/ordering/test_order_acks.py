@@ -47,7 +47,7 @@ class TimerTests(SynchronousTestCase):
         self.assertEqual(self.numbers(receiver.advance(0.1)), [5])
 
     def test_they_do_not_put_it_off_for_ever(self) -> None:
-        """MQQB-3.1.1.6.2-05, MQQB-3.1.3.2-13: beyond ten seconds it comes within half a second."""
+        """MQQB-3.1.1.6.2-05, MQQB-3.1.1.3.1-21, MQQB-3.1.3.2-13: beyond ten seconds within half a second."""
         receiver = Receiver()
         times = []
         for number in range(1, 101):

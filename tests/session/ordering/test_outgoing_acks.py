@@ -291,6 +291,19 @@ class InfoTests(SynchronousTestCase):
         info = sender.stream.info()
         self.assertEqual((info.eod_last_ack_count, info.eod_last_ack_time), (2, START.unix_seconds + 4))
 
+    def test_an_exchange(self) -> None:
+        """MQQB-3.1.1.3.1.1-01: sent at one moment and acknowledged a second later, by the values shown."""
+        sender = Sender()
+        sender.put(2)
+        sender.send()
+        self.assertEqual(sender.stream.info().eod_resend_time, START.unix_seconds + 30)
+        sender.advance(1)
+        sender.order_ack(1)
+        info = sender.stream.info()
+        self.assertEqual((info.eod_last_ack_time, info.eod_last_ack_count), (START.unix_seconds + 1, 1))
+        self.assertEqual((info.eod_last_ack, info.eod_no_ack_count), (SequenceInfo(FIRST, 1, 0), 1))
+        self.assertEqual((info.eod_resend_time, info.eod_resend_interval), (START.unix_seconds + 31, 30))
+
     def test_the_next_place(self) -> None:
         """The number after those that were given, or the first of the next sequence."""
         sender = Sender()

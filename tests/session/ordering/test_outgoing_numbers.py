@@ -222,6 +222,32 @@ class NumberTests(SynchronousTestCase):
         self.assertEqual(sender.sent(), [(3, 2)])
 
 
+class TombstoneTests(SynchronousTestCase):
+    """What leaves from the middle of a long queue whose front does not move."""
+
+    def test_what_waits(self) -> None:
+        """Messages that expire unsent leave nothing behind."""
+        sender = Sender()
+        for _ in range(30):
+            positions = sender.put(50)
+            sender.expire(*positions[1:])
+        self.assertLess(len(sender.stream._waiting), 200)
+        expected = [(50 * n + 1, 50 * n - 49 if n else 0) for n in range(30)]
+        self.assertEqual(sender.sent(100), expected)
+
+    def test_what_was_sent(self) -> None:
+        """Nor do those that expire after they were sent, or whose FinalAcks come."""
+        sender = Sender()
+        (first,) = sender.put()
+        for _ in range(30):
+            positions = sender.put(50)
+            sender.send()
+            sender.expire(*positions)
+        self.assertLess(len(sender.stream._flying), 200)
+        sender.advance(30)
+        self.assertEqual((sender.sent(), sender.queue), ([(1, 0)], [first]))
+
+
 class LargeNumberTests(SynchronousTestCase):
     def test_the_last_number_of_a_sequence(self) -> None:
         """0xFFFFFFFF is given; the next sequence begins behind it, and is held until this one is over."""
