@@ -194,6 +194,12 @@ class IQueueManager(Interface):
     def begin() -> ITransaction:
         """Begin a transaction."""
 
+    def enlist(identifier: UUID) -> ITransaction:
+        """Take part in a transaction that somebody else coordinates.
+
+        @raise MQError: MQ_ERROR_DTC_CONNECT from a queue manager that has no coordinator, as ours.
+        """
+
     def transactions() -> Sequence[Mapping[str, Any]]:
         """Every transaction that has not ended: identifier, state, began, sent, received, moved (counts)."""
 

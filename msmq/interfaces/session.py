@@ -76,6 +76,8 @@ class ISessions(Interface):
 
     counts: PacketCounts = Attribute("The packets of all sessions so far, by kind.")
 
+    is_offline: bool = Attribute("Whether connections are refused, and nobody is dialled; may be set.")
+
     broker: object = Attribute("The L{msmq.interfaces.broker.IBroker} that is told of everything.")
 
     def connector(host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> IConnector:

@@ -12,7 +12,29 @@ from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.counting import PacketCounts
+from msmq.structures.name_text import QueueSuffix
 from msmq.wire.guid import format_guid
+
+
+def describe_holdings(model: QueueManagerModel) -> dict[str, Any]:
+    """How much a queue manager has."""
+    return {
+        "queues": sum(1 for _ in model.queues()),
+        "messages": model.message_count,
+        "bytes": model.storage.used,
+    }
+
+
+def describe_losses(model: QueueManagerModel) -> dict[str, Any]:
+    """What of a queue manager wants looking after."""
+    return {
+        "transactions": sum(1 for _ in model.transacting.transactions),
+        "dead_letters": sum(
+            model.system_queue(suffix).message_count
+            for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
+        ),
+        "copies_dropped": model.copying.dropped,
+    }
 
 
 def describe_queue(model: QueueManagerModel, queue: Queue) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Performer:
     @ivar on_outgoing: told of an outgoing queue in which messages wait.
     @ivar on_departure: told of messages that leave their queue unread; has to see to what is stored for it.
     @ivar on_failure: told of every failure of the store.
-    @ivar is_stopped: whether L{stop} was called.
+    @ivar is_stopped: before L{start}, and once L{stop} was called.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -57,24 +57,26 @@ class Performer:
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer: IDelayedCall | None = None
         self._pauses: set[Deferred[None]] = set()
-        self.is_stopped = False
+        self.is_stopped = True
 
     def check_running(self) -> None:
         """See that messages are still taken, and given.
 
-        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once it has stopped.
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE before it starts, and once it has stopped.
         """
         if self.is_stopped:
-            raise _stopping()
+            raise _stopped()
 
     async def commit(self, changes: Sequence[Change]) -> None:
         """Store these changes, all or none.
 
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if the store has no space,
-            MQ_ERROR_MESSAGE_STORAGE_FAILED for every other reason why it could not.
+            MQ_ERROR_MESSAGE_STORAGE_FAILED for every other reason why it could not, and
+            MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
         """
         if not changes:
             return
+        self.check_running()
         try:
             await self.store.commit(changes)
         except StorageError as error:
@@ -227,6 +229,10 @@ class Performer:
                     self.on_departure(effect)
         self._schedule()
 
+    def start(self) -> None:
+        """Take what is asked for, from now on."""
+        self.is_stopped = False
+
     def stop(self) -> None:
         """End every wait, and let none begin."""
         self.is_stopped = True
@@ -238,7 +244,7 @@ class Performer:
         readers, self._readers = self._readers, {}
         for tag, reader in readers.items():
             self.model.cancel(tag)
-            reader.errback(_stopping())
+            reader.errback(_stopped())
 
     def _schedule(self) -> None:
         if self.is_stopped:
@@ -262,8 +268,8 @@ class Performer:
         self.perform(self.model.expire(self.clock.now()))
 
 
-def _stopping() -> MQError:
-    return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the queue manager has stopped")
+def _stopped() -> MQError:
+    return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the queue manager is stopped")
 
 
 _WHY = {

@@ -22,6 +22,8 @@ from msmq.manager.arriving import Arrivals
 from msmq.manager.departing import Departures
 from msmq.manager.describing import (
     describe_counts,
+    describe_holdings,
+    describe_losses,
     describe_outgoing,
     describe_queue,
     describe_session,
@@ -39,6 +41,7 @@ from msmq.manager.reservation import Reservation
 from msmq.manager.searching import Search
 from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
+from msmq.manager.state import QueueManagerState
 from msmq.manager.targets import destinations, outgoing_queue, own_queue, readable_queue
 from msmq.manager.transactions import TransactionHandle, Transactions, move
 from msmq.manager.transfer import Transfer
@@ -49,7 +52,6 @@ from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.session.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.name_text import QueueSuffix
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 
@@ -73,6 +75,7 @@ class QueueManagerService(Service):
     @param session_settings: what the behaviour notes of [MS-MQQB] leave open; the defaults without.
     @param events: how many events the event log keeps.
     @param addresses: tells where the queue manager listens, for L{status}.
+    @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
     name = "msmq"
@@ -128,41 +131,73 @@ class QueueManagerService(Service):
         self._opening = Opening(
             performer, Reads(performer, outbox), self._sender, self._transactions, self._administration
         )
-        self._state = "stopped"
+        self.state = QueueManagerState.STOPPED
 
     # Life
 
+    @property
+    def _work(self) -> QueueManagerService:
+        """Itself, as long as it does anything.
+
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE before L{open} and after L{stopService}.
+        """
+        self._performer.check_running()
+        return self
+
     async def open(self) -> None:
         """Open the store and take over what it holds."""
-        snapshot = await self.store.open()
-        self.model.restore(snapshot, self._clock.now())
-        self._sequences.load(snapshot.state)
-        self._turns.load(snapshot.state)
-        self._state = "starting"
+        self.state = QueueManagerState.INITIALIZING
+        try:
+            snapshot = await self.store.open()
+            self.model.restore(snapshot, self._clock.now())
+            self._sequences.load(snapshot.state)
+            self._turns.load(snapshot.state)
+        except BaseException:
+            self.state = QueueManagerState.STOPPED
+            raise
+        self._performer.start()
 
     def startService(self) -> None:
         """Begin to send what waits."""
         Service.startService(self)
-        self._state = "running"
+        self.state = QueueManagerState.READY
         self._logs.start()
         self._wakeup.look()
         # What has expired while nobody looked leaves now.
         self._performer.perform(())
-        for queue in list(self.model.outgoing_queues()):
-            if queue.has_available:
-                self._transfer.ready(queue)
+        self._transfer.bring_online()
 
     def stopService(self) -> Deferred[None]:
         """End the sessions and the waits, then close the store."""
         Service.stopService(self)
-        self._state = "stopped"
+        self.state = QueueManagerState.STOPPING
         self._logs.stop()
         self._wakeup.stop()
         self._sequences.stop()
         self._flow.stop()
         self._transfer.stop()
         self._performer.stop()
-        return self.store.close()
+        return self.store.close().addBoth(self._stopped)
+
+    def _stopped(self, result: Any) -> Any:
+        self.state = QueueManagerState.STOPPED
+        return result
+
+    @property
+    def connection_active(self) -> bool:
+        """[MS-MQDMPR] 3.1.1.1 ConnectionActive: whether other queue managers can reach this one."""
+        return self.state is QueueManagerState.READY and not self._sessions.is_offline
+
+    def take_offline(self) -> None:
+        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and let none begin.
+
+        What is sent to others waits; local queues work as always. A restart is online.
+        """
+        self._work._transfer.take_offline()
+
+    def bring_online(self) -> None:
+        """[MS-MQDMPR] 3.1.4.13 Bring Online: take part in sessions again, and send what waits."""
+        self._work._transfer.bring_online()
 
     def _deadline(self) -> float | None:
         deadlines = (self._sequences.deadline, self._turns.deadline)
@@ -178,17 +213,14 @@ class QueueManagerService(Service):
 
     def status(self) -> dict[str, Any]:
         """What it is and how it does; the keys of C{msmq status}."""
-        queues = list(self.model.queues())
         return {
             "identifier": format_guid(self.model.identifier),
             "name": self._computer_name,
             "dns_name": self._dns_name,
             "version": msmq.version.VERSION,
-            "state": self._state,
+            "state": self.state.value,
             "addresses": list(self._addresses()),
-            "queues": len(queues),
-            "messages": self.model.message_count,
-            "bytes": self.model.storage.used,
+            **describe_holdings(self.model),
             "sessions": len(self._sessions.connections),
             "storage": self.store.name,
             "durable": bool(self.store.durable),
@@ -196,47 +228,43 @@ class QueueManagerService(Service):
             "refused": dict(self._transfer.arrivals.refused),
             "expired": dict(self._departures.expired),
             "throttled": self.model.storage.throttled,
-            "transactions": sum(1 for _ in self.model.transacting.transactions),
-            "dead_letters": sum(
-                self.model.system_queue(suffix).message_count
-                for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
-            ),
-            "copies_dropped": self.model.copying.dropped,
+            "connection_active": self.connection_active,
+            **describe_losses(self.model),
             "events_dropped": self._events.dropped,
         }
 
     def queues(self) -> list[dict[str, Any]]:
         """Every queue of its own, in the order in which they were made."""
-        return [describe_queue(self.model, queue) for queue in self.model.queues()]
+        return [describe_queue(self.model, queue) for queue in self._work.model.queues()]
 
     def queue(self, path: str) -> dict[str, Any]:
         """One queue, by its path or format name.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
         """
-        return describe_queue(self.model, own_queue(self.model, path))
+        return describe_queue(self.model, own_queue(self._work.model, path))
 
     def system_queues(self) -> list[dict[str, Any]]:
         """The machine journal and the dead-letter queues."""
-        return [describe_queue(self.model, queue) for queue in self.model.names.system_queues()]
+        return [describe_queue(self.model, queue) for queue in self._work.model.names.system_queues()]
 
     def outgoing(self) -> list[dict[str, Any]]:
         """Every outgoing queue."""
-        return [describe_outgoing(queue) for queue in self.model.outgoing_queues()]
+        return [describe_outgoing(queue) for queue in self._work.model.outgoing_queues()]
 
     def outgoing_queue(self, name: str) -> dict[str, Any]:
         """One outgoing queue, by its format name.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
         """
-        return describe_outgoing(outgoing_queue(self.model, name))
+        return describe_outgoing(outgoing_queue(self._work.model, name))
 
     def pause_outgoing(self, name: str) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: send nothing more from an outgoing queue, until it is resumed.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of its own.
         """
-        queue = outgoing_queue(self.model, name)
+        queue = outgoing_queue(self._work.model, name)
         self._transfer.pause(queue)
         return describe_outgoing(queue)
 
@@ -245,7 +273,7 @@ class QueueManagerService(Service):
 
         @raise MQError: as L{pause_outgoing}.
         """
-        queue = outgoing_queue(self.model, name)
+        queue = outgoing_queue(self._work.model, name)
         self._transfer.resume(queue)
         return describe_outgoing(queue)
 
@@ -275,7 +303,7 @@ class QueueManagerService(Service):
         @param path: C{.\\private$\\orders}.
         @raise MQError: as L{Administration.create}.
         """
-        return await self._administration.create(
+        return await self._work._administration.create(
             path,
             transactional=transactional,
             journal=journal,
@@ -294,21 +322,21 @@ class QueueManagerService(Service):
 
         @raise MQError: as L{Administration.set}.
         """
-        return await self._administration.set(path, properties)
+        return await self._work._administration.set(path, properties)
 
     async def purge_queue(self, path: str) -> int:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
 
         @raise MQError: as L{Administration.purge}.
         """
-        return await self._administration.purge(path)
+        return await self._work._administration.purge(path)
 
     async def delete_queue(self, path: str) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
 
         @raise MQError: as L{Administration.delete}.
         """
-        await self._administration.delete(path)
+        await self._work._administration.delete(path)
 
     # Messages
 
@@ -325,7 +353,7 @@ class QueueManagerService(Service):
             MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_SEQUENCE if the transaction
             has ended; or as L{Outbox.check}.
         """
-        targets = destinations(self.model, destination, self._clock.now())
+        targets = destinations(self._work.model, destination, self._clock.now())
         return await self._sender.send(targets, messages, transaction)
 
     async def reserve(
@@ -351,7 +379,7 @@ class QueueManagerService(Service):
             MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
             MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended.
         """
-        return await self._opening.reserve(queue, count, timeout, peek, transaction)
+        return await self._work._opening.reserve(queue, count, timeout, peek, transaction)
 
     async def receive(
         self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
@@ -390,24 +418,31 @@ class QueueManagerService(Service):
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
             malformed.
         """
-        return self._opening.open(name, access, share_mode)
+        return self._work._opening.open(name, access, share_mode)
 
     # Transactions
 
     def begin(self) -> TransactionHandle:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction: an internal one."""
-        return self._transactions.begin(self._new_identifier())
+        return self._work._transactions.begin(self._new_identifier())
+
+    def enlist(self, identifier: uuid.UUID) -> TransactionHandle:
+        """Take part in a transaction of a distributed transaction coordinator: refused, as there is none.
+
+        @raise MQError: MQ_ERROR_DTC_CONNECT.
+        """
+        return self._work._transactions.enlist(identifier)
 
     def transactions(self) -> list[dict[str, Any]]:
         """Every transaction that has not ended, in the order in which they began."""
-        return list(map(self._transactions.describe, self.model.transacting.transactions))
+        return list(map(self._transactions.describe, self._work.model.transacting.transactions))
 
     def transaction(self, identifier: uuid.UUID) -> dict[str, Any]:
         """One transaction, with what it does.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
         """
-        core = self._transactions.find(identifier)
+        core = self._work._transactions.find(identifier)
         return {
             **self._transactions.describe(core),
             "messages": self._transactions.describe_messages(core),
@@ -418,7 +453,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it is ending.
         """
-        await self._transactions.abort(self._transactions.find(identifier))
+        await self._work._transactions.abort(self._transactions.find(identifier))
 
     # Single messages
 
@@ -431,7 +466,7 @@ class QueueManagerService(Service):
             MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other,
             MQ_ERROR_TRANSACTION_USAGE for a transactional move into a system queue.
         """
-        queue = readable_queue(self.model, target, self._clock.now())
+        queue = readable_queue(self._work.model, target, self._clock.now())
         queue.users += 1
         try:
             position = await self._search.available(message, queue)
@@ -447,22 +482,22 @@ class QueueManagerService(Service):
 
     async def dead_letters(self, limit: int = 1000) -> list[Place]:
         """What lies in both dead-letter queues, the first C{limit} of each."""
-        return await self._search.dead_letters(limit)
+        return await self._work._search.dead_letters(limit)
 
     def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[Place]:
         """The same one by one, so that the packets of all of them need not be in memory."""
-        return self._search.each_dead_letter(limit)
+        return self._work._search.each_dead_letter(limit)
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """Send a dead letter again to the queue that it was for, and remove it, in one step.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter, or as L{send}.
         """
-        return await self._search.requeue(message)
+        return await self._work._search.requeue(message)
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
         """All that is known of a message: where it is, and what happened to it."""
-        return await self._search.explain(message)
+        return await self._work._search.explain(message)
 
     # Message logs
 
@@ -471,7 +506,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the store failed.
         """
-        return await self._logs.extent(own_queue(self.model, path))
+        return await self._logs.extent(own_queue(self._work.model, path))
 
     async def replay(
         self,
@@ -487,5 +522,5 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; what was sent before stays sent.
         """
-        queue = own_queue(self.model, path)
+        queue = own_queue(self._work.model, path)
         return await self._logs.replay(queue, into, first=first, last=last, since=since, until=until)

@@ -1,11 +1,21 @@
-"""What the session's cores have the store keep, as changes of the store."""
+"""The state of the queue manager, and the one that it keeps of its sessions."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 
 from msmq.queues.changes import Change, PutState, RemoveState
 from msmq.session.ordering.records import StateChange
+
+
+class QueueManagerState(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.1 QueueManagerState; the values are what C{msmq status} shows."""
+
+    STOPPED = "stopped"
+    INITIALIZING = "starting"
+    READY = "running"
+    STOPPING = "stopping"
 
 
 def as_changes(changes: Iterable[StateChange]) -> list[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 from uuid import UUID
 
 from twisted.logger import Logger
@@ -88,6 +88,17 @@ class Transactions:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
         transactions = self._performer.model.transacting.transactions
         return TransactionHandle(self, transactions.create(identifier, self._performer.clock.now().wall))
+
+    def enlist(self, identifier: UUID) -> NoReturn:
+        """[MS-MQDMPR] 3.1.1.14 a transaction with SinglePhase False, which a DTC coordinates: there is none.
+
+        @raise MQError: MQ_ERROR_DTC_CONNECT.
+        """
+        raise MQError(
+            Status.MQ_ERROR_DTC_CONNECT,
+            f"transaction {format_guid(identifier)} belongs to a distributed transaction coordinator,"
+            " and there is none here; begin one of this queue manager's own",
+        )
 
     def find(self, identifier: UUID) -> Transaction:
         """The transaction of this identifier.

@@ -80,6 +80,8 @@ class Connector:
         """
         if self._is_stopped or self._attempt is not None or self.state is not SessionState.CLOSED:
             return
+        if self._factory.is_offline:
+            return
         self.session = self._factory.build(
             is_initiator=True,
             expected_identifier=self._expected_identifier,
@@ -126,7 +128,7 @@ class Connector:
                     continue
                 protocol.session.pinged()
             try:
-                await hop.endpoint.connect(_Dialled(protocol))
+                await hop.endpoint.connect(_Dialled(self._factory, protocol))
             except CancelledError:
                 raise
             except Exception as error:
@@ -138,12 +140,13 @@ class Connector:
 
 
 class _Dialled(ClientFactory):
-    """Gives the connection to the protocol that was made for it."""
+    """Gives the connection to the protocol that was made for it, unless we went offline meanwhile."""
 
     noisy = False
 
-    def __init__(self, protocol: SessionProtocol) -> None:
+    def __init__(self, sessions: SessionFactory, protocol: SessionProtocol) -> None:
+        self._sessions = sessions
         self._protocol = protocol
 
-    def buildProtocol(self, addr: IAddress | None) -> SessionProtocol:
-        return self._protocol
+    def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
+        return None if self._sessions.is_offline else self._protocol

@@ -28,6 +28,7 @@ class SessionFactory(ServerFactory):
     @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
     @ivar broker: told of everything by the default hooks; may be C{None}.
     @ivar counts: the packets of all its sessions, by kind.
+    @ivar is_offline: whether connections are refused, and nobody is dialled.
     """
 
     noisy = False
@@ -48,6 +49,7 @@ class SessionFactory(ServerFactory):
         self.settings = settings if settings is not None else SessionSettings()
         self.broker = broker
         self.counts = PacketCounts()
+        self.is_offline = False
         self._connections: set[SessionProtocol] = set()
         # The one that has waited the longest comes first.
         self._handshaking: dict[SessionProtocol, None] = {}
@@ -65,7 +67,12 @@ class SessionFactory(ServerFactory):
         return len(self._accepted) >= self.settings.max_sessions
 
     def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
-        """A session for a connection that was accepted; C{None}, which closes it, beyond its host's limit."""
+        """A session for a connection that was accepted; C{None} closes it.
+
+        That is so offline, and beyond the limit of its host.
+        """
+        if self.is_offline:
+            return None
         host = str(getattr(addr, "host", ""))
         if self._accepted_by_host[host] >= self.settings.max_connections_per_host:
             return None

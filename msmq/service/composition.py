@@ -35,8 +35,8 @@ class _PingResponder(PingResponderProtocol):
         self._sessions = sessions
 
     def would_refuse(self, address: tuple[str, int]) -> bool:
-        """Whether MaxInSessions is reached."""
-        return self._sessions.is_full
+        """Whether MaxInSessions is reached, or the queue manager is offline."""
+        return self._sessions.is_offline or self._sessions.is_full
 
 
 @attrs.frozen
@@ -123,6 +123,7 @@ def compose(
         express_memory=limits.express_memory if store.durable else None,
         packet_memory=limits.packet_memory if store.durable else None,
         poison_after=configuration.queues.poison_after,
+        is_hardened=configuration.security.hardened,
         now=clock.now(),
     )
     manager = QueueManagerService(

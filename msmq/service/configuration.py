@@ -41,6 +41,7 @@ from msmq.service.settings import (
     ListenSettings,
     QueueManagerSettings,
     QueueSettings,
+    SecuritySettings,
     Timers,
 )
 from msmq.service.toml_lines import Path as KeyPath
@@ -219,6 +220,7 @@ class _Reading:
             queues=QueueSettings(**self._fields("queues", QueueSettings)),
             limits=Limits(**self._fields("limits", Limits)),
             timers=Timers(**self._fields("timers", Timers)),
+            security=SecuritySettings(**self._fields("security", SecuritySettings)),
         )
 
     def probe_storage(self, configuration: Configuration) -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 import attrs
 
 from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoint
-from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, Timers
+from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, SecuritySettings, Timers
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
 from msmq.wire.guid import parse_guid
@@ -241,8 +241,10 @@ _SESSION = _defaults(SessionSettings)
 _LIMITS = _defaults(Limits)
 _TIMERS = _defaults(Timers)
 _QUEUES = _defaults(QueueSettings)
+_SECURITY = _defaults(SecuritySettings)
 _QUEUE_MANAGER = _defaults(QueueManagerSettings)
 _U32 = 0xFFFFFFFF
+_WEEK = 7 * 86400
 
 
 def _counted(low: int, high: int, default: object, unit: str) -> Key:
@@ -291,6 +293,11 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "events": _counted(1, 1_000_000_000, _LIMITS["events"], "events"),
         "control_receives": _counted(1, 1_000_000, _LIMITS["control_receives"], "receives"),
         "host_addresses": _counted(1, 1000, _LIMITS["host_addresses"], "addresses"),
+        "unacknowledged_messages": _counted(1, _U32, _SESSION["unacknowledged_messages"], "messages"),
+        "awaiting_final_acks": _counted(1, _U32, _SESSION["awaiting_final_acks"], "messages"),
+        "order_ack_messages": _counted(1, _U32, _SESSION["order_ack_messages"], "messages"),
+        "incoming_streams": _counted(1, 10_000_000, _SESSION["incoming_streams"], "streams"),
+        "duplicate_entries": _counted(0, 10_000_000, _SESSION["duplicate_entries"], "messages"),
     },
     "timers": {
         "session_initialization": _timed(0.1, 3600, _SESSION["session_initialization"]),
@@ -302,10 +309,18 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "recoverable_ack_maximum": _timed(0.5, 120, _SESSION["recoverable_ack_maximum"]),
         "window_recovery": _timed(0.1, 3600, _SESSION["window_recovery"]),
         "linger": _timed(0, 300, _SESSION["linger"]),
+        "resend_short": _timed(1, _WEEK, _SESSION["resend_short"]),
+        "resend_medium": _timed(1, _WEEK, _SESSION["resend_medium"]),
+        "resend_long": _timed(1, _WEEK, _SESSION["resend_long"]),
+        "resend_final": _timed(1, _WEEK, _SESSION["resend_final"]),
+        "order_ack_timeout": _timed(0.1, 60, _SESSION["order_ack_timeout"]),
+        "maximum_order_ack_delay": _timed(0.1, 3600, _SESSION["maximum_order_ack_delay"]),
+        "incoming_stream_idle": _timed(60, 52 * _WEEK, _SESSION["incoming_stream_idle"]),
+        "duplicate_lifetime": _timed(1, _WEEK, _SESSION["duplicate_lifetime"]),
         "ping_response": _timed(0.1, 60, _SESSION["ping_response"]),
         "name_resolution": _timed(0.1, 300, _TIMERS["name_resolution"]),
         "connect": _timed(0.1, 300, _TIMERS["connect"]),
     },
-    "security": {},
+    "security": {"hardened": Key(Flag(), _SECURITY["hardened"])},
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

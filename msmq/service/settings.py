@@ -99,6 +99,14 @@ class QueueSettings:
 
 
 @attrs.frozen(kw_only=True)
+class SecuritySettings:
+    """The table C{[security]}."""
+
+    hardened: bool = False
+    """[MS-MQDMPR] 3.1.1.1 HardenedSecurity: whether no message is transferred but over HTTP."""
+
+
+@attrs.frozen(kw_only=True)
 class Timers:
     """The keys of the table C{[timers]} that do not concern a session."""
 
@@ -139,3 +147,6 @@ class Configuration:
 
     timers: Timers
     """How long for everything."""
+
+    security: SecuritySettings = SecuritySettings()
+    """What is allowed to whom."""

@@ -68,6 +68,7 @@ ack_wait_timeout = 30
 connect = 3
 
 [security]
+hardened = true
 """
 
 
@@ -100,6 +101,7 @@ class LoadTests(SynchronousTestCase):
         self.assertEqual(configuration.hosts, {"BETA": "127.0.0.3", "gamma.example.com": "127.0.0.4:1802"})
         self.assertEqual(configuration.limits.quota, 1000)
         self.assertEqual(configuration.timers.connect, 3.0)
+        self.assertTrue(configuration.security.hardened)
         self.assertEqual(
             configuration.session,
             SessionSettings(
