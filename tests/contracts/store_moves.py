@@ -149,6 +149,14 @@ class MoveContract(StoreContract):
         await store.commit([remove(9, queue=BILLS), move(1, 9), put(8, b"eight", queue=BILLS), move(2, 8)])
         self.assertEqual(list(await self.bills(store, 9, 8)), [b"one", b"two"])
 
+    async def test_moving_nothing_onto_what_was_aborted(self) -> None:
+        """The count of a message stays, though one that is not kept was to come into its place."""
+        store = await self.both_queues()
+        await store.commit([PutAborts(BILLS.identifier, 9, 7), move(5, 9, aborts=2)])
+        snapshot = await self.snapshot(store)
+        if store.durable:
+            self.assertEqual(list(snapshot.messages[BILLS.identifier]), [(9, 4, ARRIVED, None, 7, 0)])
+
     async def test_queue_that_is_removed_after_a_move(self) -> None:
         """With its new queue a message is gone; with its old one it is not."""
         store = await self.both_queues()

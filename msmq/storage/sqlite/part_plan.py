@@ -36,14 +36,14 @@ class Stage:
     def stands_against(self, source: Place, target: Place) -> bool:
         """Whether this move cannot be written before all that is put here, and together with other moves."""
         row, lookup_id = target
-        return source in self._moved or lookup_id in self.messages.get(row, ())
+        # What lies in the target stays as it is if there is nothing in the source.
+        return source in self._moved or target in self.aborts or lookup_id in self.messages.get(row, ())
 
     def move(self, source: Place, target: Place, change: MoveMessage) -> None:
         """Have a message moved that is in the file."""
         self.moves.append((*source, *target, change.due, change.aborts, change.moves))
         self._moved |= {source, target}
         self.aborts.pop(source, None)
-        self.aborts.pop(target, None)
 
 
 @attrs.define
