@@ -184,6 +184,7 @@ class Database:
             self._try_to_reconnect()
         except Refused as error:
             self._refusal = error
+            self.log.critical("{error}", error=error)
             raise
         except Exception as error:
             self._absence = Away(str(failure(self.address, "connect again", error)))

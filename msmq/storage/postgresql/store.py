@@ -25,8 +25,9 @@ from msmq.queues.snapshot import Snapshot
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.database import Database
 from msmq.storage.postgresql.reading import Reader
+from msmq.storage.postgresql.reading_thread import Outcome, Read, ReadingThread
 from msmq.storage.postgresql.schema import SCHEMA, Schema
-from msmq.storage.postgresql.threads import Commit, Outcome, Read, ReadingThread, Stop, WritingThread
+from msmq.storage.postgresql.writing_thread import Commit, Stop, WritingThread
 
 WAITING_BYTES: Final = 256 * 1024 * 1024
 """About what may wait for the database; one batch more is refused."""

@@ -1,4 +1,4 @@
-"""The threads of the store: one writes, two read, and none waits for another."""
+"""The thread that writes, and waits for the database when it is away."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -18,7 +18,7 @@ from msmq.queues.changes import Change
 from msmq.queues.snapshot import Snapshot
 from msmq.storage.postgresql.database import Database, Outcomes
 from msmq.storage.postgresql.failures import Away, Refused
-from msmq.storage.postgresql.reading import Reader
+from msmq.storage.postgresql.reading_thread import Deliver, Outcome, Read, ReadingThread, storage_error
 
 GROUP_BYTES: Final = 64 * 1024 * 1024
 """About what goes into one transaction at most, unless a single batch is larger."""
@@ -28,12 +28,6 @@ TIDY_SECONDS: Final = 0.05
 
 CHECK_SECONDS: Final = 1.0
 """From one look at an idle connection to the next."""
-
-Outcome: TypeAlias = tuple[Deferred[Any], object]
-"""A Deferred, and the result or the exception that it is to fire with."""
-
-Deliver: TypeAlias = Callable[[Sequence[Outcome]], object]
-"""Has these Deferreds fire in their own thread."""
 
 
 @attrs.frozen(eq=False)
@@ -49,57 +43,11 @@ class Commit:
 
 
 @attrs.frozen(eq=False)
-class Read:
-    """Something to be read after every batch that came before.
-
-    @ivar is_search: whether it may take long, and is not to hold up the reading of packets.
-    """
-
-    call: Callable[[Reader], object]
-    done: Deferred[Any]
-    is_search: bool
-
-
-@attrs.frozen(eq=False)
 class Stop:
     """The end, after everything that came before."""
 
 
 Asked: TypeAlias = Commit | Read | Stop
-
-
-class ReadingThread:
-    """Reads in the order in which it is asked."""
-
-    def __init__(self, reader: Reader, deliver: Deliver) -> None:
-        self._reader = reader
-        self._deliver = deliver
-        self._asked: SimpleQueue[Read | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name="msmq postgresql reader", daemon=True)
-        self._thread.start()
-
-    def put(self, read: Read) -> None:
-        """Read this after all that was put before."""
-        self._asked.put(read)
-
-    def try_again(self) -> None:
-        """Take note that the database is back."""
-        self._reader.try_again()
-
-    def stop(self) -> None:
-        """Wait until everything is read, or has failed."""
-        self._reader.end()
-        self._asked.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        while (read := self._asked.get()) is not None:
-            try:
-                outcome = read.call(self._reader)
-            except Exception as error:
-                outcome = _storage_error(error)
-            self._deliver([(read.done, outcome)])
-        self._reader.close()
 
 
 class WritingThread:
@@ -152,14 +100,14 @@ class WritingThread:
             database = self._open_database()
         except Exception as error:
             self._stop_reading()
-            self._opened(_storage_error(error))
+            self._opened(storage_error(error))
             return
         try:
             snapshot = database.snapshot()
         except Exception as error:
             self._stop_reading()
             database.close()
-            self._opened(_storage_error(error))
+            self._opened(storage_error(error))
             return
         self._opened(snapshot)
         self._serve(database)
@@ -175,13 +123,12 @@ class WritingThread:
         # The time of the next step that tidies up; None while there is nothing to tidy.
         tidy_at: float | None = time.monotonic()
         while not self._is_end:
-            has_written = self._perform(database, self._take(tidy_at))
+            is_away = self._away_since is not None
+            has_written = self._perform(database, self._take(None if is_away else tidy_at))
             now = time.monotonic()
-            if self._away_since is not None:
-                continue
-            if tidy_at is None and has_written:
-                tidy_at = now + TIDY_SECONDS
-            elif tidy_at is not None and tidy_at <= now:
+            if tidy_at is None:
+                tidy_at = now + TIDY_SECONDS if has_written else None
+            elif tidy_at <= now and self._away_since is None:
                 tidy_at = time.monotonic() + TIDY_SECONDS if self._tidy(database) else None
 
     def _take(self, until: float | None) -> list[Asked]:
@@ -234,7 +181,7 @@ class WritingThread:
                     groups.extendleft([commit] for commit in reversed(group))
                 else:
                     # The thread must live, and whoever waits must hear of it.
-                    outcomes += _all_failed(group, _storage_error(error))
+                    outcomes += _all_failed(group, storage_error(error))
             else:
                 groups.popleft()
                 outcomes += [(commit.done, outcome) for commit, outcome in zip(group, found, strict=True)]
@@ -245,9 +192,10 @@ class WritingThread:
     ) -> Outcomes:
         """Write a group, if need be when the database is back.
 
-        @raise Away: it is away for too long, or has refused what it was asked; nothing was done.
+        @raise Away: it is away for too long; nothing was done.
         @raise Refused: it is back and of no more use.
         """
+        is_last = False
         while True:
             try:
                 found = database.write([commit.changes for commit in group])
@@ -255,6 +203,10 @@ class WritingThread:
                 self._is_away(error)
                 settled = self._wait_for(database, error, groups, outcomes)
                 if settled is None:
+                    if is_last:
+                        # It may itself be the reason why the database goes away.
+                        raise
+                    is_last = self._is_over()
                     continue
                 found = settled
             self._is_back(database)
@@ -272,12 +224,7 @@ class WritingThread:
             except Refused as refused:
                 raise _with_doubt(database, refused) from None
             else:
-                was_doubtful = database.is_doubtful
-                settled = database.settle()
-                if settled is None and was_doubtful and self._is_over():
-                    # It was tried often enough, and may itself be the reason why the database goes away.
-                    raise error
-                return settled
+                return database.settle()
             if not self._is_over():
                 time.sleep(min(0.1, self._wait))
             elif not database.is_doubtful:
@@ -337,8 +284,11 @@ class WritingThread:
             return database.tidy()
         except Away as error:
             self._is_away(error)
+        except Refused:
+            # Whoever commits hears of it.
+            pass
         except Exception as error:
-            self.log.error("{error}", error=_storage_error(error))
+            self.log.error("{error}", error=storage_error(error))
         return False
 
 
@@ -350,7 +300,3 @@ def _with_doubt(database: Database, error: StorageError) -> Refused:
     if database.is_doubtful:
         return Refused(f"{error}; whether the last changes were done is not known")
     return Refused(str(error))
-
-
-def _storage_error(error: Exception) -> StorageError:
-    return error if isinstance(error, StorageError) else StorageError(f"the store failed: {error!r}")
