@@ -30,7 +30,7 @@ def message(number: int, previous: int | None = None, sequence: int = X, source:
 
 class AcceptanceTests(SynchronousTestCase):
     def test_the_next_message_of_a_sequence(self) -> None:
-        """MQQB-3.1.5.8.6-02, MQQB-3.1.1.5-01: at 3, 4 after 3 and 6 after 3 are next; 6 after 5 and 3 after 2 are not."""
+        """MQQB-3.1.5.8.6-02, MQQB-3.1.1.5-01: at 3, (4, 3) and (6, 3) are next, (6, 5) and (3, 2) are not."""
         for number, previous, verdict in (
             (4, 3, ACCEPTED),
             (6, 3, ACCEPTED),
