@@ -99,9 +99,10 @@ class FaultyStore(MemoryMessageStore):
         self._waiting.append((work, done))
         return done
 
-    def finish(self) -> None:
-        """Do what waits, and what follows from it."""
-        while self._waiting:
+    def finish(self, count: int = 1_000_000) -> None:
+        """Do what waits, and what follows from it, up to so many things."""
+        while self._waiting and count:
+            count -= 1
             work, done = self._waiting.popleft()
             work().addBoth(done.callback)
 

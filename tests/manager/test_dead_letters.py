@@ -1,0 +1,303 @@
+"""Messages that were not received, or did not get away: where they are kept, and how they are sent again."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import CancelledError
+
+from msmq.queues.message import Acknowledge, Delivery
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from tests.manager.support import ASK_ALL, BROKEN, DEADLETTER, DEADXACT, FULL, ManagerTestCase
+
+NOWHERE = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+LATER = 100.0
+
+
+class DeadLetterTestCase(ManagerTestCase):
+    """Messages that live for ten seconds."""
+
+    def let_expire(self, queue: str, *bodies: bytes, **properties: object) -> list[MessageIdentifier]:
+        """Send messages, and let their time be over."""
+        properties = {"dead_letter": True, "time_to_be_received": 10, **properties}
+        identifiers = self.put(queue, *bodies, **properties)
+        self.clock.advance(LATER)
+        return identifiers
+
+    def letters(self, queue: str = DEADLETTER) -> list[tuple[bytes, MessageClass]]:
+        """What lies in a dead-letter queue, and why."""
+        return [
+            (bytes(message.view.body), MessageClass(message.view.message_class))
+            for message in self.messages(queue)
+        ]
+
+
+class BurialTests(DeadLetterTestCase):
+    """What becomes a dead letter."""
+
+    def test_not_received_in_time(self) -> None:
+        """It is kept with the class that says why, recoverable ones over a crash; the event says so too."""
+        [identifier] = self.let_expire(self.orders, b"kept")
+        self.let_expire(self.orders, b"express", delivery=Delivery.EXPRESS)
+        self.let_expire(self.orders, b"not wanted", dead_letter=False)
+        timeout = MessageClass.NACK_RECEIVE_TIMEOUT
+        self.assertEqual(self.letters(), [(b"kept", timeout), (b"express", timeout)])
+        self.assertEqual(self.service.status()["dead_letters"], 2)
+        self.restart(crash=True)
+        self.assertEqual(self.letters(), [(b"kept", timeout)])
+        [event] = self.run_to_end(self.service.explain(identifier)).events
+        self.assertEqual(
+            (event.event, event.reason, event.message_class, event.queue),
+            ("expired", "kept as a dead letter", timeout, "private$\\orders"),
+        )
+
+    def test_transactional(self) -> None:
+        """What was sent in a transaction here is kept in the transactional dead-letter queue."""
+        self.let_expire(self.payments, b"1")
+        self.assertEqual(self.letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.letters(), [])
+
+    def test_not_away_in_time(self) -> None:
+        """A message that waits for another queue manager for too long is kept here, over a restart too."""
+        self.put(NOWHERE, b"1", dead_letter=True, time_to_reach_queue=10)
+        self.put(NOWHERE, b"2", dead_letter=True, time_to_reach_queue=50)
+        self.clock.advance(20)
+        self.restart(seconds=LATER)
+        self.clock.advance(1)
+        timeout = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        self.assertEqual(self.letters(), [(b"1", timeout), (b"2", timeout)])
+        self.assertEqual(self.service.outgoing()[0]["messages"], 0)
+
+    def test_by_hand(self) -> None:
+        """What an administrator removes is not mourned."""
+        self.put(self.orders, b"1", b"2", dead_letter=True)
+        self.run_to_end(self.service.purge_queue(self.orders))
+        self.put(self.orders, b"3", dead_letter=True)
+        self.run_to_end(self.service.delete_queue(self.orders))
+        self.assertEqual(self.letters(), [])
+        self.assertEqual([event.event for event in self.events()], ["purged", "purged", "deleted"])
+
+    def test_given_back_too_late(self) -> None:
+        """A message whose time ends while a reader has it is a dead letter once it is given back."""
+        self.put(self.orders, b"1", dead_letter=True, time_to_be_received=10)
+        reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
+        self.clock.advance(LATER)
+        self.assertEqual(self.letters(), [])
+        reservation.release()
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+
+    def test_in_a_transaction(self) -> None:
+        """So is one that an abort gives back, and one that was sent too long before the commit."""
+        self.put(self.payments, b"1", dead_letter=True, time_to_be_received=10)
+        transaction = self.service.begin()
+        self.run_to_end(self.service.receive(self.payments, timeout=0, transaction=transaction))
+        self.clock.advance(LATER)
+        self.run_to_end(transaction.abort())
+        self.assertEqual(self.letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+
+    def test_copies_are_not_told_of(self) -> None:
+        """Its sender was told that it expired; who receives, or purges, the dead letter tells nobody."""
+        self.let_expire(self.orders, b"1", b"2", acknowledge=ASK_ALL)
+        self.answers()
+        self.take_letters(1)
+        self.run_to_end(self.service.purge_queue(DEADLETTER))
+        self.assertEqual(self.answers(), [])
+
+    def take_letters(self, count: int) -> None:
+        """Receive dead letters for good."""
+        for _ in range(count):
+            self.run_to_end(self.service.receive(DEADLETTER, timeout=0))
+
+
+class UnreliableStoreTests(DeadLetterTestCase):
+    """The store fails while messages leave."""
+
+    limits = {"packet_memory": 0}  # noqa: RUF012
+
+    def test_commits_fail(self) -> None:
+        """Nobody gets them meanwhile, and they are there once, when the store works again."""
+        self.put(
+            self.orders,
+            b"1",
+            dead_letter=True,
+            acknowledge=Acknowledge.NEGATIVE_RECEIVE,
+            time_to_be_received=10,
+        )
+        self.store.break_down()
+        self.clock.advance(LATER)
+        self.assertEqual((self.seen(self.orders), self.letters(), self.answers()), ([], [], []))
+        self.store.recover()
+        self.clock.advance(LATER)
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.answers(), [(MessageClass.NACK_RECEIVE_TIMEOUT, b"1")])
+        self.assertEqual(self.count(self.orders), 0)
+
+    def test_the_store_is_full(self) -> None:
+        """Dead letters wait for space rather than that they are lost."""
+        self.put(self.orders, b"1", dead_letter=True, time_to_be_received=10)
+        self.store.break_down(FULL)
+        self.clock.advance(LATER)
+        self.assertEqual((self.letters(), self.count(self.orders)), ([], 1))
+        self.assertTrue(self.service.status()["throttled"])
+        self.store.recover()
+        self.clock.advance(LATER)
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.service.status()["copies_dropped"], 0)
+
+    def test_a_packet_cannot_be_read(self) -> None:
+        """It does not leave before it could, since it could not be kept."""
+        self.store.unreadable = BROKEN
+        self.let_expire(self.orders, b"1")
+        self.assertEqual(self.letters(), [])
+        self.store.recover()
+        self.clock.advance(LATER)
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+
+    def test_a_packet_can_never_be_read(self) -> None:
+        """In the end it leaves without, and the event log tells of it."""
+        self.store.unreadable = BROKEN
+        self.let_expire(self.orders, b"1")
+        self.clock.advance(1000)
+        self.assertEqual((self.count(self.orders), self.letters()), (0, []))
+        self.assertEqual([event.event for event in self.events()], ["expired"])
+
+    def test_stopped_meanwhile(self) -> None:
+        """The next life goes on with it."""
+        self.put(self.orders, b"1", dead_letter=True, time_to_be_received=10)
+        self.store.break_down()
+        self.clock.advance(LATER)
+        self.restart()
+        self.store.recover()
+        self.clock.advance(LATER)
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+
+
+class RequeueTests(DeadLetterTestCase):
+    """L{QueueManagerService.requeue}."""
+
+    def test_sent_again(self) -> None:
+        """It is in its queue under a new identifier, and no dead letter any more; the old one tells where."""
+        [identifier] = self.let_expire(self.orders, b"1", label="first", priority=5)
+        again = self.run_to_end(self.service.requeue(identifier))
+        self.assertNotEqual(again, identifier)
+        self.restart(crash=True)
+        [message] = self.messages(self.orders)
+        self.assertEqual((message.view.label, message.view.priority), ("first", 5))
+        self.assertEqual((message.view.message_class, str(message.view.identifier)), (0, str(again)))
+        self.assertEqual(self.letters(), [])
+        events = self.run_to_end(self.service.explain(identifier)).events
+        self.assertEqual([event.event for event in events], ["expired", "requeued"])
+        self.assertIn(str(again), events[-1].reason)
+
+    def test_express(self) -> None:
+        """An express one as well."""
+        [identifier] = self.let_expire(self.orders, b"1", delivery=Delivery.EXPRESS)
+        self.run_to_end(self.service.requeue(identifier))
+        self.assertEqual((self.seen(self.orders), self.letters()), ([b"1"], []))
+
+    def test_transactional(self) -> None:
+        """A transactional one is sent and removed in one transaction, which is not left behind."""
+        [identifier] = self.let_expire(self.payments, b"1")
+        again = self.run_to_end(self.service.requeue(identifier))
+        self.restart(crash=True)
+        self.assertEqual((self.seen(self.payments), self.letters(DEADXACT)), ([b"1"], []))
+        self.assertEqual(self.service.transactions(), [])
+        events = self.run_to_end(self.service.explain(identifier)).events
+        self.assertEqual(events[-1].reason, f"sent again as {again}")
+
+    def test_to_another_queue_manager(self) -> None:
+        """What did not get away waits again."""
+        [identifier] = self.put(NOWHERE, b"1", dead_letter=True, time_to_reach_queue=10)
+        self.clock.advance(LATER)
+        self.run_to_end(self.service.requeue(identifier))
+        self.assertEqual((self.service.outgoing()[0]["messages"], self.letters()), (1, []))
+
+    def test_acknowledged_like_the_first_time(self) -> None:
+        """The administration queue is told of the new message as it was of the old one."""
+        for queue in (self.orders, self.payments):
+            [identifier] = self.let_expire(queue, b"1", acknowledge=ASK_ALL)
+            self.answers()
+            self.run_to_end(self.service.requeue(identifier))
+            self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_REACH_QUEUE])
+            self.take(self.alpha, queue)
+            self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_RECEIVE])
+
+    def test_refused(self) -> None:
+        """What cannot be sent again stays a dead letter."""
+        nobody = MessageIdentifier(self.alpha.model.identifier, 7)
+        self.refused(self.service.requeue(nobody), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
+        [identifier] = self.put(self.orders, b"there")
+        self.refused(self.service.requeue(identifier), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
+        for queue in (self.orders, self.payments):
+            [identifier] = self.let_expire(queue, b"1")
+            letters = DEADXACT if queue == self.payments else DEADLETTER
+            held = self.run_to_end(self.service.reserve(letters, timeout=0))
+            locked = Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION
+            self.refused(self.service.requeue(identifier), locked)
+            held.release()
+            for error, status in (
+                (BROKEN, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED),
+                (FULL, Status.MQ_ERROR_INSUFFICIENT_RESOURCES),
+            ):
+                self.store.fail_commit(1, error)
+                self.refused(self.service.requeue(identifier), status)
+                self.clock.advance(LATER)
+                self.assertEqual(len(self.letters(letters)), 1)
+            self.run_to_end(self.service.delete_queue(queue))
+            self.refused(self.service.requeue(identifier), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+            self.assertEqual(len(self.letters(letters)), 1)
+        self.assertEqual(self.service.transactions(), [])
+
+    def test_over_the_quota(self) -> None:
+        """A queue that is full takes it no more than any other message."""
+        [identifier] = self.let_expire(self.orders, b"1")
+        self.run_to_end(self.service.set_queue(self.orders, {"quota": 0}))
+        self.refused(self.service.requeue(identifier), Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+        self.assertEqual((self.count(self.orders), len(self.letters())), (0, 1))
+
+    def test_twice_at_once(self) -> None:
+        """Only one of two who ask for it gets it."""
+        for queue in (self.orders, self.payments):
+            [identifier] = self.let_expire(queue, b"1")
+            self.store.is_slow = True
+            both = [self.deferred(self.service.requeue(identifier)) for _ in range(2)]
+            self.store.catch_up()
+            self.successResultOf(both[0])
+            self.failureResultOf(both[1], MQError)
+            self.assertEqual(self.seen(queue), [b"1"])
+
+    def test_cancelled(self) -> None:
+        """It goes on to its end."""
+        [identifier] = self.let_expire(self.orders, b"1")
+        self.store.is_slow = True
+        requeuing = self.deferred(self.service.requeue(identifier))
+        requeuing.cancel()
+        self.failureResultOf(requeuing, CancelledError)
+        self.store.catch_up()
+        self.assertEqual((self.seen(self.orders), self.letters()), ([b"1"], []))
+
+
+class ListTests(DeadLetterTestCase):
+    """L{QueueManagerService.dead_letters}."""
+
+    limits = {"packet_memory": 0}  # noqa: RUF012
+
+    def test_list(self) -> None:
+        """Both queues, the first so many of each."""
+        self.let_expire(self.orders, b"1", b"2", b"3")
+        self.let_expire(self.payments, b"4", b"5")
+        places = self.run_to_end(self.service.dead_letters(2))
+        self.assertEqual([bytes(place.message.view.body) for place in places], [b"1", b"2", b"4", b"5"])
+        self.assertEqual([place.queue for place in places], [DEADLETTER] * 2 + [DEADXACT] * 2)
+
+    def test_some_go_meanwhile(self) -> None:
+        """What is received while the list is made is not in it, and costs nobody else his place."""
+        self.let_expire(self.orders, b"1", b"2", b"3")
+        self.store.is_slow = True
+        receiving = self.deferred(self.service.receive(DEADLETTER, timeout=0))
+        self.store.finish()
+        listing = self.deferred(self.service.dead_letters())
+        self.store.catch_up()
+        self.successResultOf(receiving)
+        places = self.successResultOf(listing)
+        self.assertEqual([bytes(place.message.view.body) for place in places], [b"2", b"3"])

@@ -1,0 +1,140 @@
+"""Journals of what was received, and what a store that is slow, full or broken means for them."""
+
+from __future__ import annotations
+
+from msmq.queues.message import Delivery
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from tests.manager.support import ASK_ALL, FULL, ManagerTestCase
+
+
+class JournalTests(ManagerTestCase):
+    """Queues with Journaling."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.kept = self.queue(self.alpha, "kept", journal=True)
+        self.journal = f"{self.kept};journal"
+
+    def receive(self, queue: str) -> bytes:
+        """Receive one message for good."""
+        return bytes(self.run_to_end(self.service.receive(queue, timeout=0)).body)
+
+    def test_what_was_received(self) -> None:
+        """It is in the journal, in the order of receiving, recoverable ones over a crash."""
+        self.put(self.kept, b"1", b"2")
+        self.put(self.kept, b"3", delivery=Delivery.EXPRESS)
+        self.put(self.kept, b"first", priority=7)
+        for body in (b"first", b"1", b"2", b"3"):
+            self.assertEqual(self.receive(self.kept), body)
+        self.assertEqual(self.seen(self.journal), [b"first", b"1", b"2", b"3"])
+        self.assertEqual(self.service.queue(self.kept)["journal_messages"], 4)
+        self.restart(crash=True)
+        self.assertEqual((self.seen(self.journal), self.seen(self.kept)), ([b"first", b"1", b"2"], []))
+
+    def test_only_what_was_received(self) -> None:
+        """Neither what expired is, nor what was purged or moved, nor what a journal holds."""
+        self.put(self.kept, b"1", time_to_be_received=10)
+        self.clock.advance(20)
+        [moved] = self.put(self.kept, b"2")
+        self.run_to_end(self.service.move(moved, f"{self.kept};aside"))
+        self.put(self.kept, b"3")
+        self.run_to_end(self.service.purge_queue(self.kept))
+        self.assertEqual(self.count(self.journal), 0)
+        self.put(self.kept, b"4")
+        self.receive(self.kept)
+        self.assertEqual(self.receive(self.journal), b"4")
+        self.assertEqual(self.count(self.journal), 0)
+
+    def test_a_subqueue(self) -> None:
+        """What is received from a subqueue is in the journal of its queue."""
+        [moved] = self.put(self.kept, b"1")
+        self.run_to_end(self.service.move(moved, f"{self.kept};aside"))
+        self.receive(f"{self.kept};aside")
+        self.assertEqual(self.seen(self.journal), [b"1"])
+
+    def test_in_a_transaction(self) -> None:
+        """The copy is there with the commit, and never with an abort."""
+        kept = self.queue(self.alpha, "both", journal=True, transactional=True)
+        self.put(kept, b"1", transactional=True)
+        for is_committed in (False, True):
+            transaction = self.service.begin()
+            self.run_to_end(self.service.receive(kept, timeout=0, transaction=transaction))
+            self.assertEqual(self.seen(f"{kept};journal"), [])
+            self.run_to_end(transaction.commit() if is_committed else transaction.abort())
+        self.assertEqual(self.seen(f"{kept};journal"), [b"1"])
+
+    def test_its_quota(self) -> None:
+        """Over the quota the message is received all the same, and the missing copy is counted."""
+        small = self.queue(self.alpha, "small", journal=True, journal_quota=1)
+        self.put(small, bytes(600), b"x" * 600)
+        for _ in range(2):
+            self.receive(small)
+        self.assertEqual((self.count(f"{small};journal"), self.service.status()["copies_dropped"]), (1, 1))
+
+    def test_a_store_without_space(self) -> None:
+        """Receiving makes space, so it goes on; what has no room are the copies."""
+        self.put(self.kept, b"1", b"2")
+        self.store.break_down(FULL)
+        failing = self.service.send(self.kept, [])
+        self.run_to_end(failing)
+        refused = self.deferred(self.service.create_queue(".\\private$\\another"))
+        self.failureResultOf(refused, MQError)
+        self.assertTrue(self.service.status()["throttled"])
+        self.store.recover()
+        self.receive(self.kept)
+        self.assertEqual((self.count(self.journal), self.service.status()["copies_dropped"]), (0, 1))
+        self.clock.advance(10)
+        self.receive(self.kept)
+        self.assertEqual(self.seen(self.journal), [b"2"])
+
+    def test_the_receive_fails(self) -> None:
+        """The message is back, and there is no copy of it."""
+        self.put(self.kept, b"1")
+        for crash in (False, True):
+            self.store.fail_commit(1)
+            receiving = self.service.receive(self.kept, timeout=0)
+            self.refused(receiving, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+            self.assertEqual((self.seen(self.kept), self.count(self.journal)), ([b"1"], 0))
+            self.restart(crash=crash)
+
+    def test_nobody_is_told_of_copies(self) -> None:
+        """A sender hears once that his message was received, and nothing of what becomes of the copy."""
+        self.put(self.kept, b"1", b"2", acknowledge=ASK_ALL)
+        for _ in range(2):
+            self.receive(self.kept)
+        self.assertEqual(
+            [name for name, _ in self.answers()],
+            [MessageClass.ACK_REACH_QUEUE] * 2 + [MessageClass.ACK_RECEIVE] * 2,
+        )
+        self.receive(self.journal)
+        self.run_to_end(self.service.purge_queue(self.journal))
+        self.assertEqual(self.answers(), [])
+
+    def test_not_sent_to(self) -> None:
+        """Only receiving fills a journal."""
+        unsupported = Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION
+        self.refused(self.service.send(self.journal, []), unsupported)
+        [identifier] = self.put(self.kept, b"1")
+        self.refused(self.service.move(identifier, self.journal), Status.MQ_ERROR_INVALID_PARAMETER)
+        self.refused(self.service.delete_queue(self.journal), Status.MQ_ERROR_ILLEGAL_OPERATION)
+
+    def test_goes_with_its_queue(self) -> None:
+        """It is not told of, and nothing of it comes back."""
+        self.put(self.kept, b"1")
+        self.receive(self.kept)
+        self.run_to_end(self.service.delete_queue(self.kept))
+        self.assertEqual((self.events(), self.service.status()["messages"]), ([], 0))
+        self.restart()
+        self.queue(self.alpha, "kept", journal=True)
+        self.assertEqual(self.seen(self.journal), [])
+
+    def test_receives_that_are_under_way(self) -> None:
+        """While the store is at work the message is nobody's, neither here nor there."""
+        self.put(self.kept, b"1")
+        self.store.is_slow = True
+        receiving = self.deferred(self.service.receive(self.kept, timeout=0))
+        self.assertEqual((self.seen(self.kept), self.seen(self.journal)), ([], []))
+        self.store.catch_up()
+        self.successResultOf(receiving)
+        self.assertEqual((self.seen(self.kept), self.seen(self.journal)), ([], [b"1"]))
