@@ -126,9 +126,9 @@ class Database:
 
         @raise StorageError: it failed; the log still holds everything.
         """
-        if self._writer.written < CHECKPOINT_BYTES:
+        if self._writer.written + self._space.written < CHECKPOINT_BYTES:
             return False
-        self._writer.written = 0
+        self._writer.written = self._space.written = 0
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             return False

@@ -14,6 +14,8 @@ SLACK_PAGES: Final = 1024
 """Free pages that a file keeps, since they will be needed again."""
 STEP_PAGES: Final = 256
 """Pages that are given back in one step."""
+STEP_BYTES: Final = 1024 * 1024
+"""About what is written by one step."""
 STEP_ROWS: Final = 1000
 """Messages of a removed queue, or entries of a log, that are deleted in one step."""
 
@@ -38,10 +40,14 @@ _OF_TRIMMED_EVENTS: Final = (
 
 @attrs.define
 class Space:
-    """What is to be given back in the file and in the file for express messages."""
+    """What is to be given back in the file and in the file for express messages.
+
+    @ivar written: about how many bytes were written.
+    """
 
     connection: sqlite3.Connection
     logs: Logs
+    written: int = 0
 
     def give_back(self, *, is_urgent: bool = False) -> bool:
         """Do one step; whether there is more to do.
@@ -50,6 +56,7 @@ class Space:
         @raise sqlite3.Error: it failed, and nothing was changed.
         """
         if self._delete():
+            self.written += STEP_BYTES
             return True
         slack = 0 if is_urgent else SLACK_PAGES
         is_more = any([self._shrink(part, slack) for part in ("main", "express")])
@@ -81,6 +88,7 @@ class Space:
             return False
         # It answers with a row without columns for each page, and only a script goes on after the first.
         self.connection.executescript(f"PRAGMA {part}.incremental_vacuum({min(excess, STEP_PAGES)})")
+        self.written += STEP_BYTES
         if excess <= STEP_PAGES:
             # The file itself is cut only when the log is brought into it.
             self.connection.execute(f"PRAGMA {part}.wal_checkpoint(PASSIVE)").fetchone()

@@ -137,7 +137,9 @@ class WritingThread:
             if tidy_at is None:
                 tidy_at = now + TIDY_INTERVAL
             elif tidy_at <= now:
-                tidy_at = time.monotonic() + TIDY_INTERVAL if self._try(database.tidy) else None
+                is_more = self._try(database.tidy)
+                self._try(database.checkpoint)
+                tidy_at = time.monotonic() + TIDY_INTERVAL if is_more else None
 
     def _take(self, until: float | None) -> list[Commit | Read | Stop]:
         """Everything that waits; if nothing does, wait for it, but not longer than that."""
