@@ -52,14 +52,20 @@ class FaultyStore(MemoryMessageStore):
         self.reads = 0
         self._waiting: deque[tuple[Callable[[], Deferred[Any]], Deferred[Any]]] = deque()
 
-    def fail_commit(self, number: int, error: StorageError = BROKEN) -> None:
-        """Let one commit fail, the first from now if the number is 1."""
+    def fail_commit(self, number: int, error: StorageError = BROKEN, *, of: type = object) -> None:
+        """Let one commit fail, the first from now if the number is 1.
+
+        @param of: only those count that hold such a change.
+        """
         left = number
 
         def is_hit(changes: Sequence[Change]) -> bool:
             nonlocal left
-            left -= 1
-            return left == 0
+            left -= any(isinstance(change, of) for change in changes)
+            if left == 0:
+                left = -1
+                return True
+            return False
 
         self.error, self.is_hit = error, is_hit
 

@@ -1,0 +1,223 @@
+"""Queues that are deleted while something is in them, open on them, or being done to them."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import CancelledError
+
+from msmq.queues.changes import AppendEvent
+from msmq.queues.descriptor import QueueAccessType
+from msmq.queues.message import Delivery, Message
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from tests.manager.support import ASK_ALL, BROKEN, ManagerTestCase
+
+MANY = 1000
+
+
+class DeletionTests(ManagerTestCase):
+    """L{QueueManagerService.delete_queue}."""
+
+    limits = {"packet_memory": 0}  # noqa: RUF012
+
+    def fill(self, count: int = MANY) -> None:
+        """Have so many messages in the queue, half of them express."""
+        bodies = [b"%d" % number for number in range(count // 2)]
+        self.put(self.orders, *bodies, acknowledge=ASK_ALL)
+        self.put(self.orders, *bodies, acknowledge=ASK_ALL, delivery=Delivery.EXPRESS)
+        self.answers()
+
+    def test_a_large_queue(self) -> None:
+        """It is gone at once; its messages go in slices, each is told of, and none comes back."""
+        self.fill()
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.refused(self.service.receive(self.orders, timeout=0), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.assertNoResult(deleting)
+        self.clock.advance(1)
+        self.successResultOf(deleting)
+        self.assertEqual({event.event for event in self.events()}, {"deleted"})
+        self.assertEqual(len({event.identity for event in self.events()}), MANY)
+        self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * MANY)
+        self.assertEqual((self.service.status()["messages"], self.service.status()["bytes"]), (0, 0))
+        self.restart()
+        self.assertEqual([queue["path"] for queue in self.service.queues()], [self.payments, self.admin])
+
+    def test_the_store_fails(self) -> None:
+        """Who deletes is told; the store is asked again until nothing of the queue is left."""
+        self.fill()
+        self.store.fail_commit(3, of=AppendEvent)
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.clock.advance(1)
+        failure = self.failureResultOf(deleting, MQError)
+        self.assertEqual(failure.value.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.clock.advance(100)
+        self.assertEqual(len(self.events()), MANY)
+        self.assertEqual(len(self.answers()), MANY)
+        self.restart(crash=True)
+        self.assertEqual([queue["path"] for queue in self.service.queues()], [self.payments, self.admin])
+
+    def test_the_name_is_taken_until_it_is_gone(self) -> None:
+        """Two queues of one name are never in the store."""
+        self.store.break_down()
+        self.refused(self.service.delete_queue(self.orders), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.store.recover()
+        self.refused(self.service.create_queue(self.orders), Status.MQ_ERROR_QUEUE_EXISTS)
+        self.clock.advance(100)
+        self.queue(self.alpha)
+        self.put(self.orders, b"1")
+        self.restart(crash=True)
+        self.assertEqual(self.seen(self.orders), [b"1"])
+
+    def test_stopped_meanwhile(self) -> None:
+        """A deletion that was not finished is not half done in the next life: what is left is there."""
+        self.fill()
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.store.break_down()
+        self.clock.advance(1)
+        self.failureResultOf(deleting, MQError)
+        self.store.recover()
+        self.restart()
+        self.assertEqual(self.count(self.orders), MANY // 2 - len(self.events()))
+
+    def test_nobody_waits_for_it(self) -> None:
+        """It goes on to its end."""
+        self.fill()
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        deleting.cancel()
+        self.failureResultOf(deleting, CancelledError)
+        self.clock.advance(1)
+        self.assertEqual(len(self.events()), MANY)
+
+    def test_packets_cannot_be_read(self) -> None:
+        """Those who sent them are not told, but the queue goes, and the event log has the number of them."""
+        self.fill()
+        self.store.unreadable = BROKEN
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.clock.advance(1)
+        self.successResultOf(deleting)
+        self.assertEqual(len(self.events()), MANY)
+
+    def test_what_readers_have(self) -> None:
+        """It goes as well, and is told of once, whatever they decide."""
+        self.put(self.orders, b"1", b"2", b"3", acknowledge=ASK_ALL)
+        held = [self.run_to_end(self.service.reserve(self.orders, timeout=0)) for _ in range(2)]
+        self.answers()
+        self.run_to_end(self.service.delete_queue(self.orders))
+        self.run_to_end(held[0].confirm())
+        held[1].release()
+        deleted = MessageClass.NACK_Q_DELETED
+        self.assertEqual(sorted(self.answers()), [(deleted, b"1"), (deleted, b"2"), (deleted, b"3")])
+        self.assertEqual(self.service.status()["messages"], 0)
+
+    def test_what_is_being_stored(self) -> None:
+        """A message that comes while its queue goes is refused, or told of as deleted; it is never lost."""
+        self.store.is_slow = True
+        sending = self.deferred(self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)]))
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.store.catch_up()
+        self.successResultOf(deleting)
+        [identifier] = self.successResultOf(sending)
+        explanation = self.run_to_end(self.service.explain(identifier))
+        self.assertEqual([event.event for event in explanation.events], ["deleted"])
+        self.restart(crash=True)
+        self.assertEqual(self.run_to_end(self.service.explain(identifier)).places, [])
+
+    def test_what_is_being_removed(self) -> None:
+        """A message that is just being confirmed was received, and is not told of as deleted."""
+        [identifier] = self.put(self.orders, b"1", acknowledge=ASK_ALL)
+        reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
+        self.answers()
+        self.store.is_slow = True
+        confirming = self.deferred(reservation.confirm())
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.store.catch_up()
+        self.successResultOf(confirming)
+        self.successResultOf(deleting)
+        self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_RECEIVE])
+        self.assertEqual(self.run_to_end(self.service.explain(identifier)).events, [])
+
+    def test_who_waits_and_who_has_it_open(self) -> None:
+        """Waits end; the handle says that the queue is gone, and can be closed."""
+        handle = self.service.open_queue(self.orders)
+        sender = self.service.open_queue(self.orders, QueueAccessType.SEND)
+        cursor = handle.cursor()
+        waits = [
+            self.deferred(handle.receive()),
+            self.deferred(cursor.peek(timeout=None)),
+            self.deferred(self.service.peek(self.orders)),
+        ]
+        self.run_to_end(self.service.delete_queue(self.orders))
+        for wait in waits:
+            failure = self.failureResultOf(wait, MQError)
+            self.assertEqual(failure.value.status, Status.MQ_ERROR_QUEUE_DELETED)
+        gone = Status.MQ_ERROR_QUEUE_NOT_AVAILABLE
+        for work in (handle.receive(), cursor.peek(), handle.purge(), sender.send([Message()])):
+            self.refused(work, gone)
+        self.assertEqual(self.assertRaises(MQError, handle.cursor).status, gone)
+        for each in (cursor, handle, sender):
+            each.close()
+        self.refused(handle.receive(), Status.MQ_ERROR_INVALID_HANDLE)
+        self.queue(self.alpha)
+        self.put(self.orders, b"1")
+        self.assertEqual(self.seen(self.orders), [b"1"])
+
+    def test_a_packet_that_is_just_being_read(self) -> None:
+        """Its reader is told that the queue was deleted."""
+        self.put(self.orders, b"1")
+        self.store.is_slow = True
+        reads = [
+            self.deferred(self.service.receive(self.orders, timeout=0)),
+            self.deferred(self.service.peek(self.payments, timeout=0)),
+        ]
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.store.catch_up()
+        self.successResultOf(deleting)
+        self.failureResultOf(reads[1], MQError)
+        self.successResultOf(reads[0])
+
+    def test_alterations(self) -> None:
+        """Properties that are being stored do not bring the queue back."""
+        self.store.is_slow = True
+        setting = self.deferred(self.service.set_queue(self.orders, {"label": "x"}))
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        late = self.service.set_queue(self.orders, {"label": "y"})
+        self.refused(late, Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.store.catch_up()
+        self.successResultOf(setting)
+        self.successResultOf(deleting)
+        self.restart()
+        self.assertNotIn(self.orders, [queue["path"] for queue in self.service.queues()])
+
+
+class CreationTests(ManagerTestCase):
+    """L{QueueManagerService.create_queue} and L{QueueManagerService.set_queue}, interrupted."""
+
+    def test_nobody_waits_for_it(self) -> None:
+        """A queue that the store has is there, and its name is taken."""
+        self.store.is_slow = True
+        creating = self.deferred(self.service.create_queue(".\\private$\\new"))
+        creating.cancel()
+        self.failureResultOf(creating, CancelledError)
+        self.store.catch_up()
+        self.refused(self.service.create_queue(".\\private$\\new"), Status.MQ_ERROR_QUEUE_EXISTS)
+        self.put(".\\private$\\new", b"1")
+        self.restart(crash=True)
+        self.assertEqual(self.seen(".\\private$\\new"), [b"1"])
+
+    def test_nobody_waits_for_properties(self) -> None:
+        """What is set next does not undo them."""
+        self.store.is_slow = True
+        setting = self.deferred(self.service.set_queue(self.orders, {"label": "x"}))
+        setting.cancel()
+        self.failureResultOf(setting, CancelledError)
+        second = self.deferred(self.service.set_queue(self.orders, {"quota": 7}))
+        self.store.catch_up()
+        queue = self.successResultOf(second)
+        self.assertEqual((queue["label"], queue["quota"]), ("x", 7))
+
+    def test_values_of_the_wrong_type(self) -> None:
+        """They are refused by name, and nothing changes."""
+        for name, value in (("log_age", "long"), ("quota", "big"), ("log_size", [])):
+            setting = self.service.set_queue(self.orders, {"label": "x", name: value})
+            error = self.refused(setting, Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
+            self.assertIn(name, str(error))
+        self.assertEqual(self.service.queue(self.orders)["label"], "")
