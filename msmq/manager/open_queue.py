@@ -12,7 +12,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.reads import Read, Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.sending import Sender
-from msmq.manager.targets import destination
+from msmq.manager.targets import all_destinations
 from msmq.manager.transactions import Transactions, check_usage, move
 from msmq.queues.cursor import Cursor, CursorState
 from msmq.queues.descriptor import OpenQueueDescriptor, Operation
@@ -71,7 +71,7 @@ class OpenQueue:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}."""
         self._descriptors.queues_for(self._descriptor, Operation.SEND)
         now = self._performer.clock.now()
-        targets = [destination(self._performer.model, name, now) for name in self._descriptor.names]
+        targets = all_destinations(self._performer.model, self._descriptor.names, now)
         return await self._sender.send(targets, messages, transaction)
 
     async def reserve(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from uuid import UUID
 
@@ -9,8 +10,9 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.opening import expand
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.packing import PacketBuilder
+from msmq.queues.packing import PacketBuilder, list_of_destinations
 from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import (
@@ -31,10 +33,12 @@ _OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 class Target:
     """A queue that messages are sent to.
 
+    @ivar name: the name of it that messages bear.
     @ivar queue: a queue of this queue manager, or the outgoing queue of another's.
     @ivar builder: makes the packets for it.
     """
 
+    name: FormatName
     queue: Queue
     builder: PacketBuilder = attrs.field(repr=False)
     is_local: bool
@@ -92,20 +96,45 @@ def destinations(model: QueueManagerModel, text: str, now: Moment) -> list[Targe
     """The queues that a format name, several with commas, or a local path means as a destination.
 
     A queue of another queue manager is its outgoing queue, which is made if there is none.
+    Several names are in alphabetical order, each queue once (reading 58).
 
     @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND for a local queue that is not there;
         MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
         MQ_ERROR_NO_DS for a public name; or that a name is malformed.
     """
-    found = [destination(model, name, now) for name in _parse_destinations(text)]
-    distinct = {target.queue: target for target in found}
-    return list(distinct.values())
+    return all_destinations(model, _parse_destinations(text), now)
+
+
+def all_destinations(
+    model: QueueManagerModel, names: Iterable[FormatName | PathName], now: Moment
+) -> list[Target]:
+    """[MS-MQDMPR] 3.1.7.1.27 the queues of these names, each once.
+
+    If there are several, each message says which, and each copy has its own as DestinationQueueFormatName.
+
+    @raise MQError: as L{destinations}.
+    """
+    found: dict[Queue, Target] = {}
+    for name in names:
+        target = destination(model, name, now)
+        found.setdefault(target.queue, target)
+    targets = list(found.values())
+    if len(targets) == 1:
+        return targets
+    destinations = _list_of_destinations(tuple(target.name for target in targets))
+    return [
+        attrs.evolve(target, builder=_builder(target.name, model.identifier, destinations))
+        for target in targets
+    ]
 
 
 @lru_cache(maxsize=1024)
 def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
     """Applications send to the same few names again and again."""
-    return parse_format_names(text) if "=" in text else (parse_path_name(text),)
+    if "=" not in text:
+        return (parse_path_name(text),)
+    names = parse_format_names(text)
+    return expand(names) if len(names) > 1 else names
 
 
 @lru_cache(maxsize=1024)
@@ -127,7 +156,7 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
         if queue.is_system:
             raise _unsupported(f"{name} can only be read")
         own = model.format_name(queue) if isinstance(name, PathName) else name
-        return Target(queue, _builder(own, model.identifier), True)
+        return Target(own, queue, _builder(own, model.identifier), True)
     if isinstance(name, PathName):
         if not model.is_local(name):
             raise _unsupported(
@@ -148,13 +177,18 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
             raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
         case _:
             raise _unsupported(f"{name}: names of this kind cannot be sent to")
-    return Target(model.outgoing(name, now), _builder(name, model.identifier), False)
+    return Target(name, model.outgoing(name, now), _builder(name, model.identifier), False)
 
 
 @lru_cache(maxsize=1024)
-def _builder(name: FormatName, source: UUID) -> PacketBuilder:
+def _builder(name: FormatName, source: UUID, destinations: bytes = b"") -> PacketBuilder:
     """What packets to one destination have in common is laid out once."""
-    return PacketBuilder(name, source=source)
+    return PacketBuilder(name, source=source, destinations=destinations)
+
+
+@lru_cache(maxsize=64)
+def _list_of_destinations(names: tuple[FormatName, ...]) -> bytes:
+    return list_of_destinations(names)
 
 
 def _unsupported(problem: str) -> MQError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
 from typing import Final, TypeAlias
@@ -16,6 +17,11 @@ from msmq.structures.debug_header import DebugHeader
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.multi_queue_format_header import (
+    ElementName,
+    MQFDirectQueueFormatName,
+    MultiQueueFormatHeader,
+)
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.queue_names import (
     DirectQueueFormatName,
@@ -67,15 +73,19 @@ class PacketBuilder:
         *,
         source: UUID,
         destination_queue_manager: UUID | None = None,
+        destinations: bytes = b"",
     ) -> None:
         """Lay out what all packets to C{destination} have in common.
 
         @param source: the GUID of the queue manager that sends.
         @param destination_queue_manager: the GUID of the queue manager that hosts the queue; needed for
             a public name, taken from a private one, and unused for a direct one.
+        @param destinations: what L{list_of_destinations} makes of all names that a message is sent to, this
+            one among them; empty for a message that is sent to this name only.
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to such a name.
         """
         self._source = source
+        self._destinations = destinations
         self._kind, self._destination, self._host = _destination(destination, destination_queue_manager)
         self._source_bytes = source.bytes_le
         self._host_bytes = self._host.bytes_le
@@ -116,6 +126,7 @@ class PacketBuilder:
         if message.trace is not None:
             base_flags |= _TRACE_FLAGS
             debug = DebugHeader(message.trace if message.trace != NULL_GUID else None).to_bytes()
+        destinations = self._destinations
         body = message.body
         extension = message.extension
         text = message.label
@@ -125,7 +136,7 @@ class PacketBuilder:
         label_size = len(label)
         layout = names.layout
         unpadded = layout.size + label_size + extension_size + body_size
-        size = (unpadded + 3 & ~3) + len(debug)
+        size = (unpadded + 3 & ~3) + len(debug) + len(destinations)
         if size > BaseHeader.MAXIMUM_PACKET_SIZE:
             raise _too_large(size, body_size)
         try:
@@ -160,7 +171,7 @@ class PacketBuilder:
             raise LocalProtocolError(
                 f"MessageID {message_id} or SentTime {sent_time} does not fit 32 bits"
             ) from error
-        return b"".join((head, label, extension, body, _PADDING[unpadded & 3], debug))
+        return b"".join((head, label, extension, body, _PADDING[unpadded & 3], debug, destinations))
 
     def _names(self, message: Message) -> _Names:
         admin = message.admin_queue if message.acknowledge else None
@@ -196,6 +207,7 @@ class PacketBuilder:
             response_queue=response_queue,
             connector_type=connector_type,
             has_transaction_header=transactional,
+            has_multi_queue_format_header=bool(self._destinations),
         ).write(writer)
         if transactional:
             _UNNUMBERED.write(writer)
@@ -248,6 +260,26 @@ def build_packet(
     """One packet, for a destination to which no more are sent: L{PacketBuilder} explains all."""
     builder = PacketBuilder(destination, source=source, destination_queue_manager=destination_queue_manager)
     return builder.build(message, message_id=message_id, sent_time=sent_time)
+
+
+def list_of_destinations(names: Iterable[FormatName]) -> bytes:
+    """[MS-MQDMPR] 3.1.7.1.27 DestinationMultiQueueFormatName: the header that each copy of a message carries.
+
+    @param names: all names that the message is sent to, in their order.
+    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to one of them.
+    """
+    return MultiQueueFormatHeader.of(map(_element, names)).to_bytes()
+
+
+def _element(name: FormatName) -> ElementName:
+    match name:
+        case DirectFormatName(suffix=QueueSuffix.NONE, subqueue=None) if name.protocol in _SENDABLE:
+            return MQFDirectQueueFormatName(name.wire_text)
+        case PrivateFormatName(suffix=QueueSuffix.NONE):
+            return PrivateQueueFormatName(name.queue_manager, name.number)
+        case PublicFormatName(suffix=QueueSuffix.NONE):
+            return PublicQueueFormatName(name.queue)
+    raise _unsupported(f"messages cannot be sent to {name}")
 
 
 def _destination(name: FormatName, host: UUID | None) -> tuple[QueueNameKind, QueueName, UUID]:

@@ -12,12 +12,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.queues.packing import PacketBuilder, build_packet
+from msmq.queues.packing import PacketBuilder, build_packet, list_of_destinations
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName, parse_format_name
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.message_properties_header import MessagePropertiesHeader
+from msmq.structures.multi_queue_format_header import MQFDirectQueueFormatName, MultiQueueFormatHeader
 from msmq.structures.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
@@ -30,6 +31,7 @@ from msmq.structures.status import MQError, Status
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message import UserMessage
+from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA, NULL
 
 DIRECT = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders")
@@ -188,6 +190,53 @@ class EquivalenceTests(SynchronousTestCase):
         for number, message in enumerate(sent):
             packet = builder.build(message, message_id=number, sent_time=number)
             self.assertEqual(packet, encoded(message, PrivateFormatName(BETA, 0x10), number, number))
+
+
+class SeveralDestinationsTests(SynchronousTestCase):
+    """Packets of messages that are sent to several queues."""
+
+    NAMES = (DIRECT, PrivateFormatName(BETA, 0x10), PublicFormatName(GAMMA))
+
+    @given(messages(), st.sampled_from(NAMES))
+    def test_list(self, message: Message, destination: FormatName) -> None:
+        """MQDMPR-3.1.7.1.30-06: the same packet with the names of all, if there are several."""
+        builder = PacketBuilder(
+            destination,
+            source=ALPHA,
+            destination_queue_manager=BETA,
+            destinations=list_of_destinations(self.NAMES),
+        )
+        packet = builder.build(message, message_id=1, sent_time=2)
+        alone = UserMessage.from_bytes(encoded(message, destination, 1, 2))
+        header = MultiQueueFormatHeader.of(
+            [
+                MQFDirectQueueFormatName("TCP:127.0.0.3\\private$\\orders"),
+                PrivateQueueFormatName(BETA, 0x10),
+                PublicQueueFormatName(GAMMA),
+            ]
+        )
+        self.assertEqual(packet, attrs.evolve(alone, multi_queue_format=header).to_bytes())
+        self.assertEqual(UserMessageView(packet).multi_queue_format(), header)
+        self.assertFalse(alone.user.has_multi_queue_format_header)
+
+    def test_names_that_nothing_is_sent_to(self) -> None:
+        """They are refused before anything is made."""
+        for name in (
+            "DIRECT=HTTP://gamma/msmq/orders",
+            f"PUBLIC={GAMMA};journal",
+            f"MACHINE={GAMMA};deadletter",
+        ):
+            with self.assertRaises(MQError) as caught:
+                list_of_destinations([DIRECT, parse_format_name(name)])
+            self.assertEqual(caught.exception.status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+
+    def test_list_that_is_too_long(self) -> None:
+        """A packet that the names make too large is refused like one with too large a body."""
+        names = [PrivateFormatName(BETA, number) for number in range(150_000)]
+        builder = PacketBuilder(DIRECT, source=ALPHA, destinations=list_of_destinations(names))
+        with self.assertRaises(MQError) as caught:
+            builder.build(Message(body=bytes(1 << 20)), message_id=1, sent_time=2)
+        self.assertEqual(caught.exception.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
 
 
 class FieldTests(SynchronousTestCase):
