@@ -69,7 +69,7 @@ class Presence:
     SQLite goes on in a file whose name was taken away, and nobody would find it again.
     """
 
-    _files: tuple[tuple[Path, int, int], ...]
+    _files: tuple[tuple[str, int, int], ...]
 
     @classmethod
     def of(cls, path: Path) -> Presence:
@@ -77,19 +77,19 @@ class Presence:
 
         @raise OSError: they are not there.
         """
-        return cls(tuple((name, *_identity(name)) for name in (path, path.with_name(f"{path.name}-wal"))))
+        return cls(tuple((name, *_identity(name)) for name in (str(path), f"{path}-wal")))
 
     def loss(self) -> StorageError | None:
         """What has become of them, unless they are there still."""
-        for name, *identity in self._files:
+        for name, device, inode in self._files:
             try:
-                if [*_identity(name)] != identity:
+                if _identity(name) != (device, inode):
                     return StorageError(f"{name}: another file was put in its place while it was in use")
             except OSError as error:
-                return failure(name, "find it any more", error)
+                return failure(Path(name), "find it any more", error)
         return None
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)
+def _identity(name: str) -> tuple[int, int]:
+    found = os.stat(name)
     return found.st_dev, found.st_ino

@@ -87,12 +87,18 @@ class Plan:
 
         @raise StorageError: it cannot be done.
         """
-        self._check(changes)
+        # A batch of its own for each message is what most groups consist of.
+        is_checked = len(changes) == 1 and isinstance(changes[0], PutMessage)
+        if not is_checked:
+            self._check(changes)
         for change in changes:
             # Most changes are of these two kinds, and a match takes its time.
             if isinstance(change, PutMessage):
                 row = self.row_of(change.queue)
-                assert row is not None
+                if row is None:
+                    raise UnknownQueue(change.queue)
+                if not 0 <= change.lookup_id <= LAST_LOOKUP_ID:
+                    raise outside(change.lookup_id)
                 planned = self._part(change.is_express).messages_of(row)
                 planned[change.lookup_id + SIGN] = change
             elif isinstance(change, RemoveMessages):

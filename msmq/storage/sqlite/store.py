@@ -182,10 +182,10 @@ class SqliteStorageFactory:
 
 def _fire(outcomes: Sequence[Outcome]) -> None:
     for done, outcome in outcomes:
-        if isinstance(outcome, Exception):
-            done.errback(outcome)
-        else:
+        if outcome is None or not isinstance(outcome, Exception):
             done.callback(outcome)
+        else:
+            done.errback(outcome)
 
 
 def _running_reactor() -> IReactorFromThreads:
