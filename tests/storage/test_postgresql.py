@@ -236,6 +236,19 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         self.assertEqual([entry.lookup_id for entry in found], [2, 8])
         self.assertEqual((await store.log_extent(ORDERS.identifier)).size, 10)
 
+    async def test_trims_of_both_kinds(self) -> None:
+        """What a trim by size has taken away does not shield what a later one takes by age."""
+        store = await self.open_store()
+        identifier = ORDERS.identifier
+        await store.commit(
+            [
+                *(AppendLog(identifier, number, b"12345", float(10 - number)) for number in range(3)),
+                TrimLog(identifier, keep_bytes=5),
+                TrimLog(identifier, before=9.0, keep_bytes=5),
+            ]
+        )
+        self.assertEqual(list(await store.read_log(identifier, 0, 10)), [])
+
     async def test_moves_that_meet(self) -> None:
         """Messages that change places, in one batch, do so in its order."""
         store = await self.open_store()

@@ -167,7 +167,10 @@ def _cuts(row: int, trim: _Trim, later: int) -> Iterator[Statement]:
 
 
 def _is_within(earlier: TrimLog, later: TrimLog) -> bool:
-    """Whether a later trim takes all that the earlier one did."""
+    """Whether it makes no difference if the earlier of two trims is left out."""
+    if earlier.keep_bytes is not None and later.before is not None:
+        # An entry that is young, and whose size had it go, does not shield older ones behind it.
+        return False
 
     def takes(first: float | None, second: float | None, sign: int) -> bool:
         return first is None or (second is not None and sign * second >= sign * first)
