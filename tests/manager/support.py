@@ -117,6 +117,12 @@ class FaultyStore(MemoryMessageStore):
         self.is_slow = False
         self.finish()
 
+    def lose(self) -> None:
+        """The machine dies: what waits is not done, and nobody hears of it."""
+        self.is_slow = False
+        self._waiting.clear()
+        super().close()
+
     def close(self) -> Deferred[None]:
         """See L{IMessageStore.close}."""
         self.catch_up()
@@ -154,10 +160,11 @@ class ManagerTestCase(NodesTestCase):
     def restart(self, *, seconds: float = 0, crash: bool = False) -> None:
         """End ALPHA's life, in order or not, and begin another one some seconds later."""
         if crash:
-            self.store.close()
+            self.network.crash(self.alpha.address)
+            self.store.lose()
         else:
             self.successResultOf(self.service.stopService())
-        self.alpha.deaf()
+            self.alpha.deaf()
         self.clock.advance(seconds)
         self.begin()
 

@@ -1,0 +1,184 @@
+"""A store without space: nothing more is taken until it has some, and nothing is called taken that is not."""
+
+from __future__ import annotations
+
+from msmq.queues.message import Delivery, Message
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.status import MQError, Status
+from tests.builders import BETA
+from tests.manager.support import BROKEN, FULL, JOURNAL, FaultyStore, ManagerTestCase
+
+FULL_STATUS = Status.MQ_ERROR_INSUFFICIENT_RESOURCES
+TO_ALPHA = "DIRECT=TCP:127.0.0.2\\private$\\orders"
+
+
+class FullStoreTests(ManagerTestCase):
+    """[MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6."""
+
+    def fill(self) -> None:
+        """Let the disk be full, and be noticed."""
+        self.store.break_down(FULL)
+        sending = self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)])
+        self.refused(sending, FULL_STATUS)
+
+    def test_nothing_is_taken(self) -> None:
+        """Neither recoverable messages nor express ones, nor those of a transaction; senders are told why."""
+        self.fill()
+        self.store.recover()
+        transaction = self.service.begin()
+        for sending in (
+            self.service.send(self.orders, [Message()]),
+            self.service.send("DIRECT=TCP:127.0.0.4\\private$\\orders", [Message()]),
+            self.service.send(self.payments, [Message(transactional=True)]),
+            self.service.send(self.payments, [Message(transactional=True)], transaction=transaction),
+        ):
+            self.assertIn("store is full", str(self.refused(sending, FULL_STATUS)))
+        self.assertEqual(self.service.status()["messages"], 0)
+        self.assertTrue(self.service.status()["throttled"])
+
+    def test_it_ends_by_itself(self) -> None:
+        """A few seconds after there is space again everything is taken, and nothing of the probe is left."""
+        self.fill()
+        self.clock.advance(60)
+        self.assertTrue(self.service.status()["throttled"])
+        self.store.recover()
+        self.clock.advance(5)
+        self.assertFalse(self.service.status()["throttled"])
+        self.put(self.orders, b"1")
+        self.assertEqual(self.seen(self.orders), [b"1"])
+        self.successResultOf(self.service.stopService())
+        snapshot = self.successResultOf(self.store.open())
+        self.assertNotIn("space_probe", snapshot.state)
+
+    def test_receiving_goes_on(self) -> None:
+        """What was there is received, moved and purged, for that makes space."""
+        self.put(self.orders, b"1", b"2", b"3")
+        self.fill()
+        self.store.error = None
+        self.assertEqual(bytes(self.run_to_end(self.service.receive(self.orders, timeout=0)).body), b"1")
+        self.assertEqual(self.run_to_end(self.service.purge_queue(self.orders)), 2)
+
+    def test_space_for_the_probe_alone(self) -> None:
+        """While the second half of a look fails, there is no space yet."""
+        self.fill()
+        self.store.fail_commit(2, FULL)
+        self.clock.advance(5)
+        self.assertTrue(self.service.status()["throttled"])
+        self.clock.advance(5)
+        self.assertFalse(self.service.status()["throttled"])
+
+    def test_other_failures(self) -> None:
+        """A store that fails otherwise refuses what it was asked for; express messages need none of it."""
+        self.put(self.orders, b"0", delivery=Delivery.EXPRESS)
+        self.store.break_down(BROKEN)
+        sending = self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)])
+        self.refused(sending, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.put(self.orders, b"1", delivery=Delivery.EXPRESS)
+        self.assertEqual((self.seen(self.orders), self.service.status()["throttled"]), ([b"0", b"1"], False))
+
+    def test_stopped_meanwhile(self) -> None:
+        """Nobody looks any more, and the next life finds out by itself."""
+        self.fill()
+        self.restart(seconds=100)
+        self.assertFalse(self.service.status()["throttled"])
+        self.store.recover()
+        self.put(self.orders, b"1")
+        self.assertEqual(self.seen(self.orders), [b"1"])
+
+
+class FullReceiverTests(ManagerTestCase):
+    """BETA sends to an ALPHA without space."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.beta = self.node("BETA", BETA, store=MemoryMessageStore(durable=True))
+        self.beta.start()
+        self.addCleanup(self.beta.service.stopService)
+
+    def send_from_beta(self, *bodies: bytes, **properties: object) -> None:
+        """Send recoverable messages to ALPHA."""
+        self.send(self.beta, TO_ALPHA, *bodies, delivery=Delivery.RECOVERABLE, **properties)
+
+    def waiting(self) -> int:
+        """How many messages BETA has still."""
+        return sum(queue["messages"] for queue in self.beta.service.outgoing())
+
+    def test_nothing_is_acknowledged(self) -> None:
+        """What is not stored stays with its sender, and arrives once and in order when there is space."""
+        self.send_from_beta(b"0")
+        self.clock.advance(5)
+        self.assertEqual(self.waiting(), 0)
+        self.store.break_down(FULL)
+        self.send_from_beta(*(b"%d" % number for number in range(1, 50)))
+        self.clock.advance(120)
+        self.assertEqual((self.waiting(), self.seen(self.orders)), (49, [b"0"]))
+        self.store.recover()
+        self.clock.advance(600)
+        self.assertEqual(self.waiting(), 0)
+        self.assertEqual(self.seen(self.orders), [b"%d" % number for number in range(50)])
+
+    def test_transactional(self) -> None:
+        """So do the messages of a transaction."""
+        self.store.break_down(FULL)
+        to = "DIRECT=TCP:127.0.0.2\\private$\\payments"
+        self.send(self.beta, to, *(b"%d" % number for number in range(20)), transactional=True)
+        self.clock.advance(300)
+        self.assertEqual((self.waiting(), self.seen(self.payments)), (20, []))
+        self.store.recover()
+        self.clock.advance(2000)
+        self.assertEqual(self.waiting(), 0)
+        self.assertEqual(self.seen(self.payments), [b"%d" % number for number in range(20)])
+
+    def test_killed_before_it_was_stored(self) -> None:
+        """What ALPHA lost with its life BETA still has."""
+        self.store.is_slow = True
+        self.send_from_beta(*(b"%d" % number for number in range(10)))
+        self.clock.advance(5)
+        self.assertEqual(self.waiting(), 10)
+        self.network.crash("127.0.0.2")
+        self.store.lose()
+        self.begin()
+        self.clock.advance(600)
+        self.assertEqual(self.waiting(), 0)
+        self.assertEqual(self.seen(self.orders), [b"%d" % number for number in range(10)])
+
+
+class ForgetfulSenderTests(ManagerTestCase):
+    """BETA's own store fails while its messages are delivered to ALPHA."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.disk = FaultyStore()
+        self.beta = self.node("BETA", BETA, store=self.disk)
+        self.beta.start()
+        self.addCleanup(self.beta.service.stopService)
+
+    def test_what_was_delivered_is_forgotten_later(self) -> None:
+        """It is not sent twice, and is gone when the store works again, over a restart too."""
+        self.send(self.beta, TO_ALPHA, b"1", b"2", delivery=Delivery.RECOVERABLE, journal=True)
+        self.disk.break_down()
+        self.clock.advance(30)
+        self.assertEqual(self.seen(self.orders), [b"1", b"2"])
+        [outgoing] = self.beta.service.outgoing()
+        self.assertEqual(outgoing["messages"], 2)
+        self.disk.recover()
+        self.clock.advance(100)
+        [outgoing] = self.beta.service.outgoing()
+        self.assertEqual((outgoing["messages"], outgoing["bytes"]), (0, 0))
+        journal = self.run_to_end(self.beta.service.reserve(JOURNAL, count=9, timeout=0, peek=True))
+        self.assertEqual([bytes(message.view.body) for message in journal.messages], [b"1", b"2"])
+        self.assertEqual(self.seen(self.orders), [b"1", b"2"])
+
+    def test_refused_sends_leave_nothing(self) -> None:
+        """Who was told that a message was not taken finds it nowhere."""
+        self.disk.break_down(FULL)
+        sending = self.deferred(
+            self.beta.service.send(TO_ALPHA, [Message(body=b"1", delivery=Delivery.RECOVERABLE)])
+        )
+        self.assertEqual(self.failureResultOf(sending, MQError).value.status, FULL_STATUS)
+        self.disk.recover()
+        self.clock.advance(100)
+        self.assertEqual(self.seen(self.orders), [])
+        self.send(self.beta, TO_ALPHA, b"2", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(100)
+        self.assertEqual(self.seen(self.orders), [b"2"])

@@ -1,0 +1,262 @@
+"""What memory has no room for: express messages, which the store keeps then, and packets that it has anyway."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import CancelledError
+
+import msmq.manager.performing
+from msmq.queues.message import Delivery, Message
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.status import Status
+from tests.builders import BETA
+from tests.manager.support import ASK_ALL, BROKEN, FULL, JOURNAL, ManagerTestCase
+
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+
+
+def bodies(count: int, size: int = 100) -> list[bytes]:
+    """Bodies that tell their numbers."""
+    return [b"%d" % number + bytes(size) for number in range(count)]
+
+
+class ExpressOverflowTests(ManagerTestCase):
+    """Memory has room for about ten small express messages."""
+
+    limits = {"express_memory": 4000, "packet_memory": 4000}  # noqa: RUF012
+
+    def express(self, *messages: bytes, **properties: object) -> None:
+        """Send express messages."""
+        self.put(self.orders, *messages, delivery=Delivery.EXPRESS, **properties)
+
+    def in_memory(self) -> int:
+        """Bytes of express messages and of copies that memory has."""
+        storage = self.alpha.model.storage
+        return storage.express + storage.cached
+
+    def test_all_arrive_in_order(self) -> None:
+        """Memory stays within its limits, and nothing is lost or told twice."""
+        sent = bodies(200)
+        for number in range(0, 200, 20):
+            self.express(*sent[number : number + 20], acknowledge=ASK_ALL)
+        self.assertLessEqual(self.in_memory(), 8000)
+        self.assertEqual(self.seen(self.orders), sent)
+        self.assertEqual(self.bodies(self.alpha, self.orders), sent)
+        self.assertEqual(len(self.answers()), 400)
+        self.assertEqual((self.in_memory(), self.service.status()["bytes"]), (0, 0))
+
+    def test_gone_with_a_restart(self) -> None:
+        """They are express messages all the same."""
+        self.express(*bodies(100))
+        self.put(self.orders, b"kept")
+        self.restart()
+        self.assertEqual(self.seen(self.orders), [b"kept"])
+        self.express(*bodies(100))
+        self.assertEqual(len(self.bodies(self.alpha, self.orders)), 101)
+
+    def test_every_way_out(self) -> None:
+        """They expire, are purged, moved, journaled, given back and deleted like others."""
+        kept = self.queue(self.alpha, "kept", journal=True)
+        sent = bodies(60)
+        identifiers = self.put(kept, *sent, delivery=Delivery.EXPRESS)
+        reservation = self.run_to_end(self.service.reserve(kept, count=50, timeout=0))
+        reservation.release()
+        self.run_to_end(self.service.move(identifiers[55], f"{kept};aside"))
+        self.assertEqual(self.seen(f"{kept};aside"), [sent[55]])
+        reservation = self.run_to_end(self.service.reserve(kept, count=40, timeout=0))
+        self.run_to_end(reservation.confirm())
+        self.assertEqual(self.seen(f"{kept};journal"), sent[:40])
+        purging = self.deferred(self.service.purge_queue(kept))
+        self.clock.advance(1)
+        self.assertEqual(self.successResultOf(purging), 19)
+        self.express(*sent, time_to_be_received=10, dead_letter=True)
+        self.clock.advance(100)
+        self.assertEqual(self.count(self.orders), 0)
+        self.assertEqual(self.seen(".\\system$;deadletter"), sent)
+        self.express(*sent)
+        for queue in (self.orders, kept):
+            deleting = self.deferred(self.service.delete_queue(queue))
+            self.clock.advance(1)
+            self.successResultOf(deleting)
+        purging = self.deferred(self.service.purge_queue(".\\system$;deadletter"))
+        self.clock.advance(1)
+        self.successResultOf(purging)
+        self.assertEqual((self.in_memory(), self.service.status()["messages"]), (0, 0))
+
+    def test_the_store_cannot_take_them(self) -> None:
+        """They stay in memory, and nobody notices; when it is full nothing more comes in."""
+        sent = bodies(100)
+        self.express(*sent[:1])
+        self.store.break_down(BROKEN)
+        self.express(*sent[1:])
+        self.assertEqual(self.seen(self.orders), sent)
+        self.assertFalse(self.service.status()["throttled"])
+        self.store.break_down(FULL)
+        self.express(b"one more")
+        self.assertTrue(self.service.status()["throttled"])
+        self.store.recover()
+        self.assertEqual(self.bodies(self.alpha, self.orders), [*sent, b"one more"])
+        self.assertEqual(self.in_memory(), 0)
+
+    def test_read_before_they_are_stored(self) -> None:
+        """A message is there for readers while the store is still at work, and is not lost by it."""
+        sent = bodies(100)
+        self.express(b"first")
+        self.take(self.alpha, self.orders)
+        self.store.is_slow = True
+        self.express(*sent)
+        reservation = self.run_to_end(self.service.reserve(self.orders, count=100, timeout=0))
+        self.assertEqual([bytes(message.view.body) for message in reservation.messages], sent)
+        confirming = self.deferred(reservation.confirm())
+        self.store.catch_up()
+        self.successResultOf(confirming)
+        self.assertEqual((self.count(self.orders), self.in_memory()), (0, 0))
+
+    def test_a_store_that_does_not_keep_up(self) -> None:
+        """Those who bring more wait, rather than that memory fills up."""
+        self.patch(msmq.manager.performing, "OVERFLOW_BACKLOG", 10_000)
+        self.express(b"first")
+        self.store.is_slow = True
+        sendings = [
+            self.deferred(self.service.send(self.orders, [Message(body=body)])) for body in bodies(100, 200)
+        ]
+        waiting = [sending for sending in sendings if not sending.called]
+        self.assertTrue(50 < len(waiting) < 90, len(waiting))
+        waiting[0].cancel()
+        self.failureResultOf(waiting[0], CancelledError)
+        self.store.catch_up()
+        for sending in sendings:
+            if sending is not waiting[0]:
+                self.successResultOf(sending)
+        self.assertEqual(self.count(self.orders), 101)
+        self.assertEqual(len(self.seen(self.orders)), 101)
+
+
+class PacketMemoryTests(ManagerTestCase):
+    """Memory has room for no packet that the store has."""
+
+    limits = {"packet_memory": 0}  # noqa: RUF012
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.beta = self.node("BETA", BETA, store=MemoryMessageStore(durable=True), packet_memory=0)
+        self.beta.start()
+        self.addCleanup(self.beta.service.stopService)
+        self.there = self.queue(self.beta)
+
+    def waiting(self) -> int:
+        """How many messages ALPHA has still for BETA."""
+        return int(self.service.outgoing()[0]["messages"])
+
+    def test_read_when_needed(self) -> None:
+        """Reading, giving back and receiving find the same packets, and none stays in memory."""
+        sent = bodies(50)
+        self.put(self.orders, *sent)
+        self.assertEqual(self.alpha.model.storage.cached, 0)
+        reservation = self.run_to_end(self.service.reserve(self.orders, count=50, timeout=0))
+        reservation.release()
+        [queue] = [queue for queue in self.alpha.model.queues() if "orders" in queue.definition.path]
+        self.assertEqual({position.view for position in queue.positions.values()}, {None})
+        self.assertEqual(self.seen(self.orders), sent)
+        self.assertEqual(self.bodies(self.alpha, self.orders), sent)
+
+    def test_to_another_queue_manager(self) -> None:
+        """Everything arrives once and in order, whatever its priority and however it goes."""
+        sent = bodies(500)
+        for number in range(0, 500, 50):
+            self.put(TO_BETA, *sent[number : number + 50], journal=True)
+        self.put(TO_BETA, b"urgent", priority=7)
+        self.clock.advance(60)
+        self.assertEqual(self.waiting(), 0)
+        arrived = self.bodies(self.beta, self.there)
+        self.assertEqual(sorted(arrived), sorted([*sent, b"urgent"]))
+        self.assertEqual([body for body in arrived if body != b"urgent"], sent)
+        self.assertEqual(self.seen(JOURNAL), sent)
+
+    def test_transactional_with_its_fate(self) -> None:
+        """A message whose sender wants to know its fate is told of, though nobody kept its packet."""
+        payments = self.queue(self.beta, "payments", transactional=True)
+        to = "DIRECT=TCP:127.0.0.3\\private$\\payments"
+        self.put(to, *bodies(20), transactional=True, journal=True, dead_letter=True)
+        self.clock.advance(60)
+        transaction = self.beta.service.begin()
+        for body in bodies(20):
+            view = self.run_to_end(self.beta.service.receive(payments, timeout=0, transaction=transaction))
+            self.assertEqual(bytes(view.body), body)
+        self.assertEqual(self.seen(JOURNAL), [])
+        self.run_to_end(transaction.commit())
+        self.clock.advance(60)
+        self.assertEqual(self.seen(JOURNAL), bodies(20))
+
+    def test_packets_cannot_be_read_for_a_while(self) -> None:
+        """They go later, in order, without anybody doing anything for it."""
+        self.put(TO_BETA, b"first")
+        self.clock.advance(5)
+        self.store.unreadable = BROKEN
+        sent = bodies(100)
+        self.put(TO_BETA, *sent)
+        self.clock.advance(30)
+        self.assertEqual(self.waiting(), 100)
+        self.store.recover()
+        self.clock.advance(10)
+        self.assertEqual(self.waiting(), 0)
+        self.assertEqual(self.bodies(self.beta, self.there), [b"first", *sent])
+
+    def test_the_peer_goes_while_packets_are_read(self) -> None:
+        """They go over the next connection."""
+        self.put(TO_BETA, b"first")
+        self.clock.advance(5)
+        sent = bodies(100)
+        self.put(TO_BETA, *sent)
+        self.store.is_slow = True
+        self.put_slowly(b"last")
+        self.network.cut("127.0.0.2", "127.0.0.3")
+        self.clock.advance(1)
+        self.store.catch_up()
+        self.network.heal("127.0.0.2", "127.0.0.3")
+        self.clock.advance(600)
+        self.assertEqual(self.waiting(), 0)
+        self.assertEqual(self.bodies(self.beta, self.there), [b"first", *sent, b"last"])
+
+    def put_slowly(self, body: bytes) -> None:
+        """Send while the store is slow."""
+        self.deferred(self.service.send(TO_BETA, [Message(body=body, delivery=Delivery.RECOVERABLE)]))
+
+    def test_a_look_at_what_is_just_received(self) -> None:
+        """Whoever looks sees the next message instead."""
+        self.put(self.orders, b"1", b"2")
+        self.store.is_slow = True
+        peeking = self.deferred(self.service.peek(self.orders, timeout=0))
+        receiving = self.deferred(self.service.receive(self.orders, timeout=0))
+        self.store.catch_up()
+        self.assertEqual(bytes(self.successResultOf(receiving).body), b"1")
+        self.assertIn(bytes(self.successResultOf(peeking).body), (b"1", b"2"))
+
+    def test_a_read_that_fails(self) -> None:
+        """The message is back in its place, and can be received when the store works."""
+        self.put(self.orders, b"1", b"2")
+        self.store.unreadable = BROKEN
+        failed = Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
+        self.refused(self.service.receive(self.orders, timeout=0), failed)
+        self.refused(self.service.reserve(self.orders, count=2, timeout=0), failed)
+        self.refused(self.service.peek(self.orders, timeout=0), failed)
+        self.store.recover()
+        self.assertEqual(self.bodies(self.alpha, self.orders), [b"1", b"2"])
+
+    def test_a_read_that_is_cancelled(self) -> None:
+        """Whoever goes away while the packet comes has taken nothing."""
+        self.put(self.orders, b"1")
+        self.store.is_slow = True
+        receiving = self.deferred(self.service.receive(self.orders, timeout=0))
+        receiving.cancel()
+        self.failureResultOf(receiving, CancelledError)
+        self.store.catch_up()
+        self.assertEqual(self.seen(self.orders), [b"1"])
+
+    def test_stopped_while_packets_are_read(self) -> None:
+        """Nothing is lost by it."""
+        self.put(self.orders, b"1")
+        self.store.is_slow = True
+        receiving = self.deferred(self.service.reserve(self.orders, timeout=0))
+        self.restart()
+        self.successResultOf(receiving)
+        self.assertEqual(self.seen(self.orders), [b"1"])
