@@ -265,7 +265,11 @@ class Transfer:
         return queues
 
     def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
-        """[MS-MQQB] 3.1.7.1: send what may go, the highest priority first, then the oldest."""
+        """[MS-MQQB] 3.1.7.1, [MS-MQDMPR] 3.1.7.3.9 Dispatch Send Message: send what may go.
+
+        The highest sum of BasePriority and priority comes first, then what is oldest; each session is a
+        dispatcher of its own, and what is paused or locked takes no part (reading 52).
+        """
         if session in self._loading:
             return
         waiting = [queue for queue in queues if queue.has_available and queue.state not in _STILL]
@@ -276,7 +280,7 @@ class Transfer:
                 if queue.peek(1)[0].view is None:
                     count = min(count, LOADED_AT_ONCE)
             else:
-                queue, count = min(waiting, key=_first_lookup_id), 1
+                queue, count = min(waiting, key=_turn), 1
             positions, effects = self._performer.model.take(queue, count, session, now)
             is_held = self._send(session, queue, positions, now)
             if effects:
@@ -469,6 +473,6 @@ def _held_by(session: ISession, positions: Iterable[MessagePosition]) -> list[Me
     ]
 
 
-def _first_lookup_id(queue: OutgoingQueue) -> int:
-    """Smaller for a higher priority, and for an older message of the same."""
-    return queue.peek(1)[0].lookup_id
+def _turn(queue: OutgoingQueue) -> int:
+    """[MS-MQDMPR] 3.1.7.1.28 smaller for a higher Priority of a DispatchEntry, then for an older message."""
+    return queue.peek(1)[0].lookup_id - (queue.definition.base_priority << 56)

@@ -231,8 +231,11 @@ class QueueCollection:
         if queue.parent is None and not isinstance(queue, OutgoingQueue):
             self.names.free(queue.definition.path)
 
-    def outgoing(self, destination: FormatName, now: Moment) -> OutgoingQueue:
-        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet."""
+    def outgoing(self, destination: FormatName, now: Moment, *, base_priority: int = 0) -> OutgoingQueue:
+        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet.
+
+        @param base_priority: what a directory says of the queue, if one had to be made.
+        """
         queue = self._outgoing.get(destination)
         if queue is None:
             text = str(destination)
@@ -244,6 +247,7 @@ class QueueCollection:
                 label=text[:124],
                 created=now.unix_seconds,
                 modified=now.unix_seconds,
+                base_priority=base_priority,
             )
             queue = self._outgoing[destination] = OutgoingQueue(
                 definition, destination=destination, state=self.idle_state(destination)

@@ -61,6 +61,8 @@ class QueueDefinition:
     @ivar application_type: Type, a GUID that only applications give a meaning to.
     @ivar created: CreateTime, seconds since 1970-01-01 UTC.
     @ivar modified: ModifyTime, the same.
+    @ivar base_priority: BasePriority, -32768 to 32767; 0 for a private queue. That of an outgoing queue is
+        added to the priority of each message when it is decided which is sent next.
     @ivar parent: the identifier of the queue of which it is the journal or a subqueue; else C{None}.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a quota or a log limit outside its range,
         MQ_ERROR_LABEL_TOO_LONG for a label over 124 characters.
@@ -83,6 +85,7 @@ class QueueDefinition:
     modified: int = 0
     log_age: int = 0
     log_size: int = UNLIMITED
+    base_priority: int = 0
     parent: UUID | None = None
 
     def __attrs_post_init__(self) -> None:

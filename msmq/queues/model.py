@@ -250,9 +250,9 @@ class QueueManagerModel:
         """The changes of a deletion are stored: its name is free again."""
         self.collection.removed(deletion.queue)
 
-    def outgoing(self, destination: FormatName, now: Moment) -> OutgoingQueue:
-        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet."""
-        return self.collection.outgoing(destination, now)
+    def outgoing(self, destination: FormatName, now: Moment, *, base_priority: int = 0) -> OutgoingQueue:
+        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; as L{QueueCollection.outgoing}."""
+        return self.collection.outgoing(destination, now, base_priority=base_priority)
 
     # Messages come in
 

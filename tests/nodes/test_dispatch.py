@@ -1,0 +1,196 @@
+"""Which of the messages that wait for one next hop is sent first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msmq.queues.descriptor import QueueAccessType
+from msmq.queues.message import Delivery
+from msmq.session.packets.classify import PacketKind, classify
+from msmq.session.settings import SessionSettings
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.user_message_view import UserMessageView, measure_user_message
+from msmq.testing.streams import Conditions
+from msmq.wire.framer import StreamFramer
+from tests.builders import ALPHA
+from tests.nodes.support import Node, NodesTestCase
+
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\"
+
+
+class DispatchTestCase(NodesTestCase):
+    """BETA has three queues, for which ALPHA has outgoing queues of different BasePriority."""
+
+    base_priorities: ClassVar[Mapping[str, int]] = {"first": 5, "second": 0, "third": -5}
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        kwargs.setdefault("store", MemoryMessageStore(durable=True))
+        return super().node(name, identifier, **kwargs)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.paths = {name: self.queue(self.beta, name) for name in self.base_priorities}
+        self.beta.deaf()
+        for name, base_priority in self.base_priorities.items():
+            destination = parse_format_name(TO_BETA + name)
+            self.alpha.model.outgoing(destination, self.clock.now(), base_priority=base_priority)
+
+    def wait(self, name: str, priority: int, **kwargs: Any) -> None:
+        """Have a message wait, whose body tells what it is."""
+        self.send(self.alpha, TO_BETA + name, f"{name} {priority}".encode(), priority=priority, **kwargs)
+
+    def connect(self) -> None:
+        """Let BETA listen, and give ALPHA the time to dial."""
+        self.beta.listen()
+        self.clock.advance(20)
+
+    def sent(self) -> list[str]:
+        """The bodies of the messages that went over the network, in this order."""
+        bodies = []
+        for link in self.network.links:
+            for packet, _ in StreamFramer(measure_user_message).feed(link.initiator.data):
+                if classify(packet) is PacketKind.USER_MESSAGE:
+                    bodies.append(bytes(UserMessageView(packet).body).decode())
+        return bodies
+
+
+class OrderTests(DispatchTestCase):
+    """[MS-MQDMPR] 3.1.7.1.28 Add Message To Dispatch Collection and 3.1.7.3.9 Dispatch Send Message."""
+
+    SUMS = ("first 3", "second 7", "first 0", "second 3", "third 7", "second 0", "third 3")
+
+    def test_sums(self) -> None:
+        """What counts is the sum of the BasePriority of the queue and the priority of the message.
+
+        MQDMPR-3.1.1.2-15, MQDMPR-3.1.1.18-02, MQDMPR-3.1.7.1.28-01, MQDMPR-3.1.7.3.9-02.
+        """
+        for name in reversed(self.SUMS):
+            queue, _, priority = name.partition(" ")
+            self.wait(queue, int(priority))
+        self.connect()
+        self.assertEqual(self.sent(), list(self.SUMS))
+
+    def test_ties(self) -> None:
+        """Of the same sum the oldest comes first, whatever queue it is in (reading 52)."""
+        ties = ["second 6", "first 1", "second 6", "first 1", "first 1", "second 6"]
+        for name in ties:
+            queue, _, priority = name.partition(" ")
+            self.wait(queue, int(priority))
+        self.connect()
+        self.assertEqual(self.sent(), ties)
+
+    def test_after_a_restart(self) -> None:
+        """What waits is found in the outgoing queues, and its order with it.
+
+        MQDMPR-3.1.1.18-01.
+        """
+        for name in reversed(self.SUMS):
+            queue, _, priority = name.partition(" ")
+            self.wait(queue, int(priority), delivery=Delivery.RECOVERABLE)
+        self.alpha.deaf()
+        self.successResultOf(self.alpha.service.stopService())
+        self.alpha = self.node("ALPHA", ALPHA, store=self.alpha.store)
+        self.alpha.start()
+        self.connect()
+        self.assertEqual(self.sent(), list(self.SUMS))
+
+    def test_paused(self) -> None:
+        """A queue that is paused takes no part, and does not hold up the others.
+
+        MQDMPR-3.1.7.3.9-02 (reading 52).
+        """
+        for name in self.base_priorities:
+            self.wait(name, 3)
+        self.alpha.service.pause_outgoing(TO_BETA + "first")
+        self.connect()
+        self.assertEqual(self.sent(), ["second 3", "third 3"])
+
+    def test_deleted(self) -> None:
+        """What was taken out of its queue by an administrator is passed over; the next goes.
+
+        MQDMPR-3.1.7.3.9-02, MQDMPR-3.1.7.1.29-01.
+        """
+        for priority in (7, 5, 3):
+            self.wait("first", priority)
+        handle = self.alpha.service.open_queue(TO_BETA + "first", QueueAccessType.RECEIVE_ADMIN)
+        message = self.run_to_end(handle.receive(timeout=0))
+        self.assertEqual(bytes(message.view.body), b"first 7")
+        handle.close()
+        self.connect()
+        self.assertEqual(self.sent(), ["first 5", "first 3"])
+
+    def test_a_queue_is_emptied(self) -> None:
+        """All that a purged queue holds is out of the way at once; the others keep theirs.
+
+        MQDMPR-3.1.7.1.34-01.
+        """
+        for priority in (7, 5, 3):
+            self.wait("first", priority)
+            self.wait("second", priority)
+        handle = self.alpha.service.open_queue(TO_BETA + "first", QueueAccessType.RECEIVE_ADMIN)
+        self.assertEqual(self.run_to_end(handle.purge()), 3)
+        handle.close()
+        self.connect()
+        self.assertEqual(self.sent(), ["second 7", "second 5", "second 3"])
+
+    def test_nothing(self) -> None:
+        """With nothing to send nothing is done, not even dialled."""
+        self.connect()
+        self.assertEqual(self.network.links, [])
+
+
+class OneByOneTests(DispatchTestCase):
+    """A peer that takes one message at a time."""
+
+    settings = SessionSettings(window_size=1)
+    conditions = Conditions(delay=1.0)
+
+    def test_each_goes_when_the_one_before_is_done(self) -> None:
+        """An acknowledged message is out of the way, and the one whose turn it is then is sent; each once.
+
+        MQDMPR-3.1.7.1.29-01, MQDMPR-3.1.7.3.9-01, MQDMPR-3.1.7.3.9-03.
+        """
+        for priority in (1, 2):
+            for name in self.base_priorities:
+                self.wait(name, priority)
+        self.connect()
+        self.clock.advance(60)
+        self.assertEqual(self.sent(), ["first 2", "first 1", "second 2", "second 1", "third 2", "third 1"])
+        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [0, 0, 0])
+
+    def test_one_that_comes_late(self) -> None:
+        """It goes before those that have waited longer, if its sum is higher.
+
+        MQDMPR-3.1.7.1.28-02.
+        """
+        for priority in (0, 0, 0):
+            self.wait("third", priority)
+        self.beta.listen()
+        while len(self.sent()) < 1:
+            self.clock.advance(0.5)
+        self.wait("second", 0)
+        self.clock.advance(60)
+        self.assertEqual(self.sent(), ["third 0", "second 0", "third 0", "third 0"])
+
+
+class AnySumsTests(DispatchTestCase):
+    """Whatever waits."""
+
+    @given(st.lists(st.tuples(st.sampled_from(["first", "second", "third"]), st.integers(0, 7)), max_size=40))
+    def test_order(self, messages: Sequence[tuple[str, int]]) -> None:
+        """All of it goes, once each, in the order of the sums; none is lost.
+
+        MQDMPR-3.1.7.1.28-02.
+        """
+        self.setUp()
+        for name, priority in messages:
+            self.wait(name, priority)
+        self.connect()
+        ranked = sorted(messages, key=lambda message: -self.base_priorities[message[0]] - message[1])
+        self.assertEqual(self.sent(), [f"{name} {priority}" for name, priority in ranked])
