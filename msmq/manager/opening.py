@@ -14,6 +14,7 @@ from msmq.manager.transactions import Transactions, check_usage
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
+from msmq.structures.format_name import parse_format_names
 from msmq.structures.status import MQError, Status
 
 
@@ -58,6 +59,11 @@ class Opening:
 
     def _find(self, name: str, access: QueueAccessType) -> Queue:
         model = self._performer.model
+        if "=" in name and "," in name and len(parse_format_names(name)) > 1:
+            raise MQError(
+                Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+                "several queues can be opened together for sending only",
+            )
         try:
             return readable_queue(model, name, self._performer.clock.now())
         except MQError as error:

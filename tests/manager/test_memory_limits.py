@@ -1,4 +1,4 @@
-"""What memory has no room for: express messages, which the store keeps then, and packets that it has anyway."""
+"""What memory has no room for: express messages, which the store keeps then, and packets that it has."""
 
 from __future__ import annotations
 
