@@ -14,11 +14,22 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore, StorageError
-from msmq.queues.changes import PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
+from msmq.queues.changes import (
+    AppendEvent,
+    AppendLog,
+    PutAborts,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    TrimEvents,
+    TrimLog,
+)
 from msmq.queues.definition import QueueDefinition
 from msmq.storage.factory import StorageDescriptionError, make_store
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.message_store import HIGHEST, ORDERS, MessageStoreContract, put
+from tests.contracts.message_store import BILLS, HIGHEST, ORDERS, MessageStoreContract, put
 
 
 class SqliteMessageStoreTests(MessageStoreContract, TestCase):
@@ -181,6 +192,14 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.assertEqual([entry[:2] for entry in snapshot.messages[ORDERS.identifier]], [(1, 3)])
         self.assertEqual(list(await self.packets(again, 1)), [b"new"])
 
+    async def until_small(self, store: IMessageStore, path: Path) -> None:
+        """Space is given back while others are at work."""
+        for number in range(20_000):
+            await store.commit([PutState("number", b"%d" % number)])
+            if path.stat().st_size < 6_000_000:
+                return
+        self.fail(f"{path.stat().st_size} bytes")
+
     async def test_gives_space_back_while_it_works(self) -> None:
         """After a backlog is gone the file shrinks, with no stop and no restart."""
         store = await self.opened(PutQueue(ORDERS))
@@ -188,12 +207,58 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         await store.close()
         self.assertGreater(self.path.stat().st_size, 16_000_000)
         store = await self.opened(RemoveMessages(ORDERS.identifier, tuple(range(2000))))
-        for number in range(20_000):
-            await store.commit([PutState("number", b"%d" % number)])
-            if self.path.stat().st_size < 6_000_000:
-                break
-        else:
-            self.fail(f"{self.path.stat().st_size} bytes")
+        await self.until_small(store, self.path)
+
+    async def test_gives_back_the_space_of_express_messages(self) -> None:
+        """So does the file for express messages."""
+        store = await self.opened(PutQueue(ORDERS))
+        for start in range(0, 2000, 100):
+            numbers = range(start, start + 100)
+            await store.commit([put(number, bytes(8000), is_express=True) for number in numbers])
+        express = self.path.with_name("msmq.sqlite.express")
+        self.assertGreater(express.stat().st_size, 8_000_000)
+        await store.commit([RemoveMessages(ORDERS.identifier, tuple(range(2000)), is_express=True)])
+        await self.until_small(store, express)
+
+    async def test_gives_back_the_space_of_logs(self) -> None:
+        """And what was trimmed, or belonged to a queue that is gone, is deleted little by little."""
+        store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
+        for queue in (ORDERS.identifier, BILLS.identifier):
+            await store.commit([AppendLog(queue, number, bytes(8000), 1.0) for number in range(1500)])
+        await store.commit([AppendEvent(1.0, bytes(20), "expired", "x" * 400) for _ in range(10_000)])
+        await store.close()
+        self.assertGreater(self.path.stat().st_size, 24_000_000)
+        store = await self.opened(
+            TrimLog(ORDERS.identifier, keep_bytes=8000), RemoveQueue(BILLS.identifier), TrimEvents(10)
+        )
+        await self.until_small(store, self.path)
+        self.assertEqual(len(await store.read_log(ORDERS.identifier, 0, 10)), 1)
+        self.assertEqual(len(await store.read_events(0, 100)), 10)
+        with closing(sqlite3.connect(self.path)) as connection:
+            self.assertEqual(connection.execute("SELECT count(*) FROM log").fetchone(), (1,))
+            self.assertEqual(connection.execute("SELECT count(*) FROM event").fetchone(), (10,))
+
+    async def test_express_messages_wait_for_no_disk(self) -> None:
+        """What is done to express messages alone writes nothing that would be forced to the disk."""
+        store = await self.opened(PutQueue(ORDERS), put(1))
+        log = self.path.with_name("msmq.sqlite-wal")
+        before = log.read_bytes(), self.path.read_bytes()
+        await store.commit([put(2, is_express=True), put(3, is_express=True)])
+        await store.commit([PutAborts(ORDERS.identifier, 2, 1, is_express=True)])
+        await store.commit([RemoveMessages(ORDERS.identifier, (2,), is_express=True)])
+        self.assertEqual((log.read_bytes(), self.path.read_bytes()), before)
+
+    async def test_express_messages_leave_nothing(self) -> None:
+        """After a stop the file for express messages is gone; what a kill leaves of it is not looked at."""
+        store = await self.opened(PutQueue(ORDERS), put(1, is_express=True))
+        express = self.path.with_name("msmq.sqlite.express")
+        self.assertTrue(express.exists())
+        await store.close()
+        self.assertFalse(express.exists())
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{express}{suffix}").write_bytes(b"rubbish")
+        store = await self.opened(put(2, b"two", is_express=True))
+        self.assertEqual(list(await self.packets(store, 2)), [b"two"])
 
     async def test_second_store_on_the_file(self) -> None:
         """Two queue managers never write one file, and the first does not notice the attempt."""

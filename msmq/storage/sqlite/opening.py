@@ -18,6 +18,9 @@ APPLICATION_ID = 0x4D534D51
 CHECKED_WHOLE = 64 * 1024 * 1024
 """Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
 
+SMALL_TABLES = ("queue", "state", "removed_queue", "log_extent", "sequence")
+"""Those that are checked of a large file."""
+
 STATEMENTS = 512
 """How many statements stay prepared; there is one of each length (L{msmq.storage.sqlite.statements})."""
 
@@ -96,7 +99,8 @@ def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None
     size = path.stat().st_size
     if is_whole and size < expected:
         raise StorageError(f"{path}: the file is damaged: it has {size} of {expected} bytes")
-    what = ("1",) if size <= CHECKED_WHOLE else ("queue", "state", "removed_queue")
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    what = ["1"] if size <= CHECKED_WHOLE else [name for name in tables if name in SMALL_TABLES]
     for argument in what:
         [(found,), *_] = connection.execute(f"PRAGMA quick_check({argument})").fetchall()
         if found != "ok":
