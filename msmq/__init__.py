@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from msmq.errors import LocalProtocolError, MsmqError, RemoteProtocolError
-    from msmq.interfaces import IBroker, IClock, IMessageStore, IQueueManager, ISession
+    from msmq.interfaces import (
+        IBroker,
+        IClock,
+        IMessageStore,
+        IQueueManager,
+        ISession,
+        ITransaction,
+        ReceivedMessage,
+    )
+    from msmq.manager.open_queue import OpenQueue
     from msmq.manager.service import QueueManagerService
     from msmq.net.dialling import DiallingSessionFactory
     from msmq.net.session import SessionProtocol
     from msmq.net.session_factory import SessionFactory
+    from msmq.queues.descriptor import QueueAccessType, QueueShareMode
     from msmq.queues.message import Acknowledge, Delivery, Message
+    from msmq.queues.seeking import MessageSeekAction
     from msmq.service.configuration import Overrides, load
     from msmq.service.server import Server
     from msmq.session.effects import CloseReason
@@ -36,14 +47,20 @@ _HOMES = {
     "IMessageStore": "msmq.interfaces",
     "IQueueManager": "msmq.interfaces",
     "ISession": "msmq.interfaces",
+    "ITransaction": "msmq.interfaces",
     "LocalProtocolError": "msmq.errors",
     "MQError": "msmq.structures.status",
     "Message": "msmq.queues.message",
     "MessageIdentifier": "msmq.structures.identifiers",
+    "MessageSeekAction": "msmq.queues.seeking",
     "MsmqError": "msmq.errors",
+    "OpenQueue": "msmq.manager.open_queue",
     "OutgoingPacket": "msmq.session.outgoing",
     "Overrides": "msmq.service.configuration",
+    "QueueAccessType": "msmq.queues.descriptor",
     "QueueManagerService": "msmq.manager.service",
+    "QueueShareMode": "msmq.queues.descriptor",
+    "ReceivedMessage": "msmq.interfaces",
     "RemoteProtocolError": "msmq.errors",
     "Server": "msmq.service.server",
     "SessionFactory": "msmq.net.session_factory",
@@ -64,14 +81,20 @@ __all__ = [
     "IMessageStore",
     "IQueueManager",
     "ISession",
+    "ITransaction",
     "LocalProtocolError",
     "MQError",
     "Message",
     "MessageIdentifier",
+    "MessageSeekAction",
     "MsmqError",
+    "OpenQueue",
     "OutgoingPacket",
     "Overrides",
+    "QueueAccessType",
     "QueueManagerService",
+    "QueueShareMode",
+    "ReceivedMessage",
     "RemoteProtocolError",
     "Server",
     "SessionFactory",

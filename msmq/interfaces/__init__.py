@@ -4,18 +4,30 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, IDirectory
 from msmq.interfaces.plugins import IStorageFactory
-from msmq.interfaces.queue_manager import IQueueManager, IReservation, ReceivedMessage
+from msmq.interfaces.queue_manager import (
+    Explanation,
+    IQueueManager,
+    IReservation,
+    ITransaction,
+    Place,
+    ReceivedMessage,
+)
 from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.interfaces.storage import (
     IMessageStore,
+    LogEntry,
+    LogExtent,
     MessageNotStored,
     StorageError,
+    StorageFull,
+    StoredEvent,
     StoreNotOpen,
     UnknownQueue,
 )
 
 __all__ = [
     "DirectoryError",
+    "Explanation",
     "IBroker",
     "IClock",
     "IConnector",
@@ -26,9 +38,15 @@ __all__ = [
     "ISession",
     "ISessions",
     "IStorageFactory",
+    "ITransaction",
+    "LogEntry",
+    "LogExtent",
     "MessageNotStored",
+    "Place",
     "ReceivedMessage",
     "StorageError",
+    "StorageFull",
     "StoreNotOpen",
+    "StoredEvent",
     "UnknownQueue",
 ]
