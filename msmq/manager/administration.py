@@ -34,6 +34,9 @@ SLICE = 200
 PURGED_AT_ONCE = 50
 """Messages that leave in one turn of the reactor when a queue is purged."""
 
+UNDECIDED = 0.1
+"""Seconds after which it is looked again whether nothing is on its way into a deleted queue, or out of it."""
+
 
 class Administration:
     """What an administrator does to the queues of a queue manager."""
@@ -216,6 +219,12 @@ class Administration:
                 position.view = None
             if gone:
                 await deferLater(self._reactor, 0)
+        while await self._see_to(deletion.fence, told):
+            if deletion.is_decided:
+                break
+            await deferLater(self._reactor, UNDECIDED)
+        else:
+            return
         if await self._see_to(deletion.changes, told):
             performer.model.deleted(deletion)
             if not told.called:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.changes import AppendLog, Change, PutMessage
+from msmq.queues.changes import AppendLog, Change, PutMessage, PutQueue
 from msmq.queues.expiring import FOREVER, TIME_TO_BE_RECEIVED, due_time, is_late, time_limit
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.outgoing import OutgoingQueue
@@ -91,6 +91,7 @@ def admit(
     identifier = NULL_GUID
     limit, forever = TIME_TO_BE_RECEIVED, FOREVER
     is_logged = False
+    fresh: set[Queue] = set()
     room = 0
     for number, (target, view) in enumerate(arrivals, first):
         if target is not queue:
@@ -101,6 +102,8 @@ def admit(
             positions = groups.setdefault(target, [])
             identifier = target.definition.identifier
             is_logged = target.definition.log
+            if not target.is_stored:
+                fresh.add(target)
         size = view.size
         due: int | None = None
         if size > free or size > room or view.packet[limit] != forever:
@@ -122,7 +125,11 @@ def admit(
                 holdings.keep_queue(target, changes)
             changes.append(PutMessage(identifier, lookup_id, view.packet, arrived, due))
         elif size > express_room:
-            holdings.overflow(position, admission.overflow, changes)
+            if target in fresh:
+                # Nobody knows which of the two batches is done first, or at all, so each has the queue.
+                holdings.keep_queue(target, changes)
+                admission.overflow.append(PutQueue(target.definition))
+            holdings.overflow(position, admission.overflow)
         else:
             storage.express += size
             express_room -= size

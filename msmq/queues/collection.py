@@ -208,11 +208,16 @@ class QueueCollection:
         Its name is taken until L{removed}: two of one name in a store could not be told apart by it.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
-            journal or a system queue.
+            journal, a system queue, or an outgoing queue in which messages wait.
         """
         if not queue.is_subqueue:
             _check_main(queue, "goes with what it belongs to, and not alone")
         if isinstance(queue, OutgoingQueue):
+            if queue.positions:
+                raise MQError(
+                    Status.MQ_ERROR_ILLEGAL_OPERATION,
+                    f"{len(queue.positions)} messages wait for their way to {queue.destination}",
+                )
             del self._outgoing[queue.destination]
         elif queue.parent is not None:
             del queue.parent.subqueues[_own_name(queue)]

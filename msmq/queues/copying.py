@@ -86,7 +86,8 @@ class Copying:
                 reason = "kept as a dead letter"
             elif self.dropped != dropped:
                 reason = "there was no room for a dead letter"
-            changes.append(departure_event(position, departure.message_class, now, reason))
+            if not departure.is_told:
+                changes.append(departure_event(position, departure.message_class, now, reason))
         if copies:
             self.holdings.reserve(changes)
         changes += removals(departure.positions)

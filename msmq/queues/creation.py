@@ -35,12 +35,22 @@ class Alteration:
 class Deletion:
     """A queue that is gone.
 
+    @ivar fence: changes nothing; when it is stored, what was on its way to the store before is decided.
     @ivar effects: its readers, who wait in vain.
     @ivar positions: the messages that went with it, in the order of arrival; whoever tells their
         senders may take them out piece by piece.
     """
 
     queue: Queue
+    fence: Sequence[Change]
     changes: Sequence[Change]
     effects: Sequence[Effect]
     positions: deque[MessagePosition] = attrs.field(repr=False)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether nothing more is on its way into the queue or out of it, once all positions were taken out.
+
+        Before that the changes may not be stored: a crash would take messages with it that nobody told of.
+        """
+        return not (self.queue.positions or any(each.positions for each in self.queue.subqueues.values()))

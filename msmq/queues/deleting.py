@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.changes import Change
+from msmq.queues.changes import Change, RemoveMessages
 from msmq.queues.collection import QueueCollection, deletion_of
 from msmq.queues.copying import departure_event
 from msmq.queues.creation import Deletion
@@ -19,6 +19,7 @@ from msmq.queues.leaving import removals
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.readers import Readers
+from msmq.queues.transaction import Transaction, TransactionState
 from msmq.structures.message_class import MessageClass
 
 
@@ -52,22 +53,30 @@ class Deleting:
             else:
                 self._uncount(positions)
             effects += self._readers.queue_deleted(member)
-        return Deletion(queue, deletion_of(family), effects, deque(gone))
+        fence = (RemoveMessages(queue.definition.identifier, ()),)
+        return Deletion(queue, fence, deletion_of(family), effects, deque(gone))
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
 
-        These are DELETED from now on. What is on its way in or out is passed over, since whoever decides
+        These are DELETED from now on. What is on its way in or out stays in the queue, since whoever decides
         about that tells of it.
         """
-        gone = [position for position in positions if position.is_at_rest]
-        for position in gone:
-            position.state = PositionState.DELETED
+        gone: list[MessagePosition] = []
+        under_way: list[MessagePosition] = []
+        for position in positions:
+            if position.is_at_rest:
+                position.state = PositionState.DELETED
+                gone.append(position)
+            elif _is_under_way(position):
+                under_way.append(position)
         changes: list[Change] = [
             departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in gone
         ]
         changes += removals(gone)
         self._uncount(positions)
+        for position in under_way:
+            self._holdings.link(position)
         self._expiry.forget(positions)
         return changes
 
@@ -77,3 +86,15 @@ class Deleting:
                 self._holdings.storage.express -= position.size
             elif position.is_cached:
                 self._holdings.uncache(position)
+
+
+def _is_under_way(position: MessagePosition) -> bool:
+    """Whether something is being stored for a message; what a transaction has only sent is nowhere else."""
+    if position.state is PositionState.DELETED:
+        return False
+    owner = position.owner
+    return not (
+        position.state is PositionState.ARRIVING
+        and isinstance(owner, Transaction)
+        and owner.state is not TransactionState.COMMITTING
+    )

@@ -47,10 +47,6 @@ class Expiry:
                 fresh.append(position)
         return fresh, _leave(late)
 
-    def leave(self, positions: Iterable[MessagePosition]) -> list[Departure]:
-        """Let these leave as messages whose time is over, whatever the clock says by now."""
-        return _leave(positions)
-
     def remember(self, positions: Iterable[MessagePosition]) -> None:
         """Let these messages leave when their time is over, be it over already."""
         for position in positions:

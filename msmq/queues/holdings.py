@@ -120,9 +120,11 @@ class Holdings:
             self.storage.express += size
 
     def unlink(self, position: MessagePosition) -> None:
-        """Count a message out and take it from its queue; nothing if it is out already."""
+        """Count a message out and take it from its queue; nothing is counted if it is out already."""
         size = position.queue.unlink(position)
-        if size:
+        if not size:
+            position.state = PositionState.DELETED
+        else:
             self.storage.used -= size
             if position.queue.is_system:
                 self.storage.journaled -= size
@@ -147,17 +149,12 @@ class Holdings:
             else:
                 position.view = None
 
-    def overflow(self, position: MessagePosition, changes: list[Change], needed: list[Change]) -> None:
+    def overflow(self, position: MessagePosition, changes: list[Change]) -> None:
         """Hand an express message to the store, which may not take it: until that is known memory has it too.
 
         @param changes: what is not waited for.
-        @param needed: what is; the queue is kept for whatever else comes to it, before or after.
         """
-        queue = position.queue
         position.kept = Kept.OVERFLOW
-        if not queue.is_stored:
-            self.keep_queue(queue, needed)
-            changes.append(PutQueue(queue.definition))
         self.put(position, changes)
         position.is_cached = True
         self.storage.cached += position.size

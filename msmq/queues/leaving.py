@@ -17,11 +17,13 @@ class Departure:
     """Messages that leave one queue unread; nobody gets them meanwhile.
 
     @ivar message_class: why, as the negative acknowledgement puts it.
+    @ivar is_told: the event log tells of it already.
     """
 
     queue: Queue = attrs.field(repr=False)
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
     message_class: MessageClass
+    is_told: bool = False
 
 
 @attrs.frozen
@@ -56,16 +58,21 @@ def departure(positions: Sequence[MessagePosition], message_class: MessageClass)
     return Departure(positions[0].queue, positions, message_class)
 
 
-def gone_with_queue(positions: Iterable[MessagePosition]) -> list[Departure]:
+def gone_with_queue(positions: Iterable[MessagePosition], *, is_told: bool = False) -> list[Departure]:
     """Messages that were on their way into queues, or out of them, when these were deleted: they leave.
 
     The deletion itself tells of all others.
+
+    @param is_told: so does the event log of these already.
     """
     gone = by_queue(positions)
     for same_queue in gone.values():
         for position in same_queue:
             position.state = PositionState.LEAVING
-    return [departure(same_queue, MessageClass.NACK_Q_DELETED) for same_queue in gone.values()]
+    return [
+        Departure(queue, same_queue, MessageClass.NACK_Q_DELETED, is_told)
+        for queue, same_queue in gone.items()
+    ]
 
 
 def removals(positions: Iterable[MessagePosition]) -> list[Change]:

@@ -230,19 +230,18 @@ class QueueManagerModel:
     def delete_queue(self, queue: Queue) -> Deletion:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it is gone at once, with its journal and its subqueues.
 
-        What was in it and in its subqueues has to be told of, slice by slice (L{delete_messages}), before
-        the changes are stored; what was in its journal is not told of (reading 17). L{deleted} has to follow.
+        What was in it and in its subqueues has to be told of, slice by slice (L{delete_messages}); what was
+        in its journal is not told of (reading 17). Then its fence has to be stored, until it is decided, and
+        its changes; L{deleted} has to follow.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
-            journal or a system queue.
+        @raise MQError: as L{QueueCollection.remove}.
         """
         return self._deleting.delete(queue)
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
 
-        These are DELETED from now on. What is on its way in or out is passed over, since whoever decides
-        about that tells of it.
+        What is on its way in or out stays in the queue, since whoever decides about that tells of it.
         """
         return self._deleting.delete_messages(positions, now)
 
@@ -590,12 +589,13 @@ class QueueManagerModel:
             if queue.is_deleted:
                 effects += gone_with_queue(positions)
             else:
-                self._expiry.remember(positions)
-                queue.make_available(positions)
-                effects += self._serve(queue, positions, now)
-                self._cache(positions)
-        effects += self._expiry.leave(commitment.late)
-        effects += gone_with_queue(commitment.lost)
+                fresh, departures = self._expiry.sift(positions, now)
+                effects += departures
+                if fresh:
+                    queue.make_available(fresh)
+                    effects += self._serve(queue, fresh, now)
+                    self._cache(fresh)
+        effects += gone_with_queue(commitment.lost, is_told=True)
         if commitment.back:
             effects += self.release(commitment.back, now)
         self.transacting.end(commitment)

@@ -11,7 +11,7 @@ from msmq.moment import Moment
 from msmq.queues.admission import EnqueueStatus, Refusal, judge
 from msmq.queues.changes import AppendLog, Change, PutAborts
 from msmq.queues.collection import POISON, QueueCollection
-from msmq.queues.copying import Copying
+from msmq.queues.copying import Copying, departure_event
 from msmq.queues.expiring import due_time
 from msmq.queues.holdings import Holdings, forget_queues, room_in
 from msmq.queues.leaving import Departure, by_queue, gone_with_queue, removals
@@ -30,6 +30,7 @@ from msmq.queues.transaction import (
     TransactionCollection,
     TransactionState,
 )
+from msmq.structures.message_class import MessageClass
 
 if TYPE_CHECKING:
     from msmq.structures.user_message_view import UserMessageView
@@ -150,14 +151,11 @@ class Transacting:
         before = transaction.state
         self.transactions.begin_end(transaction, TransactionState.COMMITTING)
         changes: list[Change] = []
-        late: list[MessagePosition] = []
         lost: list[MessagePosition] = []
         sent: dict[Queue, list[MessagePosition]] = {}
         for position in transaction.sent():
             if position.queue.is_deleted:
                 lost.append(position)
-            elif position.due is not None and position.due <= now.wall:
-                late.append(position)
             else:
                 sent.setdefault(position.queue, []).append(position)
         try:
@@ -192,7 +190,8 @@ class Transacting:
         # Their queues are being deleted, but whoever commits is told that they are received by now.
         changes += removals(transaction.received_from_deleted())
         self._holdings.reserve(changes)
-        return Commitment(transaction, before, changes, sent, late, lost, purged, removal, relocation, back)
+        changes += (departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in lost)
+        return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back)
 
     def _moves(
         self, transaction: Transaction
@@ -223,6 +222,10 @@ class Transacting:
             position.state = PositionState.LOCKED_READER
         for position in (*commitment.purged, *unmoved):
             position.state = PositionState.PURGE_PENDING
+        for queue, positions in commitment.sent.items():
+            if queue.is_deleted:
+                for position in positions:
+                    self._holdings.unlink(position)
         self._copying.withdraw(removal.copies)
         undo_move(self._holdings, commitment.relocation)
         forget_queues(changes, commitment.sent)

@@ -129,7 +129,6 @@ class Commitment:
 
     @ivar before: what the state of the transaction was.
     @ivar sent: the messages that become available, queue by queue.
-    @ivar late: sent messages whose time was over before the commit.
     @ivar lost: sent messages whose queue was deleted before the commit.
     @ivar purged: received messages whose queue was purged before the commit.
     @ivar back: messages that are not moved, because the queue they were to go to is gone.
@@ -139,7 +138,6 @@ class Commitment:
     before: TransactionState
     changes: list[Change]
     sent: dict[Queue, list[MessagePosition]] = attrs.field(repr=False)
-    late: list[MessagePosition] = attrs.field(repr=False)
     lost: list[MessagePosition] = attrs.field(repr=False)
     purged: list[MessagePosition] = attrs.field(repr=False)
     removal: Removal = attrs.field(repr=False)

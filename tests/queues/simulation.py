@@ -110,8 +110,11 @@ class Alpha:
     @ivar reads: what came of each read, by its tag.
     @ivar departures: everything that left unread, in order.
     @ivar waiting: what the store could not let go.
-    @ivar deleting: deleted queues whose messages are still being told of.
-    @ivar on_arrived: told whether an admission was stored.
+    @ivar deleting: how many deleted queues have messages that are still to be told of.
+    @ivar dying: deleted queues that are still in the store.
+    @ivar undecided: those of them for which something cannot be decided just now.
+    @ivar on_admitted: told of messages that are about to be stored.
+    @ivar on_arrived: told whether they were.
     @ivar on_received: told of messages that were received for good.
     @ivar on_ended: told of transactions whether they were committed.
     """
@@ -132,7 +135,10 @@ class Alpha:
         self.departures: list[Departure] = []
         self.waiting: list[Departure] = []
         self.deleting = 0
+        self.dying: list[Deletion] = []
+        self.undecided: list[Deletion] = []
         self.tags = itertools.count()
+        self.on_admitted: Callable[[Admission], None] = lambda admission: None
         self.on_arrived: Callable[[Admission, bool], None] = lambda admission, is_stored: None
         self.on_received: Callable[[Sequence[MessagePosition]], None] = lambda positions: None
         self.on_ended: Callable[[Transaction, bool], None] = lambda transaction, is_committed: None
@@ -174,6 +180,7 @@ class Alpha:
         """Delete a queue, telling of its messages a few at a time."""
         deletion = self.model.delete_queue(queue)
         self.perform(deletion.effects)
+        self.dying.append(deletion)
         self.deleting += 1
         self._delete_some(deletion, at_once)
         return deletion
@@ -181,12 +188,21 @@ class Alpha:
     def _delete_some(self, deletion: Deletion, at_once: int) -> None:
         if not deletion.positions:
             self.deleting -= 1
-            self._insist(deletion.changes, lambda: self.model.deleted(deletion))
+            self._end_deletion(deletion)
             return
         some = [deletion.positions.popleft() for _ in range(min(at_once, len(deletion.positions)))]
         self.load(position for position in some if position.is_at_rest)
         changes = self.model.delete_messages(some, self.now)
         self._insist(changes, lambda: self._delete_some(deletion, at_once))
+
+    def _end_deletion(self, deletion: Deletion) -> None:
+        if deletion.is_decided:
+            self.dying.remove(deletion)
+            self._insist(deletion.changes, lambda: self.model.deleted(deletion))
+        elif self.store.batches:
+            self._insist(deletion.fence, lambda: self._end_deletion(deletion))
+        else:
+            self.undecided.append(deletion)
 
     def _insist(self, changes: Sequence[Change], done: Callable[[], None]) -> None:
         self.store.ask(changes, done, lambda: self._insist(changes, done))
@@ -215,6 +231,7 @@ class Alpha:
         """Let messages come in."""
         views = [arriving(each, recoverable=True) if isinstance(each, bytes) else each for each in messages]
         admission = self.model.admit([(queue, view) for view in views], self.now)
+        self.on_admitted(admission)
         if admission.overflow:
             self.store.ask(
                 admission.overflow,
@@ -418,10 +435,13 @@ class Alpha:
         self.store.ask(settlement.changes, settled, unsettled)
 
     def try_again(self) -> None:
-        """Ask the store again to let messages go."""
+        """Ask the store again to let messages go, and then deleted queues."""
         waiting, self.waiting = self.waiting, []
         for departure in waiting:
             self._finish(departure)
+        undecided, self.undecided = self.undecided, []
+        for deletion in undecided:
+            self._end_deletion(deletion)
 
     # What can be seen
 
@@ -459,7 +479,8 @@ class Alpha:
                 assert number == position.lookup_id
                 assert position.view is not None or position.is_stored, "somebody has the packet"
                 assert position.view is None or position.size == position.view.size
-        everything = [position for queue in queues for position in queue.positions.values()]
+        queues += (queue for each in self.dying for queue in (each.queue, *each.queue.subqueues.values()))
+        everything = [position for queue in dict.fromkeys(queues) for position in queue.positions.values()]
         assert storage.used == sum(position.size for position in everything)
         assert storage.journaled == sum(position.size for position in everything if position.queue.is_system)
         assert 0 <= storage.express and 0 <= storage.cached

@@ -18,7 +18,7 @@ from msmq.structures.queue_names import DirectQueueFormatName
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA
-from tests.queues.builders import NOW, arriving, create, delete, model
+from tests.queues.builders import NOW, arriving, create, delete, model, put, receive, take_out
 
 PUBLIC = QueueDefinition(identifier=GAMMA, path="board", type=QueueType.PUBLIC)
 
@@ -390,10 +390,16 @@ class DeleteTests(SynchronousTestCase):
         self.assertEqual(list(alpha.queues()), [queue])
 
     def test_outgoing_queue(self) -> None:
-        """An outgoing queue that was deleted is made anew for the next message."""
+        """An outgoing queue that was deleted is made anew for the next message; what waits is not deleted."""
         alpha = model()
         name = parse_format_name("DIRECT=OS:beta\\q")
         outgoing = alpha.outgoing(name, NOW)
+        put(alpha, outgoing, b"waits")
+        with self.assertRaises(MQError) as caught:
+            alpha.delete_queue(outgoing)
+        self.assertEqual(caught.exception.status, Status.MQ_ERROR_ILLEGAL_OPERATION)
+        self.assertIs(alpha.outgoing(name, NOW), outgoing)
+        take_out(alpha, receive(alpha, outgoing))
         alpha.delete_queue(outgoing)
         self.assertEqual(list(alpha.outgoing_queues()), [])
         self.assertIsNot(alpha.outgoing(name, NOW), outgoing)

@@ -1,0 +1,469 @@
+"""A whole queue manager and its store, over any sequence of calls, failures and crashes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.queues.admission import Admission
+from msmq.queues.message import Delivery, Message
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.packing import build_packet
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.transaction import Transaction
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.name_text import QueueSuffix
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+from tests.builders import ALPHA, BETA
+from tests.queues.builders import ORDERS
+from tests.queues.simulation import Alpha, Store
+
+FOREVER = 0xFFFFFFFF
+LETTERS = (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
+
+PENDING = "pending"
+"""It was handed over, and it is not known yet whether it has come in."""
+HERE = "here"
+"""It has come in; it is in one place, or an event says what became of it."""
+RECEIVED = "received"
+"""Somebody has received it for good."""
+NEVER = "never"
+"""It did not come in."""
+LOST = "lost"
+"""The process died with it: an express message, or one that could not be told of; it may have left before."""
+
+
+class ManagerHistory(RuleBasedStateMachine):
+    """Knows of each message, by its number, whether it came in, and whether it was received.
+
+    Wherever the others are: each is in one place, or left with one event; what is recoverable survives.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = itertools.count(1)
+        self.fate: dict[int, str] = {}
+        self.recoverable: set[int] = set()
+        self.mourned: set[int] = set()
+        self.journaled: dict[int, UUID] = {}
+        self.deleted: dict[UUID, dict[int, UUID]] = {}
+        self.letters_read: set[int] = set()
+        self.held: list[list[MessagePosition]] = []
+        self.transactions: list[Transaction] = []
+        self.sent: dict[Transaction, list[int]] = {}
+        self.arrivals: dict[Admission, list[int]] = {}
+        self.read: set[object] = set()
+
+    @initialize(
+        express=st.sampled_from((None, 0, 900)),
+        packets=st.sampled_from((None, 0, 900)),
+        poison=st.integers(0, 2),
+    )
+    def begin(self, express: int | None, packets: int | None, poison: int) -> None:
+        """Make a queue manager with three queues, one subqueue and something to send."""
+        self.use(
+            Alpha(
+                store=Store(is_slow=True),
+                express_memory=express,
+                packet_memory=packets,
+                poison_after=poison,
+            )
+        )
+        self.make()
+
+    def use(self, alpha: Alpha) -> None:
+        """Go on with this queue manager."""
+        self.alpha = alpha
+        alpha.on_admitted = self.admitted
+        alpha.on_arrived = self.arrived
+        alpha.on_received = self.received
+        alpha.on_ended = self.ended
+
+    def make(self) -> None:
+        """Make the queues that are not there."""
+        self.settle()
+        there = {queue.definition.path for queue in self.alpha.model.queues()}
+        for name, properties in (
+            ("plain", {"quota": 3}),
+            ("journal", {"journal": True, "log": True}),
+            ("xact", {"transactional": True, "journal": True}),
+        ):
+            if f"private$\\{name}" not in there:
+                self.alpha.create(name, **properties)
+        self.settle()
+
+    def missing(self) -> bool:
+        """Whether one of the queues is gone."""
+        return len(list(self.alpha.model.queues())) < 3
+
+    # What the queue manager tells
+
+    def arrived(self, admission: Admission, is_stored: bool) -> None:
+        self.decide(self.arrivals.pop(admission), is_stored)
+
+    def ended(self, transaction: Transaction, is_committed: bool) -> None:
+        self.decide(self.sent.pop(transaction), is_committed)
+        self.transactions.remove(transaction)
+
+    def decide(self, numbers: Sequence[int], is_in: bool) -> None:
+        for number in numbers:
+            assert self.fate[number] == PENDING
+            self.fate[number] = HERE if is_in else NEVER
+
+    def received(self, positions: Sequence[MessagePosition]) -> None:
+        for position in positions:
+            number = self.number(position)
+            if position.queue.is_system:
+                if position.queue.parent is None:
+                    self.letters_read.add(number)
+                else:
+                    self.journaled.pop(number, None)
+            else:
+                assert self.fate[number] == HERE, "nothing is received twice, or before it came in"
+                self.fate[number] = RECEIVED
+                main = position.queue.main
+                if main.definition.journal and not main.is_deleted:
+                    self.journaled[number] = main.definition.identifier
+
+    def number(self, position: MessagePosition) -> int:
+        return int(self.alpha.body(position).rstrip(b"."))
+
+    def collect(self) -> None:
+        """Take what readers that waited have found."""
+        for tag in list(self.alpha.reads):
+            found = self.alpha.reads.pop(tag)
+            if isinstance(found, list) and tag not in self.read:
+                self.alpha.load(found)
+                self.held.append(found)
+            self.read.discard(tag)
+
+    # Choices
+
+    def queues(self) -> list[Queue]:
+        """The queues to which messages are sent."""
+        outgoing = self.alpha.model.outgoing(parse_format_name("DIRECT=OS:beta\\q"), self.alpha.now)
+        return [*self.alpha.model.queues(), outgoing]
+
+    def all_queues(self) -> list[Queue]:
+        """Those that can be read."""
+        return [
+            *self.queues(),
+            *(each for queue in self.alpha.model.queues() for each in queue.subqueues.values()),
+        ]
+
+    def copies(self) -> list[Queue]:
+        """The journals and dead-letter queues."""
+        letters = [self.alpha.model.system_queue(suffix) for suffix in LETTERS]
+        return [
+            *letters,
+            *(queue.journal for queue in self.alpha.model.queues() if queue.journal is not None),
+        ]
+
+    def choose(self, data: st.DataObject, queues: list[Queue]) -> Queue:
+        """One of these queues."""
+        path = data.draw(st.sampled_from([queue.definition.path for queue in queues]))
+        return next(queue for queue in queues if queue.definition.path == path)
+
+    def message(self, data: st.DataObject, *, transactional: bool) -> UserMessageView:
+        """A new message of any kind."""
+        number = next(self.numbers)
+        is_recoverable = transactional or data.draw(st.booleans())
+        dead_letter = data.draw(st.booleans())
+        seconds = data.draw(st.sampled_from((FOREVER, FOREVER, 0, 4)))
+        source = data.draw(st.sampled_from((ALPHA, BETA)))
+        self.fate[number] = PENDING
+        if is_recoverable:
+            self.recoverable.add(number)
+        if dead_letter and not (transactional and source == BETA):
+            self.mourned.add(number)
+        message = Message(
+            body=b"%d" % number + b"." * data.draw(st.sampled_from((0, 400))),
+            priority=data.draw(st.integers(0, 7)),
+            delivery=Delivery.RECOVERABLE if is_recoverable else Delivery.EXPRESS,
+            transactional=transactional,
+            dead_letter=dead_letter,
+            time_to_be_received=seconds,
+        )
+        now = self.alpha.now.unix_seconds
+        return UserMessageView(build_packet(message, ORDERS, source=source, message_id=number, sent_time=now))
+
+    # Messages come and go
+
+    @rule(data=st.data(), count=st.integers(1, 4))
+    def put(self, data: st.DataObject, count: int) -> None:
+        queue = self.choose(data, self.queues())
+        views = [self.message(data, transactional=queue.definition.transactional) for _ in range(count)]
+        self.alpha.put(queue, *views)
+
+    def admitted(self, admission: Admission) -> None:
+        for refusal in admission.refusals:
+            self.fate[refusal.view.message_id] = NEVER
+        self.arrivals[admission] = [
+            position.view.message_id for position in admission.positions if position.view is not None
+        ]
+
+    @rule(data=st.data(), count=st.integers(1, 3), kind=st.sampled_from(("now", "wait", "peek")))
+    def begin_to_read(self, data: st.DataObject, count: int, kind: str) -> None:
+        queue = self.choose(data, [*self.all_queues(), *self.copies()])
+        tag = self.alpha.read(queue, count=count, peek=kind == "peek", wait=kind == "wait")
+        if kind == "peek":
+            self.read.add(tag)
+        self.collect()
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), is_received=st.booleans())
+    def decide_about_a_read(self, data: st.DataObject, is_received: bool) -> None:
+        held = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        (self.alpha.confirm if is_received else self.alpha.give_back)(held)
+
+    @rule(data=st.data())
+    def move(self, data: st.DataObject) -> None:
+        chosen = self.available(data)
+        if chosen is not None:
+            self.alpha.move(*chosen)
+
+    def available(self, data: st.DataObject) -> tuple[MessagePosition, Queue] | None:
+        """A message, and where it may be moved to."""
+        mains = list(self.alpha.model.queues())
+        if not mains:
+            return None
+        queue = self.choose(data, mains)
+        family = [queue, self.alpha.subqueue(queue, "a"), self.alpha.subqueue(queue, "b")]
+        source, target = data.draw(st.permutations(range(3)))[:2]
+        found = family[source].peek(3)
+        return (found[data.draw(st.integers(0, len(found) - 1))], family[target]) if found else None
+
+    # Transactions
+
+    @rule()
+    def begin_transaction(self) -> None:
+        transaction = self.alpha.begin()
+        self.transactions.append(transaction)
+        self.sent[transaction] = []
+
+    def active(self) -> list[Transaction]:
+        return [each for each in self.transactions if each.state.value in ("active", "prepared")]
+
+    @precondition(lambda self: self.active())
+    @rule(data=st.data(), kind=st.sampled_from(("send", "receive", "held", "move", "prepare")))
+    def operate(self, data: st.DataObject, kind: str) -> None:
+        transaction = self.active()[data.draw(st.integers(0, len(self.active()) - 1))]
+        transacting = self.alpha.model.transacting
+        try:
+            transaction.check_active()
+        except MQError:
+            return
+        if kind == "send":
+            queue = self.choose(data, self.queues())
+            views = [self.message(data, transactional=True) for _ in range(2)]
+            numbers = [view.message_id for view in views]
+            if self.alpha.send_in(transaction, queue, *views):
+                for number in numbers:
+                    self.fate[number] = NEVER
+            else:
+                self.sent[transaction] += numbers
+        elif kind == "receive":
+            queue = self.choose(data, self.all_queues())
+            self.alpha.receive_in(transaction, queue, 2)
+        elif kind == "held" and self.held:
+            held = [each for each in self.held.pop() if not each.queue.is_deleted and each.is_at_rest]
+            transacting.receive(transaction, held)
+        elif kind == "move":
+            chosen = self.available(data)
+            if chosen is not None:
+                self.alpha.move_in(transaction, *chosen)
+        elif kind == "prepare":
+            transacting.transactions.prepare(transaction)
+
+    @precondition(lambda self: self.active())
+    @rule(data=st.data(), is_committed=st.booleans())
+    def end_transaction(self, data: st.DataObject, is_committed: bool) -> None:
+        transaction = self.active()[data.draw(st.integers(0, len(self.active()) - 1))]
+        (self.alpha.commit if is_committed else self.alpha.abort)(transaction)
+
+    # Queues
+
+    @rule(data=st.data())
+    def purge(self, data: st.DataObject) -> None:
+        self.alpha.purge(self.choose(data, self.all_queues()))
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        queue = self.choose(data, self.all_queues())
+        if isinstance(queue, OutgoingQueue) and queue.positions:
+            return
+        identifier = queue.definition.identifier
+        copies = {number: where for number, where in self.journaled.items() if where == identifier}
+        self.deleted[identifier] = copies
+        for number in copies:
+            del self.journaled[number]
+        self.alpha.delete(queue)
+
+    @precondition(lambda self: self.missing())
+    @rule()
+    def make_again(self) -> None:
+        self.make()
+
+    @rule()
+    def forget_empty(self) -> None:
+        for queue in self.alpha.model.queues():
+            for subqueue in list(queue.subqueues.values()):
+                self.alpha.forget_empty(subqueue)
+
+    # Time, the store, and crashes
+
+    @rule(seconds=st.integers(0, 6))
+    def wait(self, seconds: int) -> None:
+        self.alpha.later(seconds)
+
+    @precondition(lambda self: self.alpha.store.batches)
+    @rule(fails=st.sampled_from((0, 0, 0, 1)), count=st.integers(1, 4))
+    def work(self, fails: int, count: int) -> None:
+        """Let the store do what waits longest."""
+        self.alpha.store.fails = fails
+        for _ in range(min(count, len(self.alpha.store.batches))):
+            self.alpha.store.step()
+        self.alpha.store.fails = 0
+
+    def settle(self) -> None:
+        """Let the store do everything, until nothing is left to do."""
+        self.alpha.try_again()
+        while self.alpha.store.batches or self.alpha.waiting:
+            self.alpha.store.drain()
+            self.alpha.try_again()
+        assert not self.alpha.dying, "a deleted queue goes when nothing is under way any more"
+        self.collect()
+
+    @rule()
+    def catch_up(self) -> None:
+        self.settle()
+        self.alpha.check_store()
+        self.check_fates()
+
+    @rule()
+    def crash(self) -> None:
+        """The process dies, and starts again with what the store has."""
+        self.alpha.store.batches.clear()
+        self.held.clear()
+        self.transactions.clear()
+        self.sent.clear()
+        self.arrivals.clear()
+        self.read.clear()
+        untold = {
+            self.number(position)
+            for departure in self.alpha.waiting
+            for position in departure.positions
+            if departure.queue.is_deleted
+        }
+        for number, fate in list(self.fate.items()):
+            if number in untold:
+                self.fate[number] = LOST
+            elif fate == PENDING:
+                self.fate[number] = NEVER
+            elif fate == HERE and number not in self.recoverable:
+                self.fate[number] = LOST
+        self.use(self.alpha.restart())
+        for queue in self.alpha.model.queues():
+            # Its deletion had not come to its end.
+            self.journaled |= self.deleted.pop(queue.definition.identifier, {})
+        for number in list(self.journaled):
+            if number not in self.recoverable:
+                del self.journaled[number]
+        self.check_fates()
+        self.alpha.check_store()
+        self.make()
+
+    # What holds
+
+    @invariant()
+    def adds_up(self) -> None:
+        if hasattr(self, "alpha"):
+            self.collect()
+            self.alpha.check()
+
+    @invariant()
+    def nobody_waits_in_vain(self) -> None:
+        if hasattr(self, "alpha"):
+            for queue in self.all_queues():
+                assert not (queue.has_available and queue.readers), "a reader waits beside a message"
+
+    def check_fates(self) -> None:
+        """See that each message is in one place, or left with one event; nothing may be under way."""
+        places: Counter[int] = Counter()
+        copies: Counter[int] = Counter()
+        letters: Counter[int] = Counter()
+        for queue in list(self.alpha.model.collection.all_queues()):
+            is_letter = queue.definition.path.startswith("system$;dead")
+            for position in queue.positions.values():
+                if position.state is PositionState.ARRIVING:
+                    continue
+                number = self.number(position)
+                (letters if is_letter else copies if queue.is_system else places)[number] += 1
+        events = [event for event in self.alpha.last_events if not event.queue.startswith("system$")]
+        told = Counter(int.from_bytes(event.identity[16:], "little") for event in events)
+        mourned = {
+            int.from_bytes(event.identity[16:], "little")
+            for event in self.alpha.last_events
+            if event.reason == "kept as a dead letter"
+        }
+        for number, fate in self.fate.items():
+            found = places[number], told[number]
+            if fate == HERE:
+                assert found in ((1, 0), (0, 1)), (
+                    f"message {number} is in {found[0]} places, {found[1]} events"
+                )
+            elif fate == LOST:
+                assert found in ((0, 0), (0, 1)), f"message {number} was lost, and is there"
+            else:
+                assert found == (0, 0), f"message {number} is {fate}, and {found}"
+            assert copies[number] == (number in self.journaled), f"copies of message {number}"
+            assert number not in mourned or number in self.mourned
+            is_kept = number in mourned and number not in self.letters_read
+            assert letters[number] == is_kept or (number not in self.recoverable and not letters[number])
+
+    def teardown(self) -> None:
+        """When everything has ended and is gone, nothing is left anywhere."""
+        if not hasattr(self, "alpha"):
+            return
+        self.settle()
+        for transaction in self.active():
+            self.alpha.abort(transaction)
+        for held in self.held:
+            self.alpha.give_back(held)
+        self.held.clear()
+        self.settle()
+        for held in self.held:
+            self.alpha.give_back(held)
+        self.alpha.check()
+        self.alpha.check_store()
+        self.check_fates()
+        for queue in self.queues():
+            self.alpha.purge(queue)
+            self.settle()
+            self.alpha.delete(queue)
+        for suffix in LETTERS:
+            self.alpha.purge(self.alpha.model.system_queue(suffix))
+        self.settle()
+        storage = self.alpha.model.storage
+        assert (storage.used, storage.journaled, storage.express, storage.cached) == (0, 0, 0, 0)
+        assert not any(self.alpha.store.contents.messages.values())
+        assert not any(self.alpha.store.contents.express.values())
+
+
+class ManagerHistoryTests(SynchronousTestCase):
+    """Nothing is lost, nothing is there twice, and everything adds up, whatever happens in whatever order."""
+
+    def test_queue_manager(self) -> None:
+        """Over any sequence of calls, failures of the store and crashes."""
+        ManagerHistory.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+        case = ManagerHistory.TestCase("runTest")
+        case.runTest()
