@@ -47,6 +47,7 @@ class ServerProcessTests(SynchronousTestCase):
             os.fspath(Path(sys.executable).with_name("twistd")),
             *("-n", "--pidfile=", "msmq"),
             *("--config", os.fspath(self.configuration), "--data", os.fspath(self.directory / "data")),
+            *("--storage", "memory"),
             *options,
         ]
 
