@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,8 @@ from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.threads import Outcome, Read, ReadingThread, Stop, WritingThread
 
 FILE_NAME = "msmq.sqlite"
+FIRED_TOGETHER = 128
+"""Deferreds that fire in one turn of the reactor; a millisecond or two, with what waits for them."""
 
 
 class _Phase(enum.Enum):
@@ -68,6 +71,8 @@ class SqliteMessageStore:
         self._reactor = reactor
         self._phase = _Phase.CLOSED
         self._unfinished = 0
+        self._outcomes: deque[Outcome] = deque()
+        self._call: Callable[..., object]
         self._threads: tuple[WritingThread, ReadingThread] | None = None
         self._closing: list[Deferred[None]] = []
 
@@ -80,7 +85,7 @@ class SqliteMessageStore:
             return fail(StorageError(f"the store {self.path} is open already"))
         self._phase = _Phase.OPENING
         done: Deferred[Snapshot] = Deferred()
-        call = (self._reactor or _running_reactor()).callFromThread
+        self._call = call = (self._reactor or _running_reactor()).callFromThread
         reading = ReadingThread(PacketReader(self.path), partial(call, _fire))
         writing = WritingThread(
             self._open_database,
@@ -152,10 +157,22 @@ class SqliteMessageStore:
         _fire([(done, outcome)])
 
     def _written(self, outcomes: Sequence[Outcome]) -> None:
-        self._unfinished -= len(outcomes)
-        _fire(outcomes)
+        is_idle = not self._outcomes
+        self._outcomes.extend(outcomes)
+        if is_idle:
+            self._fire_some()
+
+    def _fire_some(self) -> None:
+        some = [self._outcomes.popleft() for _ in range(min(len(self._outcomes), FIRED_TOGETHER))]
+        self._unfinished -= len(some)
+        if self._outcomes:
+            # The others in a later turn, so that sockets are served in between.
+            self._call(self._fire_some)
+        _fire(some)
 
     def _ended(self) -> None:
+        while self._outcomes:
+            self._fire_some()
         self._phase = _Phase.CLOSED
         self._threads = None
         closing, self._closing = self._closing, []
