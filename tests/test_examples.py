@@ -43,6 +43,7 @@ DEADLINE = 60
 EXERCISED = {
     *("demo.py", "demo_crash.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),
     *("custom_broker.py", "recorder.py", "policy.py", "embedding.py", "plain_client.py", "msmq.toml"),
+    *("worker.py", "browse.py", "consumer.py", "history.py"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     "journal_store/pyproject.toml",
 }
@@ -287,6 +288,66 @@ class ProgramTests(SynchronousTestCase):
             ],
         )
         self.assertEqual(process.returncode, 0)
+
+    def output(self, program: str, number: int) -> list[str]:
+        """What a program prints that ends by itself."""
+        process = self.begin(str(EXAMPLES / program), "data", own_address(number))
+        output, _ = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 0, output)
+        return output.splitlines()
+
+    def test_worker(self) -> None:
+        """A worker gives back what it cannot deal with, and puts it aside in the end."""
+        self.assertEqual(
+            self.output("worker.py", 8),
+            [
+                *["gave b'a hundred' back"] * 3,
+                "put b'a hundred' aside",
+                r".\private$\receipts: ['booked 100', 'booked 200']",
+                r".\private$\payments;poison: ['a hundred']",
+            ],
+        )
+
+    def test_browse(self) -> None:
+        """A cursor goes over all messages in their order, and takes out some of them."""
+        rest = ["priority 7: a telegram", "priority 3: a card", "priority 0: a paper"]
+        self.assertEqual(
+            self.output("browse.py", 8),
+            [
+                *rest[:2],
+                *("priority 3: bill of May", "priority 3: bill of June"),
+                rest[2],
+                "alone with the letters",
+                *("took bill of May", "took bill of June"),
+                "a card comes before a paper",
+                *rest,
+            ],
+        )
+
+    def test_consumer(self) -> None:
+        """A consumer is done with what it has begun when it stops, and leaves the rest."""
+        self.assertEqual(
+            self.output("consumer.py", 8),
+            [
+                *("begins with boxes", "is done with boxes"),
+                *("begins with crates", "is done with crates"),
+                "1 left",
+            ],
+        )
+
+    def test_history(self) -> None:
+        """What is gone is in a journal, among the dead letters, or in a log, and can be sent again."""
+        self.assertEqual(
+            self.output("history.py", 8),
+            [
+                "journal: ['boxes', 'crates']",
+                r"expired in private$\orders: kept as a dead letter",
+                r"is available in .\system$;deadletter",
+                "received flowers",
+                "0 dead letters",
+                "sent 4 again: ['boxes', 'crates', 'flowers', 'flowers']",
+            ],
+        )
 
     def answer_to(self, client: UUID) -> bytes:
         """What the queue manager answers to an introduction."""

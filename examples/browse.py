@@ -1,0 +1,94 @@
+"""A look through a queue with a cursor, which takes out what it looks for and leaves the rest in its place.
+
+::
+
+    python examples/browse.py msmq-data 127.0.0.1
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from twisted.internet.task import react
+
+from msmq import (
+    Delivery,
+    Message,
+    MessageSeekAction,
+    MQError,
+    OpenQueue,
+    Overrides,
+    QueueAccessType,
+    QueueManagerService,
+    QueueShareMode,
+    Server,
+    Status,
+    load,
+)
+
+LETTERS = r".\private$\letters"
+
+
+async def look(manager: QueueManagerService) -> None:
+    """Print what is there; who only looks is in nobody's way."""
+    async with manager.open_queue(LETTERS, QueueAccessType.PEEK) as letters, letters.cursor() as cursor:
+        async for message in cursor:
+            print(f"priority {message.view.priority}: {message.view.label}")
+
+
+async def take_bills(letters: OpenQueue) -> None:
+    """Receive the bills, wherever they lie."""
+    async with letters.cursor() as cursor:
+        async for message in cursor:
+            if message.view.label.startswith("bill"):
+                bill = await cursor.receive()
+                print(f"took {bill.view.label}")
+
+
+async def work(manager: QueueManagerService) -> None:
+    """Look, take some, and look at single messages."""
+    await look(manager)
+
+    # Nobody else may receive, or look, as long as this is open.
+    async with manager.open_queue(LETTERS, share_mode=QueueShareMode.DENY_RECEIVE) as letters:
+        try:
+            await look(manager)
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_SHARING_VIOLATION:
+                raise
+            print("alone with the letters")
+        await take_bills(letters)
+
+        # A message can be found again by its place, as long as it is there.
+        last = await letters.read(action=MessageSeekAction.LAST, peek=True)
+        before = await letters.read(last.lookup_id, MessageSeekAction.PREVIOUS, peek=True)
+        print(f"{before.view.label} comes before {last.view.label}")
+
+    await look(manager)
+
+
+async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1") -> None:
+    """Start the server, send some letters, work, stop the server."""
+    server = Server(load(None, Overrides(name="POST", data=data, address=address)), reactor)
+    server.startService()
+    try:
+        await server.started
+        assert server.parts is not None, "it has started"
+        manager = server.parts.manager
+        await manager.create_queue(LETTERS)
+        letters = [("a card", 3), ("bill of May", 3), ("a telegram", 7), ("bill of June", 3), ("a paper", 0)]
+        await manager.send(
+            LETTERS,
+            [
+                Message(label=label, priority=priority, delivery=Delivery.RECOVERABLE)
+                for label, priority in letters
+            ],
+        )
+        await work(manager)
+    finally:
+        await server.stopService()
+
+
+if __name__ == "__main__":
+    react(main, sys.argv[1:])
