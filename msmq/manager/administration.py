@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import attrs
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
@@ -20,13 +21,16 @@ from msmq.manager.targets import own_queue
 from msmq.manager.undivided import undivided
 from msmq.queues.changes import Change
 from msmq.queues.creation import Creation, Deletion
-from msmq.queues.definition import UNLIMITED, QueuePrivacy
+from msmq.queues.definition import UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.leaving import Departure
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.manager.integration import Integration
 
 SLICE = 200
 """Messages that are dealt with in one turn of the reactor when a whole queue goes."""
@@ -39,7 +43,10 @@ UNDECIDED = 0.1
 
 
 class Administration:
-    """What an administrator does to the queues of a queue manager."""
+    """What an administrator does to the queues of a queue manager.
+
+    @ivar directory: sees to public queues; C{None} in workgroup mode.
+    """
 
     log: ClassVar[Logger] = Logger()
 
@@ -59,6 +66,7 @@ class Administration:
         self._reactor = reactor
         self._new_identifier = new_identifier
         self._altering = DeferredLock()
+        self.directory: Integration | None = None
 
     async def create(
         self,
@@ -86,23 +94,28 @@ class Administration:
             public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
         """
-        creation = self._performer.model.create_queue(
-            parse_path_name(path),
-            identifier=self._new_identifier(),
-            now=self._performer.clock.now(),
-            label=label,
-            transactional=transactional,
-            journal=journal,
-            log=log,
-            quota=_kilobytes(quota),
-            journal_quota=_kilobytes(journal_quota),
-            authenticate=authenticate,
-            privacy=_privacy(privacy),
-            log_age=log_age,
-            log_size=_kilobytes(log_size),
+        name = parse_path_name(path)
+        properties: dict[str, Any] = {
+            "label": label,
+            "transactional": transactional,
+            "journal": journal,
+            "log": log,
+            "quota": _kilobytes(quota),
+            "journal_quota": _kilobytes(journal_quota),
+            "authenticate": authenticate,
+            "privacy": _privacy(privacy),
+            "log_age": log_age,
+            "log_size": _kilobytes(log_size),
+        }
+        model = self._performer.model
+        if self.directory is not None and name.kind is PathKind.PUBLIC:
+            return describe_queue(model, await self.directory.create(name, properties))
+        identifier = self._new_identifier()
+        creation = model.create_queue(
+            name, identifier=identifier, now=self._performer.clock.now(), **properties
         )
         await undivided(self._create(creation))
-        return describe_queue(self._performer.model, creation.queue)
+        return describe_queue(model, creation.queue)
 
     async def _create(self, creation: Creation) -> None:
         try:
@@ -135,17 +148,38 @@ class Administration:
                 raise MQError(
                     Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {value!r} is of the wrong type"
                 ) from None
-        await undivided(self._alter_in_turn(queue, values))
+        if self._needs_directory(queue):
+            await self._directory_of(queue).alter(queue, values)
+        else:
+            await self.alter(queue, values)
         return describe_queue(self._performer.model, queue)
 
-    async def _alter_in_turn(self, queue: Queue, values: Mapping[str, Any]) -> None:
-        # One after the other, so that what is stored last has the changes of all.
-        await self._altering.run(self._alter, queue, values)
+    async def alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change] = ()) -> None:
+        """The same for a queue that was found already, whatever the directory says of it.
 
-    async def _alter(self, queue: Queue, values: Mapping[str, Any]) -> None:
+        @param values: attributes of L{msmq.queues.definition.QueueDefinition}.
+        @param also: what is stored with it.
+        """
+        await undivided(self._alter_in_turn(queue, values, also))
+
+    async def _alter_in_turn(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
+        # One after the other, so that what is stored last has the changes of all.
+        await self._altering.run(self._alter, queue, values, also)
+
+    async def _alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
         alteration = self._performer.model.alter_queue(queue, self._performer.clock.now(), **values)
-        await self._performer.commit(alteration.changes)
+        await self._performer.commit([*alteration.changes, *also])
         self._performer.model.altered(alteration)
+
+    def _needs_directory(self, queue: Queue) -> bool:
+        return queue.parent is None and queue.definition.type is QueueType.PUBLIC
+
+    def _directory_of(self, queue: Queue) -> Integration:
+        if self.directory is None:
+            raise MQError(
+                Status.MQ_ERROR_NO_DS, f"{queue.definition.path} is a public queue, which needs a directory"
+            )
+        return self.directory
 
     async def purge(self, path: str) -> int:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
@@ -182,7 +216,18 @@ class Administration:
             queue is gone all the same, and the store is asked again until it has forgotten it.
         """
         queue = own_queue(self._performer.model, path)
+        if self._needs_directory(queue):
+            await self._directory_of(queue).delete(queue)
+        else:
+            await self.remove(queue)
+
+    async def remove(self, queue: Queue, also: Sequence[Change] = ()) -> None:
+        """The same for a queue that was found already, whatever the directory says of it.
+
+        @param also: what is stored with it.
+        """
         deletion = self._performer.model.delete_queue(queue)
+        deletion = attrs.evolve(deletion, changes=[*deletion.changes, *also])
         if deletion.positions:
             self.log.warn(
                 "queue {path} was deleted with {count} messages in it",

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
 import msmq.version
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
@@ -30,6 +31,7 @@ from msmq.manager.describing import (
 )
 from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
+from msmq.manager.integration import Integration
 from msmq.manager.message_log import MessageLogs
 from msmq.manager.open_queue import OpenQueue
 from msmq.manager.opening import Opening
@@ -48,6 +50,7 @@ from msmq.manager.transfer import Transfer
 from msmq.manager.turns import Turns
 from msmq.manager.wakeup import Wakeup
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
+from msmq.queues.directory.local import HostIdentity
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.session.settings import SessionSettings
@@ -75,6 +78,7 @@ class QueueManagerService(Service):
     @param session_settings: what the behaviour notes of [MS-MQQB] leave open; the defaults without.
     @param events: how many events the event log keeps.
     @param addresses: tells where the queue manager listens, for L{status}.
+    @param directory: where it is published, with its public queues; without one it is in workgroup mode.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -96,6 +100,7 @@ class QueueManagerService(Service):
         events: int = DEFAULT_EVENTS,
         session_settings: SessionSettings | None = None,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
+        directory: IDirectory | None = None,
     ) -> None:
         self.model = model
         self.store = store
@@ -124,6 +129,10 @@ class QueueManagerService(Service):
         self._administration = Administration(
             performer, self._departures, outbox, self._events, reactor, new_identifier
         )
+        self._integration: Integration | None = None
+        if directory is not None:
+            host = HostIdentity(computer_name, qualified_computer_name=dns_name)
+            self._integration = Integration(performer, self._administration, directory, reactor, host)
         self._search = Search(performer, outbox, self._events, self._transactions, reactor, new_identifier)
         self._logs = MessageLogs(performer, outbox, self._transactions, reactor, new_identifier)
         self._flow = FlowControl(performer, reactor)
@@ -152,10 +161,13 @@ class QueueManagerService(Service):
             self.model.restore(snapshot, self._clock.now())
             self._sequences.load(snapshot.state)
             self._turns.load(snapshot.state)
+            self._performer.start()
+            if self._integration is not None:
+                await self._integration.open(snapshot.state)
         except BaseException:
+            self._performer.stop()
             self.state = QueueManagerState.STOPPED
             raise
-        self._performer.start()
 
     def startService(self) -> None:
         """Begin to send what waits."""
@@ -177,7 +189,9 @@ class QueueManagerService(Service):
         self._flow.stop()
         self._transfer.stop()
         self._performer.stop()
-        return self.store.close().addBoth(self._stopped)
+        closed = succeed(None) if self._integration is None else self._integration.stop()
+        closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
+        return closed.addCallback(lambda _: self.store.close()).addBoth(self._stopped)
 
     def _stopped(self, result: Any) -> Any:
         self.state = QueueManagerState.STOPPED

@@ -183,7 +183,8 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
 @lru_cache(maxsize=1024)
 def _builder(name: FormatName, source: UUID, destinations: bytes = b"") -> PacketBuilder:
     """What packets to one destination have in common is laid out once."""
-    return PacketBuilder(name, source=source, destinations=destinations)
+    # Public names that are sent to are our own.
+    return PacketBuilder(name, source=source, destination_queue_manager=source, destinations=destinations)
 
 
 @lru_cache(maxsize=64)

@@ -179,6 +179,15 @@ class QueueCollection:
         changes = (PutQueue(definition), PutState(_PRIVATE_NUMBER, number.to_bytes(4, "little")))
         return Creation(queue, changes)
 
+    def adopt(self, definition: QueueDefinition) -> Creation:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue that the directory has already.
+
+        @raise MQError: MQ_ERROR_QUEUE_EXISTS.
+        """
+        self.names.check_free(definition.path)
+        self.names.reserve(definition.path)
+        return Creation(Queue(definition, is_stored=True), (PutQueue(definition),))
+
     def created(self, creation: Creation) -> None:
         """The changes of a creation are stored: the queue is there."""
         self._add(creation.queue)

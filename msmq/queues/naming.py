@@ -88,9 +88,16 @@ class QueueNames:
         path = name.queue_path
         if path.lower() in SYSTEM_PATHS:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{path} belongs to the system")
+        self.check_free(path)
+        return path
+
+    def check_free(self, path: str) -> None:
+        """See that no queue has this path.
+
+        @raise MQError: MQ_ERROR_QUEUE_EXISTS.
+        """
         if path.lower() in self._by_path or path.lower() in self._reserved:
             raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists, or is just being made or deleted")
-        return path
 
     def reserve(self, path: str) -> None:
         """Let nobody else make a queue of this path."""

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import DEFAULT_EVENTS, QueueManagerService
 from msmq.net.dialling import DiallingSessionFactory
@@ -34,6 +35,7 @@ class Node:
     """One queue manager with its session endpoint.
 
     @param events: how many events it keeps.
+    @param directory: where it is published.
     @param limits: as of L{QueueManagerModel}.
     """
 
@@ -47,6 +49,7 @@ class Node:
         store: IMessageStore | None = None,
         *,
         events: int = DEFAULT_EVENTS,
+        directory: IDirectory | None = None,
         **limits: Any,
     ) -> None:
         self.address = ADDRESSES[name]
@@ -72,6 +75,7 @@ class Node:
             computer_name=name,
             dns_name=f"{name.lower()}.example.com",
             events=events,
+            directory=directory,
         )
         self._port: Any = None
 

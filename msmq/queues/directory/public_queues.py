@@ -105,6 +105,7 @@ def definition_of(queue: QueueObject) -> QueueDefinition:
         application_type=queue.type,
         created=queue.create_time,
         modified=queue.modify_time,
+        base_priority=queue.base_priority,
     )
 
 

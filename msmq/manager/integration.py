@@ -1,0 +1,258 @@
+"""A queue manager in a directory: it is published there, and so are its public queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.interfaces.directory import IDirectory
+from msmq.manager.directory import DirectoryRunner
+from msmq.manager.performing import Performer
+from msmq.manager.undivided import undivided
+from msmq.manager.wakeup import Wakeup
+from msmq.queues.changes import Change
+from msmq.queues.definition import UNLIMITED, quota_in_bytes
+from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.initialization import Provisioning, initialize
+from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
+from msmq.queues.directory.objects import NO_KEYS, QueueManagerObject, QueueObject
+from msmq.queues.directory.public_queues import PublicQueues, definition_of
+from msmq.queues.directory.requests import (
+    CreateLocally,
+    DeleteLocally,
+    DirectoryEffect,
+    FindDirectoryServers,
+    MakeKeys,
+    Procedure,
+    QueueManagerChanged,
+    QueueManagerKeys,
+    Store,
+    UpdateLocally,
+)
+from msmq.queues.directory.upkeep import expire
+from msmq.queues.queue import Queue
+from msmq.structures.path_name import PathName
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import format_guid
+
+if TYPE_CHECKING:
+    from msmq.manager.administration import Administration
+
+R = TypeVar("R")
+
+ATTRIBUTES: Final[Mapping[str, str]] = {
+    "label": "label",
+    "transactional": "transactional",
+    "journal": "journaling",
+    "quota": "quota",
+    "journal_quota": "journal_quota",
+    "authenticate": "authentication",
+    "privacy": "privacy_level",
+}
+"""The properties of a queue that a directory has too, and what they are called there."""
+
+_FROM_THE_DIRECTORY: Final = (
+    "label",
+    "journal",
+    "quota",
+    "journal_quota",
+    "authenticate",
+    "privacy",
+    "application_type",
+    "base_priority",
+)
+
+
+class Integration:
+    """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: does what the directory core asks for.
+
+    There are no keys yet, so a queue manager publishes none, and nobody can encrypt for it.
+    A directory that gives objects identifiers of its own cannot be used, since ours is in what peers have
+    heard of us.
+
+    @ivar access: the directory core.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        administration: Administration,
+        directory: IDirectory,
+        reactor: IReactorTime,
+        host: HostIdentity,
+    ) -> None:
+        model = performer.model
+        own = QueueManagerObject(
+            identifier=model.identifier,
+            computer_name=host.computer_name,
+            qualified_computer_name=host.qualified_computer_name,
+            queue_manager_quota=_kilobytes(model.storage.limit),
+            journal_quota=_kilobytes(model.storage.journal_limit),
+        )
+        self.access = DirectoryAccess(LocalQueueManager(own, directory_integrated=True))
+        self._performer = performer
+        self._administration = administration
+        self._directory = directory
+        self._host = host
+        self._queues = PublicQueues(self.access)
+        self._runner = DirectoryRunner(directory, performer.clock, self._perform)
+        self._wakeup = Wakeup(reactor, performer.clock, self.access.timers.deadline, self._expire)
+        self._unpublished: dict[str, Mapping[str, Any]] = {}
+        administration.directory = self
+
+    # Life
+
+    async def open(self, state: Mapping[str, bytes]) -> None:
+        """[MS-MQDMPR] 3.1.3 find, or make, the queue manager's own object; at the first start it is made.
+
+        @param state: what the store kept.
+        @raise MQError: the directory does not know this queue manager, or refuses it.
+        """
+        await self._directory.open()
+        self.access.local.restore(state)
+        provisioning = None if QUEUE_MANAGER in state else Provisioning()
+        await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
+
+    def stop(self) -> Deferred[None]:
+        """Ask nothing more."""
+        self._wakeup.stop()
+        return self._directory.close()
+
+    # Public queues
+
+    async def create(self, name: PathName, properties: Mapping[str, Any]) -> Queue:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue: in the directory, then here.
+
+        @param properties: attributes of L{msmq.queues.definition.QueueDefinition}.
+        @raise MQError: as L{PublicQueues.create}.
+        """
+        published, own = _split(properties)
+        path = name.queue_path.lower()
+        self._performer.model.names.check_free(name.queue_path)
+        self._unpublished[path] = own
+        try:
+            procedure = self._queues.create(name, self._performer.clock.now(), **published)
+            queue = await undivided(self._run(procedure))
+        finally:
+            self._unpublished.pop(path, None)
+        return self._found(queue)
+
+    async def alter(self, queue: Queue, properties: Mapping[str, Any]) -> None:
+        """[MS-MQDMPR] 3.1.7.1.24 give a public queue other properties: in the directory, then here.
+
+        @raise MQError: as L{PublicQueues.alter}.
+        """
+        published, own = _split(properties)
+        if published:
+            procedure = self._queues.alter(self._object(queue), self._performer.clock.now(), **published)
+            await undivided(self._run(procedure))
+        if own:
+            await self._administration.alter(queue, own)
+
+    async def delete(self, queue: Queue) -> None:
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for a public queue: here, then in the directory.
+
+        @raise MQError: as L{PublicQueues.delete}.
+        """
+        await undivided(self._run(self._queues.delete(self._object(queue))))
+
+    def _object(self, queue: Queue) -> QueueObject:
+        held = self.access.local.public_queues.get(queue.definition.identifier)
+        if held is None:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is no public queue here")
+        return held
+
+    def _found(self, held: QueueObject) -> Queue:
+        queue = self._performer.model.collection.of_identifier(held.identifier)
+        if queue is None:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{held.pathname} is not here any more")
+        return queue
+
+    # Procedures
+
+    async def _run(self, procedure: Procedure[R]) -> R:
+        try:
+            return await self._runner.run(procedure)
+        finally:
+            self._wakeup.look()
+
+    def _expire(self) -> None:
+        procedures = expire(self.access, self._host, self._performer.clock.now())
+        Deferred.fromCoroutine(self._keep_up(procedures)).addErrback(
+            lambda failure: self.log.failure("what is known of the directory is not kept up", failure)
+        )
+
+    async def _keep_up(self, procedures: Sequence[Procedure[None]]) -> None:
+        for procedure in procedures:
+            await self._run(procedure)
+
+    async def _perform(self, effect: DirectoryEffect) -> Any:
+        match effect:
+            case Store(changes):
+                await self._performer.commit(changes)
+            case QueueManagerChanged(changed, former_identifier):
+                self._become(changed, former_identifier)
+            case CreateLocally(queue, changes):
+                await self._create(queue, changes)
+            case UpdateLocally(queue, changes):
+                definition = definition_of(queue)
+                properties = {name: getattr(definition, name) for name in _FROM_THE_DIRECTORY}
+                await self._administration.alter(self._found(queue), properties, changes)
+            case DeleteLocally(queue, changes):
+                await self._delete(queue, changes)
+            case FindDirectoryServers():
+                return ()
+            case MakeKeys():
+                return QueueManagerKeys(NO_KEYS, NO_KEYS)
+        return None
+
+    def _become(self, changed: QueueManagerObject, former: UUID | None) -> None:
+        if former is not None:
+            raise MQError(
+                Status.MQ_ERROR_DS_ERROR,
+                f"the directory calls this queue manager {format_guid(changed.identifier)},"
+                f" which is {format_guid(former)} and stays so",
+            )
+        storage = self._performer.model.storage
+        storage.limit = quota_in_bytes(changed.queue_manager_quota)
+        storage.journal_limit = quota_in_bytes(changed.journal_quota)
+
+    async def _create(self, held: QueueObject, changes: Sequence[Change]) -> None:
+        definition = definition_of(held)
+        own = self._unpublished.get(definition.path.lower(), {})
+        collection = self._performer.model.collection
+        creation = collection.adopt(attrs.evolve(definition, **own))
+        try:
+            await self._performer.commit([*creation.changes, *changes])
+        except BaseException:
+            collection.abandon(creation)
+            raise
+        collection.created(creation)
+
+    async def _delete(self, held: QueueObject, changes: Sequence[Change]) -> None:
+        try:
+            await self._administration.remove(self._found(held), changes)
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
+                # It is gone all the same, and the store will know that; the directory is told later.
+                local = self.access.local
+                local.deletions[held.identifier] = local.public_queues.pop(held.identifier, held)
+            raise
+
+
+def _split(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a directory has of these, by its names for it, and what is for us alone."""
+    published = {ATTRIBUTES[name]: value for name, value in properties.items() if name in ATTRIBUTES}
+    return published, {name: value for name, value in properties.items() if name not in ATTRIBUTES}
+
+
+def _kilobytes(limit: int | None) -> int:
+    return UNLIMITED if limit is None else limit // 1024

@@ -1,0 +1,258 @@
+"""Queue managers in a directory, and their public queues."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+
+from msmq.directory.memory import MemoryDirectory
+from msmq.queues.definition import UNLIMITED
+from msmq.queues.directory.objects import EnterpriseObject, QueueManagerObject, QueueObject
+from msmq.queues.directory.selecting import equals
+from msmq.queues.message import Delivery, Message
+from msmq.structures.status import MQError, Status
+from tests.builders import BETA, GAMMA
+from tests.control.support import Disk
+from tests.nodes.support import NodesTestCase
+
+ORDERS = ".\\orders"
+
+
+class DirectoryTestCase(NodesTestCase):
+    """GAMMA is in a directory."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = self.make_directory()
+        self.disk = Disk()
+        self.gamma = self.node("GAMMA", GAMMA, store=self.disk, directory=self.directory)
+        self.gamma.start()
+        self.service = self.gamma.service
+
+    def make_directory(self, **kwargs: Any) -> MemoryDirectory:
+        """One that knows nobody yet."""
+        directory = MemoryDirectory(self.clock, **kwargs)
+        directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
+        return directory
+
+    def restart(self, *, directory: MemoryDirectory | None) -> None:
+        """Stop GAMMA, and start it again with this directory."""
+        self.gamma.deaf()
+        self.successResultOf(self.service.stopService())
+        self.gamma = self.node("GAMMA", GAMMA, store=self.disk, directory=directory)
+        self.gamma.start()
+        self.service = self.gamma.service
+
+    def published(self, path: str = "GAMMA\\orders") -> QueueObject:
+        """The queue of this path, as the directory has it."""
+        found = self.successResultOf(self.directory.read(QueueObject, [equals("pathname", path)]))
+        held: QueueObject = found.object
+        return held
+
+    def is_published(self) -> bool:
+        reading = self.directory.read(QueueObject, [equals("pathname", "GAMMA\\orders")])
+        outcome: list[bool] = []
+        reading.addCallbacks(lambda _: outcome.append(True), lambda _: outcome.append(False))
+        return outcome == [True]
+
+    def create(self, path: str = ORDERS, **properties: Any) -> dict[str, Any]:
+        return self.run_to_end(self.service.create_queue(path, **properties))
+
+    def refused(self, doing: Coroutine[Deferred[object], Any, Any]) -> Status:
+        """Why something is refused."""
+        status: Status = self.failureResultOf(self.deferred(doing), MQError).value.status
+        return status
+
+
+class LifeTests(DirectoryTestCase):
+    """A public queue from beginning to end."""
+
+    def test_create(self) -> None:
+        """It is published, and its name is its GUID; what only we know of it is kept here."""
+        queue = self.create(label="new", transactional=True, journal=True, quota=7, log=True, log_age=60)
+        held = self.published()
+        self.assertEqual(
+            (held.label, held.transactional, held.journaling, held.quota), ("new", True, True, 7)
+        )
+        self.assertEqual(queue["format_name"].lower(), f"public={held.identifier}")
+        self.assertEqual(queue["type"], "public")
+        self.assertEqual((queue["quota"], queue["log"], queue["log_age"]), (7, True, 60))
+        self.assertEqual(self.service.queue("GAMMA\\ORDERS"), queue)
+
+    def test_change(self) -> None:
+        """The directory has the new properties as well."""
+        self.create()
+        queue = self.run_to_end(
+            self.service.set_queue(ORDERS, {"label": "changed", "privacy": "body", "log": True})
+        )
+        self.assertEqual((queue["label"], queue["privacy"], queue["log"]), ("changed", "body", True))
+        held = self.published()
+        self.assertEqual((held.label, held.privacy_level.value), ("changed", "body"))
+
+    def test_delete(self) -> None:
+        """It is gone from here and from there, and can be made again."""
+        former = self.create()
+        self.run_to_end(self.service.delete_queue(ORDERS))
+        self.assertFalse(self.is_published())
+        self.assertEqual(self.service.queues(), [])
+        self.assertNotEqual(self.create()["identifier"], former["identifier"])
+
+    def test_messages(self) -> None:
+        """Messages are sent to it by each of its names, from here and from elsewhere."""
+        name = self.create()["format_name"]
+        self.send(self.gamma, ORDERS, b"1")
+        self.send(self.gamma, name, b"2")
+        self.send(self.alpha, "DIRECT=TCP:127.0.0.4\\orders", b"3")
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [b"1", b"2", b"3"])
+
+    def test_restart(self) -> None:
+        """It is there again with its messages, also while the directory is away; so are private ones.
+
+        MQDMPR-3.1.1.2-01, MQDMPR-3.1.1.2-21.
+        """
+        self.create(label="old", log=True)
+        self.queue(self.gamma, "private")
+        self.send(self.gamma, ORDERS, b"1", delivery=Delivery.RECOVERABLE)
+        before = {queue["path"]: queue for queue in self.service.queues()}
+        self.restart(directory=self.directory)
+        self.assertEqual({queue["path"]: queue for queue in self.service.queues()}, before)
+        self.assertEqual([queue["type"] for queue in before.values()], ["public", "private"])
+        self.directory.is_connected = False
+        self.restart(directory=self.directory)
+        self.assertEqual({queue["path"]: queue for queue in self.service.queues()}, before)
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [b"1"])
+        self.directory.is_connected = True
+        self.clock.advance(61)
+        self.run_to_end(self.service.set_queue(ORDERS, {"label": "new"}))
+        self.assertEqual(self.published().label, "new")
+
+    def test_two_of_a_name(self) -> None:
+        """Whatever the case of the name, there is one; a private queue of it is another."""
+        self.create()
+        self.assertEqual(self.refused(self.service.create_queue(".\\ORDERS")), Status.MQ_ERROR_QUEUE_EXISTS)
+        self.queue(self.gamma)
+        self.assertEqual(len(self.service.queues()), 2)
+
+
+class RefusalTests(DirectoryTestCase):
+    """What does not work out."""
+
+    def test_workgroup(self) -> None:
+        """Without a directory there are no public queues."""
+        status = self.refused(self.alpha.service.create_queue(ORDERS))
+        self.assertEqual(status, Status.MQ_ERROR_NO_DS)
+
+    def test_away(self) -> None:
+        """A directory that is away refuses what has to be written there, and private queues are made."""
+        self.create()
+        self.directory.is_connected = False
+        for doing in (
+            self.service.create_queue(".\\others"),
+            self.service.set_queue(ORDERS, {"label": "new"}),
+        ):
+            self.assertEqual(self.refused(doing), Status.MQ_ERROR_NO_DS)
+        self.assertEqual(self.service.queue(ORDERS)["label"], "")
+        self.queue(self.gamma)
+        self.assertEqual(len(self.service.queues()), 2)
+
+    def test_the_store_fails(self) -> None:
+        """What could not be made here does not stay in the directory."""
+        self.disk.is_broken = True
+        status = self.refused(self.service.create_queue(ORDERS))
+        self.assertEqual(status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.disk.is_broken = False
+        self.assertFalse(self.is_published())
+        self.create()
+
+    def test_deleted_while_it_is_away(self) -> None:
+        """It is gone here at once, also over a restart, and from the directory when that is back."""
+        self.create()
+        self.directory.is_connected = False
+        self.assertEqual(self.refused(self.service.delete_queue(ORDERS)), Status.MQ_ERROR_NO_DS)
+        self.assertEqual(self.service.queues(), [])
+        self.restart(directory=self.directory)
+        self.directory.is_connected = True
+        self.assertTrue(self.is_published())
+        self.clock.advance(61)
+        self.assertFalse(self.is_published())
+
+    def test_a_workgroup_later(self) -> None:
+        """Public queues from before are there, with their messages, and cannot be changed."""
+        self.create()
+        self.send(self.gamma, ORDERS, b"1", delivery=Delivery.RECOVERABLE)
+        self.restart(directory=None)
+        for doing in (self.service.set_queue(ORDERS, {"label": "new"}), self.service.delete_queue(ORDERS)):
+            self.assertEqual(self.refused(doing), Status.MQ_ERROR_NO_DS)
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [b"1"])
+
+
+class QueueManagerTests(DirectoryTestCase):
+    """The queue manager's own object."""
+
+    def own(self) -> QueueManagerObject:
+        found = self.successResultOf(self.directory.read(QueueManagerObject, [equals("identifier", GAMMA)]))
+        held: QueueManagerObject = found.object
+        return held
+
+    def test_published(self) -> None:
+        """At its first start it is published, with its names and its quotas."""
+        own = self.own()
+        self.assertEqual((own.computer_name, own.qualified_computer_name), ("GAMMA", "gamma.example.com"))
+        self.assertEqual((own.queue_manager_quota, own.journal_quota), (0x00100000, UNLIMITED))
+
+    def test_system_queues(self) -> None:
+        """Queues of the system, and private ones, are never published.
+
+        MQDMPR-3.1.1.2-22.
+        """
+        self.queue(self.gamma)
+        handle = self.successResultOf(self.directory.begin_read(QueueObject))
+        self.failureResultOf(self.directory.read_next(handle))
+        self.assertEqual(len(self.service.system_queues()), 3)
+
+    def test_its_quota(self) -> None:
+        """What the directory says holds from the next start on."""
+        self.create()
+        self.successResultOf(
+            self.directory.write(
+                QueueManagerObject(identifier=GAMMA, computer_name="GAMMA", queue_manager_quota=2),
+                ("queue_manager_quota",),
+            )
+        )
+        self.restart(directory=self.directory)
+        sending = self.service.send(ORDERS, [Message(body=bytes(3000))])
+        self.assertEqual(self.refused(sending), Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+
+    def test_a_start_while_the_directory_is_away(self) -> None:
+        """The first fails; a later one goes on with what was known."""
+        self.directory.is_connected = False
+        self.restart(directory=self.directory)
+        self.assertEqual(self.service.status()["state"], "running")
+        fresh = self.node("ALPHA", UUID(int=9), directory=self.directory)
+        failed = self.failureResultOf(self.deferred(fresh.service.open()), MQError).value
+        self.assertEqual(fresh.service.status()["state"], "stopped")
+        self.assertIn(failed.status, (Status.MQ_ERROR_NO_DS, Status.MQ_ERROR_DS_ERROR))
+
+    def test_a_directory_that_gives_identifiers(self) -> None:
+        """It would call us by a name under which nobody knows us, so the start fails and tells so."""
+        directory = self.make_directory(assigns_identifiers=True)
+        fresh = self.node("BETA", BETA, directory=directory)
+        failed = self.failureResultOf(self.deferred(fresh.service.open()), MQError).value
+        self.assertEqual(failed.status, Status.MQ_ERROR_DS_ERROR)
+        self.assertIn("stays so", str(failed))
+
+    def test_back_again(self) -> None:
+        """A minute after the directory went away it is asked again, and what changed there holds here."""
+        self.create()
+        self.directory.is_connected = False
+        self.refused(self.service.set_queue(ORDERS, {"label": "mine"}))
+        self.directory.is_connected = True
+        held = self.published()
+        changed = QueueObject(identifier=held.identifier, pathname=held.pathname, label="theirs")
+        self.successResultOf(self.directory.write(changed, ("label",)))
+        self.clock.advance(61)
+        self.assertEqual(self.service.queue(ORDERS)["label"], "theirs")
