@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import attrs
 
-from tests.faults.naming import Name, key_of, marks_of
+from tests.faults.naming import BURIED, EXPRESS, TIMED, Name, key_of, main_queue, marks_of
+from tests.faults.users import DEAD_LETTERS, JOURNAL
 
 Place: TypeAlias = str | None
-"""The identifier of a queue; C{None} is nowhere."""
+"""The identifier of a queue, with the suffix of a journal or subqueue; C{None} is nowhere."""
 
-_NOT_THERE = {"MQ_ERROR_QUEUE_DELETED", "MQ_ERROR_QUEUE_NOT_FOUND"}
-_EXPECTED_REFUSALS = {
-    "take": {"MQ_ERROR_IO_TIMEOUT", *_NOT_THERE},
+_NOT_THERE = {"MQ_ERROR_QUEUE_DELETED", "MQ_ERROR_QUEUE_NOT_FOUND", "MQ_ERROR_QUEUE_NOT_AVAILABLE"}
+_TAKEN = {
+    "MQ_ERROR_MESSAGE_NOT_FOUND",
+    "MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION",
+    "MQ_ERROR_MESSAGE_ALREADY_RECEIVED",
+    "MQ_ERROR_INVALID_PARAMETER",
+}
+_EXPECTED_REFUSALS: Mapping[str, set[str]] = {
+    "take": {"MQ_ERROR_IO_TIMEOUT", *_NOT_THERE, *_TAKEN},
+    "lock": {*_NOT_THERE, *_TAKEN},
     "send": {"MQ_ERROR_INSUFFICIENT_RESOURCES", *_NOT_THERE},
     "create": {"MQ_ERROR_QUEUE_EXISTS"},
+    "move": {*_NOT_THERE, *_TAKEN},
+    "requeue": {"MQ_ERROR_INSUFFICIENT_RESOURCES", *_NOT_THERE, *_TAKEN},
+    "label": _NOT_THERE,
 }
 """What may be refused without anything being wrong; of other operations, nothing."""
 
@@ -26,25 +38,25 @@ class Operation:
     """What one user does, from its beginning to its end.
 
     @ivar effects: where it brings each message, all together or none.
-    @ivar leaving: messages that it lets go one by one; C{perhaps} are those that it may let go.
+    @ivar leaving: messages that it lets go, each for itself.
+    @ivar perhaps: where it may bring messages, each for itself.
+    @ivar is_overtaken: whether something may have happened to its queue since it began.
     """
 
     kind: str
     details: list[Any]
     effects: dict[str, Place] = attrs.field(factory=dict)
     leaving: set[str] = attrs.field(factory=set)
-    perhaps: set[str] = attrs.field(factory=set)
+    perhaps: dict[str, Place] = attrs.field(factory=dict)
+    is_overtaken: bool = False
 
-    def moves(self, key: str, places: set[Place]) -> set[Place]:
+    def brings(self, key: str, places: Iterable[Place]) -> set[Place]:
         """Where else than in these places a message may be while this is under way."""
-        moved = {self.effects[key]} if key in self.effects else set()
-        if (
-            key in self.leaving
-            or key in self.perhaps
-            or (self.kind == "delete" and self.details[0] in places)
-        ):
-            moved.add(None)
-        return moved
+        brought = {bring[key] for bring in (self.effects, self.perhaps) if key in bring}
+        is_deleted = self.kind == "delete" and any(
+            place is not None and main_queue(place) == self.details[0] for place in places
+        )
+        return brought | {None} if key in self.leaving or is_deleted else brought
 
 
 @attrs.define
@@ -57,7 +69,13 @@ class History:
     @ivar deleted: queues that are gone for good.
     @ivar places: of every message the places where it may be.
     @ivar under_way: what has begun and not ended.
-    @ivar order: of every message of a queue, when it was sent.
+    @ivar order: of every message of a queue, when it was sent; C{None} if that is not known.
+    @ivar identifiers: the last identifier of every message, which changes when a dead letter is sent again.
+    @ivar received: messages that were received, or may have been.
+    @ivar untold: messages of a deleted queue that something else happened to at the same time: their event
+        may come later, or not name them.
+    @ivar moved: how often every message was moved at least, and at most.
+    @ivar arrived: how often every message came into a queue at least.
     """
 
     faults: list[str] = attrs.field(factory=list)
@@ -66,9 +84,15 @@ class History:
     deleted: set[str] = attrs.field(factory=set)
     places: dict[str, set[Place]] = attrs.field(factory=dict)
     under_way: dict[int, Operation] = attrs.field(factory=dict)
-    order: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    order: dict[str, tuple[int, int] | None] = attrs.field(factory=dict)
+    identifiers: dict[str, str] = attrs.field(factory=dict)
+    received: set[str] = attrs.field(factory=set)
+    untold: set[str] = attrs.field(factory=set)
+    moved: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    arrived: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    _purged: set[str] = attrs.field(factory=set)
     _taken: dict[int, set[str]] = attrs.field(factory=dict)
-    _identifiers: dict[str, str] = attrs.field(factory=dict)
+    _owners: dict[str, str] = attrs.field(factory=dict)
     _lines: int = 0
 
     def hear(self, line: list[Any]) -> None:
@@ -81,24 +105,32 @@ class History:
             "refused": self._hear_refused,
             "took": self._hear_took,
             "released": self._hear_released,
+            "sends": self._hear_sends,
             "fault": self.faults.append,
         }
         if what in hears:
             hears[what](*rest)
 
     def go_on_from(
-        self, queues: dict[str, str], labels: dict[str, set[str]], places: dict[str, set[Place]]
+        self,
+        queues: dict[str, str],
+        labels: dict[str, set[str]],
+        places: dict[str, set[Place]],
+        moved: dict[str, tuple[int, int]],
     ) -> None:
         """Another life has begun with this."""
-        self.queues, self.labels, self.places = queues, labels, places
+        self.queues, self.labels, self.places, self.moved = queues, labels, places, moved
         self.under_way.clear()
+        self.received = {key for key, where in places.items() if any(map(_is_journal, where))}
+        self._purged.clear()
         self._taken.clear()
 
     def identify(self, name: str, identifier: str) -> None:
         """A message has this identifier, as no other one ever has."""
-        known = self._identifiers.setdefault(identifier, name)
-        if known != name:
-            self.faults.append(f"{identifier} is the identifier of {known} and of {name}")
+        self.identifiers[name] = identifier
+        owner = self._owners.setdefault(identifier, name)
+        if owner != name:
+            self.faults.append(f"{identifier} is the identifier of {owner} and of {name}")
 
     def known(self) -> set[str]:
         """The messages that may be somewhere."""
@@ -107,23 +139,16 @@ class History:
 
     def allowed(self, key: str) -> set[Place]:
         """Where a message may be after the end of a life."""
-        if "x" in marks_of(key):
+        if EXPRESS in marks_of(key):
             return {None}
-        places = self._places_by_now(key)
-        return {None if place in self.deleted else place for place in places}
+        return {self._unless_deleted(place) for place in self._places_by_now(key)}
 
     def groups(self) -> Iterator[tuple[Operation, list[str]]]:
         """What is under way, with those messages where nothing else decides what becomes of them."""
         for operation in self.under_way.values():
             others = [other for other in self.under_way.values() if other is not operation]
-            yield (
-                operation,
-                [
-                    key
-                    for key in operation.effects
-                    if "x" not in marks_of(key) and self._is_settled_but_for(key, operation, others)
-                ],
-            )
+            keys = [key for key in operation.effects if self._is_settled_but_for(key, operation, others)]
+            yield operation, keys
 
     def under_way_with(self, kind: str) -> Iterator[Operation]:
         """Operations of one kind."""
@@ -132,50 +157,141 @@ class History:
     def _is_settled_but_for(self, key: str, operation: Operation, others: list[Operation]) -> bool:
         places = self.places.get(key, {None})
         after = {*places, operation.effects[key]}
-        return len(places) == 1 and not after & self.deleted and not any(o.moves(key, after) for o in others)
+        return (
+            EXPRESS not in marks_of(key)
+            and TIMED not in marks_of(key)
+            and len(places) == 1
+            and after == {self._unless_deleted(place) for place in after}
+            and not any(other.brings(key, after) for other in others)
+        )
 
     def _places_by_now(self, key: str) -> set[Place]:
         """Where a message may be while what is under way goes on."""
         places = set(self.places.get(key, {None}))
-        for operation in self.under_way.values():
-            places |= operation.moves(key, places)
-        for operation in self.under_way_with("delete"):
-            places |= operation.moves(key, places)
-        return places
+        for operation in (*self.under_way.values(), *self.under_way_with("delete")):
+            places |= operation.brings(key, places)
+        return _after_time(key, places)
 
-    # What is said
+    def _is_deleting(self, identifier: str) -> bool:
+        """Whether the deletion of a queue has begun at least."""
+        deleting = (operation.details[0] for operation in self.under_way_with("delete"))
+        return identifier in self.deleted or identifier in deleting
+
+    def _unless_deleted(self, place: Place) -> Place:
+        return None if place is not None and main_queue(place) in self.deleted else place
+
+    # Beginnings
 
     def _hear_begin(self, number: int, kind: str, *details: Any) -> None:
         operation = Operation(kind, list(details))
         match kind:
             case "send":
                 places, names = details
-                for name in names:
-                    for place in places:
-                        key = key_of(name, place)
-                        operation.effects[key] = place
-                        self.order[key] = (self._lines, Name.of(name).number)
-            case "confirm":
-                identifier, names = details
-                operation.effects = {key_of(name, identifier): None for name in names}
+                for place in places:
+                    operation.effects |= {key_of(name, place): place for name in names}
+                    self._order(names, place)
+            case "confirm" | "commit" | "move" | "requeue":
+                [effects] = details
+                for name, source, target in effects:
+                    operation.effects[key_of(name, source)] = target
+                    if target is None or target.endswith(JOURNAL):
+                        self.received.add(key_of(name, source))
+                    self._move(name, source, target, 0, 1)
+                if kind == "requeue":
+                    # It gets its place only when it was found, and others may come in between.
+                    self.order.update(dict.fromkeys(operation.effects, None))
+                    self.moved |= {key: (0, self.moved.get(key, (0, 0))[1]) for key in operation.effects}
+            case "abort":
+                # What it has received is there for others before it is told that it has ended.
+                self._taken.pop(number, None)
+                for name, source, _ in details[0]:
+                    if source is not None:
+                        operation.perhaps[name] = f"{main_queue(source)};poison"
+                        self._move(name, "", ";poison", 0, 1)
             case "purge":
-                [identifier] = details
-                there = {key for key, places in self.places.items() if identifier in places}
-                held = self._held(identifier)
-                operation.leaving = {key for key in there - held if self.places[key] == {identifier}}
-                operation.perhaps = (there - operation.leaving) | held | self._coming(identifier)
+                self._begin_purge(operation, details[0])
+            case "delete":
+                self._begin_delete(details[0])
+        # What begins while a queue is purged may come before the purge, or behind it.
+        for purge in self.under_way_with("purge"):
+            self._overtake(purge, [*operation.effects, *operation.perhaps])
         self.under_way[number] = operation
+
+    def _hear_sends(self, place: str, names: list[str]) -> None:
+        """Messages get their places in a queue by being sent, not by the commit of their transaction."""
+        self._order(names, place)
+
+    def _identify(self, names: list[str], identifiers: list[str]) -> None:
+        for name, identifier in zip(names, identifiers, strict=True):
+            self.identify(name, identifier)
+
+    def _order(self, names: Iterable[str], place: str) -> None:
+        for number, name in enumerate(names):
+            self.order[key_of(name, place)] = self._lines, number
+
+    def _begin_purge(self, operation: Operation, identifier: str) -> None:
+        there = {key for key, places in self.places.items() if identifier in places}
+        held = self._held(identifier)
+        coming = {key for one in self.under_way.values() for key in (*one.effects, *one.perhaps)}
+        if not any(purge.details == [identifier] for purge in self.under_way_with("purge")):
+            # Else those that the other one lets go are for the other one to answer for.
+            operation.leaving = {
+                key for key in there - held - coming if _after_time(key, self.places[key]) == {identifier}
+            }
+        operation.perhaps = dict.fromkeys((there - operation.leaving) | held | coming)
+        for take in self.under_way_with("take"):
+            take.is_overtaken = True
+
+    def _begin_delete(self, identifier: str) -> None:
+        """What is just leaving, or on its way, may not be there any more when its packet is read."""
+        is_purged = any(purge.details == [identifier] for purge in self.under_way_with("purge"))
+        for key, places in self.places.items():
+            is_in = any(place is not None and main_queue(place) == identifier for place in places)
+            if is_in and (is_purged or TIMED in marks_of(key)):
+                self.untold.add(key)
+        for operation in self.under_way.values():
+            self.untold.update(operation.effects)
+
+    def _overtake(self, purge: Operation, keys: Iterable[str]) -> None:
+        for key in keys:
+            purge.perhaps.setdefault(key, None)
+            purge.leaving.discard(key)
+
+    # Ends
 
     def _hear_end(self, number: int, result: Any) -> None:
         operation = self.under_way.pop(number)
+        self._taken.pop(number, None)
         for key, place in operation.effects.items():
-            self.places[key] = {None if place in self.deleted else place}
+            before = self.places.get(key, set())
+            if place is not None and self._is_deleting(main_queue(place)):
+                self.untold.add(key)
+            self.places[key] = {self._unless_deleted(place)}
+            if key in self._purged or any(key in purge.perhaps for purge in self.under_way_with("purge")):
+                self.places[key].add(None)
+                if operation.kind == "commit" and place is not None and not _is_journal(place):
+                    # What a transaction moves leaves as purged instead, a moment later.
+                    self.places[key] |= before
         match operation.kind:
             case "send":
-                for name, identifier in zip(operation.details[1], result, strict=True):
-                    self.identify(name, identifier)
-            case "confirm":
-                self._taken.pop(number, None)
+                places, names = operation.details
+                self._identify(names, result)
+                self.arrived.update((place, name) for place in places for name in names)
+            case "commit" | "move" | "confirm":
+                if result:
+                    self._identify(*result)
+                for name, source, target in operation.details[0]:
+                    self._move(name, source, target, int(None not in self.places[key_of(name, source)]), 0)
+                    if source is None:
+                        self.arrived[target, name] += 1
+            case "requeue":
+                [[name, _, target]] = operation.details[0]
+                self._identify([name], result)
+                self.moved.pop(name, None)
+                self.arrived[target, name] += 1
+            case "abort":
+                for key, place in operation.perhaps.items():
+                    self.places[key] = {*self.places.get(key, set()), self._unless_deleted(place)}
             case "create":
                 self.queues[result] = operation.details[0]
                 self.labels[result] = {""}
@@ -183,19 +299,32 @@ class History:
                 identifier, label = operation.details
                 self.labels[identifier] = {label}
             case "delete":
-                self._delete(operation.details[0])
+                self._end_delete(operation.details[0])
             case "purge":
-                perhaps = operation.perhaps | self._held(operation.details[0])
-                for key in operation.leaving - perhaps:
-                    self.places[key] = {None}
-                for key in perhaps & set(self.places):
-                    self.places[key].add(None)
+                self._end_purge(operation)
 
-    def _delete(self, identifier: str) -> None:
+    def _end_delete(self, identifier: str) -> None:
         self.queues.pop(identifier, None)
         self.deleted.add(identifier)
         for key, places in self.places.items():
-            self.places[key] = {None if place == identifier else place for place in places}
+            self.places[key] = set(map(self._unless_deleted, _after_time(key, places)))
+
+    def _end_purge(self, operation: Operation) -> None:
+        self._overtake(operation, self._held(operation.details[0]))
+        for key in operation.leaving:
+            self.places[key] = {None}
+        for key in operation.perhaps:
+            self._purged.add(key)
+            if key in self.places:
+                self.places[key].add(None)
+        for take in self.under_way_with("take"):
+            take.is_overtaken = True
+
+    def _move(self, name: str, source: Place, target: Place, least: int, most: int) -> None:
+        is_move = source is not None and target is not None and not _is_journal(target)
+        if is_move and source != DEAD_LETTERS:
+            before = self.moved.get(name, (0, 0))
+            self.moved[name] = before[0] + least, before[1] + most
 
     def _hear_refused(self, number: int, status: str, detail: str) -> None:
         operation = self.under_way.pop(number)
@@ -203,25 +332,30 @@ class History:
         if status not in _EXPECTED_REFUSALS.get(operation.kind, ()):
             self.faults.append(f"{operation.kind} {operation.details} was refused: {status}: {detail}")
 
-    def _hear_took(self, number: int, identifier: str, names: list[str]) -> None:
-        del self.under_way[number]
-        keys = [key_of(name, identifier) for name in names]
+    def _hear_took(self, number: int, taker: int, place: str, names: list[str]) -> None:
+        take = self.under_way.pop(number)
+        keys = [key_of(name, place) for name in names]
+        # What is locked to be moved may have come to a subqueue since it was seen.
+        is_there = take.kind == "take" and not self._is_deleting(main_queue(place))
         for key in keys:
-            if identifier not in self._places_by_now(key):
-                self.faults.append(f"{key} was received where it is not: {self.places.get(key)}")
+            if is_there and place not in self._places_by_now(key):
+                self.faults.append(f"{key} was received from {place}, and is in {self.places.get(key)}")
             if any(key in others for others in self._taken.values()):
                 self.faults.append(f"{key} was given to two readers at once")
-        if (ordered := sorted(keys, key=self._precedence)) != keys:
-            self.faults.append(f"{keys} were received in this order, not as {ordered}")
-        taken = set(keys)
-        for operation in self.under_way_with("purge"):
-            if operation.details == [identifier]:
-                operation.perhaps |= taken
-                operation.leaving -= taken
-        self._taken[number] = taken
+            if is_there and not take.is_overtaken:
+                self.places[key] = {place}
+                self._purged.discard(key)
+        if ";" not in place and not all(map(self.is_in_order, keys, keys[1:])):
+            self.faults.append(f"{keys} were received in this order")
+        for purge in self.under_way_with("purge"):
+            self._overtake(purge, keys)
+        self._taken.setdefault(taker, set()).update(keys)
 
-    def _precedence(self, key: str) -> tuple[int, tuple[int, int]]:
-        return -Name.of(key.partition("@")[0]).priority, self.order[key]
+    def is_in_order(self, key: str, other: str) -> bool:
+        """Whether the one message may lie before the other in a queue."""
+        first, second = (Name.of(one.partition("@")[0]).priority for one in (key, other))
+        when, then = self.order.get(key), self.order.get(other)
+        return first > second or (first == second and (when is None or then is None or when < then))
 
     def _hear_released(self, number: int) -> None:
         del self._taken[number]
@@ -229,15 +363,19 @@ class History:
     def _held(self, identifier: str) -> set[str]:
         """What readers have of a queue, or may be about to get."""
         held = set().union(*self._taken.values())
-        if any(operation.details == [identifier] for operation in self.under_way_with("take")):
+        takes = (*self.under_way_with("take"), *self.under_way_with("lock"))
+        if any(take.details == [identifier] for take in takes):
             held |= {key for key, places in self.places.items() if identifier in places}
         return held
 
-    def _coming(self, identifier: str) -> set[str]:
-        """What is on its way into a queue."""
-        return {
-            key
-            for operation in self.under_way.values()
-            for key, place in operation.effects.items()
-            if place == identifier
-        }
+
+def _after_time(key: str, places: set[Place]) -> set[Place]:
+    """Where a message may be when it may have expired."""
+    is_mortal = any(place not in (None, DEAD_LETTERS) and not _is_journal(place) for place in places)
+    if TIMED not in marks_of(key) or not is_mortal:
+        return places
+    return places | {DEAD_LETTERS if BURIED in marks_of(key) else None}
+
+
+def _is_journal(place: Place) -> bool:
+    return place is not None and place.endswith(JOURNAL)

@@ -12,285 +12,168 @@ import json
 import os
 import random
 import sys
-from collections.abc import Awaitable, Callable
+from collections import Counter
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from msmq.interfaces.queue_manager import IReservation
-from msmq.queues.message import Delivery, Message
+from msmq.manager.service import QueueManagerService
 from msmq.service.composition import compose
 from msmq.service.configuration import Overrides, load
 from msmq.service.identity import load_identity
 from msmq.storage.factory import make_store
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.reader import Reader
 from tests.faults.naming import body_of, name_of
-
-QUEUES = tuple(f".\\private$\\q{number}" for number in range(4))
-"""Where everything happens."""
-
-PAIR = tuple(f".\\private$\\pair{number}" for number in range(2))
-"""Get the same messages, each sent once to both."""
-
-LIMITED = ".\\private$\\limited"
-QUOTA = 60
-"""Kilobytes for which there is room in L{LIMITED}."""
-
-AWAY = "DIRECT=TCP:127.0.0.77\\private$\\nobody"
-"""Messages to here wait in an outgoing queue, since nobody listens there."""
+from tests.faults.users import DEAD_LETTERS, SUFFIXES, Users, say
 
 WORKERS = 6
-SIZES = (0, 10, 300, 300, 2000, 30_000)
-CROWD = 60
-"""Messages in a queue above which its workers rather receive."""
+PORTION = 10_000
+PATIENCE = 500
 
+_KEYS = ("path", "label", "messages", "bytes")
 
-def say(*what: object) -> None:
-    """Write one line, at once."""
-    os.write(1, json.dumps(what).encode("ascii") + b"\n")
+CONFIGURATION = """\
+[listen]
+session = "off"
+ping = "off"
+
+[limits]
+packet_memory = 50000
+express_memory = 4194304
+
+[queues]
+poison_after = 3
+"""
+"""Most packets have to be read again, and express messages come to lie in the store."""
 
 
 class Life:
     """A queue manager from its start to its end, and its users."""
 
-    def __init__(self, reactor: Any, data: Path, life: int, seed: int, operations: int | None) -> None:
-        configuration = data.parent / "msmq.toml"
-        if not configuration.exists():
-            configuration.write_text('[listen]\nsession = "off"\nping = "off"\n')
-        settings = load(configuration, Overrides(name="ALPHA", data=os.fspath(data), storage="sqlite"))
-        store = make_store(settings.storage, data)
-        self.manager = compose(settings, load_identity(data), store, reactor).manager
+    def __init__(
+        self, manager: QueueManagerService, users: Users, reactor: IReactorTime, logged: int, noted: int
+    ) -> None:
+        self._manager = manager
+        self._users = users
         self._reactor = reactor
-        self._life = life
-        self._chance = random.Random(seed)
-        self._left = operations
-        self._last = 0
+        self._logged = logged
+        self._noted = noted
 
     async def run(self) -> None:
         """Start, tell what is there, and use it until the end."""
-        await self.manager.open()
-        self.manager.startService()
+        manager, users = self._manager, self._users
+        await manager.open()
+        manager.startService()
         await self.tell()
-        await self.prepare()
-        await DeferredList(
-            [Deferred.fromCoroutine(self.work()) for _ in range(WORKERS)], fireOnOneErrback=True
-        )
-        await self.manager.stopService()
-        say("stopped")
-
-    # What is there
+        await users.prepare()
+        workers = [Deferred.fromCoroutine(users.work()) for _ in range(WORKERS)]
+        await DeferredList(workers, fireOnOneErrback=True)
+        await manager.stopService()
 
     async def tell(self) -> None:
-        """Say what is there, of every queue and every message."""
-        manager = self.manager
-        for queue in manager.queues():
-            await self._tell_queue(queue)
-        status = manager.status()
-        outgoing = manager.outgoing()
-        say(
-            "status",
-            status["messages"],
-            status["bytes"],
-            [[queue["format_name"], queue["messages"], queue["bytes"]] for queue in outgoing],
-        )
+        """Say what is there: every queue, every message, and what is new in the logs.
 
-    async def _tell_queue(self, queue: dict[str, Any]) -> None:
-        path = queue["path"]
-        say("queue", queue["identifier"], path, queue["label"], queue["messages"], queue["bytes"])
-        if not queue["messages"]:
-            return
-        for message in (await self.manager.reserve(path, count=1 << 30, timeout=0, peek=True)).messages:
+        What expires meanwhile is waited for, so that it is not there for the one and gone for the other.
+        """
+        before, lines = self._counts(), await self._all_lines()
+        for _ in range(PATIENCE):
+            if _seen(lines, before["abroad"]) == before == self._counts():
+                break
+            await deferLater(self._reactor, 0.02)
+            before, lines = self._counts(), await self._all_lines()
+        else:
+            seen = _seen(lines, before["abroad"])
+            say("fault", f"{before} messages, and {seen} to be seen: {self._all_queues()}")
+        for line in lines:
+            say(*line)
+        outgoing = [[queue["messages"], queue["bytes"]] for queue in self._manager.outgoing()]
+        say("status", before[""], self._manager.status()["bytes"], outgoing)
+
+    async def _all_lines(self) -> list[list[Any]]:
+        lines: list[list[Any]] = []
+        for queue in self._manager.queues():
+            identifier = queue["identifier"]
+            lines.append(["queue", identifier, *(queue[key] for key in _KEYS)])
+            for suffix in SUFFIXES:
+                lines += await self._messages(queue["path"] + suffix, identifier + suffix)
+            lines += await self._log(identifier)
+        lines += await self._messages(DEAD_LETTERS, DEAD_LETTERS)
+        lines += await self._events()
+        return lines
+
+    def _all_queues(self) -> list[str]:
+        """What should explain counts that do not fit."""
+        queues = self._manager.model.collection.all_queues()
+        return [f"{queue.definition.path}: {queue.message_count}" for queue in queues]
+
+    def _counts(self) -> dict[str, int]:
+        """How many messages there are, here and there, and altogether."""
+        manager = self._manager
+        status = manager.status()
+        counts = {str(queue["identifier"]): int(queue["messages"]) for queue in manager.queues()}
+        abroad = sum(queue["messages"] for queue in manager.outgoing())
+        return {**counts, DEAD_LETTERS: status["dead_letters"], "abroad": abroad, "": status["messages"]}
+
+    async def _messages(self, path: str, place: str) -> list[list[Any]]:
+        try:
+            found = await self._manager.reserve(path, count=1 << 30, timeout=0, peek=True)
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_IO_TIMEOUT:
+                raise
+            return []
+        lines: list[list[Any]] = []
+        for message in found.messages:
             view = message.view
             name = name_of(view.body)
-            place = [queue["identifier"], message.lookup_id, len(view.packet)]
-            say("found", name, str(view.identifier), view.priority, *place)
             if bytes(view.body) != body_of(name):
-                say("fault", f"the body of {name} in {path} is damaged")
+                lines.append(["fault", f"the body of {name} in {path} is damaged"])
+            where = [place, message.lookup_id, len(view.packet), message.moves]
+            lines.append(["found", name, str(view.identifier), view.priority, *where])
+        return lines
 
-    async def prepare(self) -> None:
-        """Make the queues that are missing, and see whether the limit of one counts what is in it."""
-        for path in (*QUEUES, *PAIR, LIMITED):
-            if self._identifier(path) is None:
-                await self.create(path)
-        queue = self.manager.queue(LIMITED)
-        room = QUOTA * 1024 - queue["bytes"]
-        if room < 0:
-            say("fault", f"{LIMITED} has {-room} bytes more than its quota allows")
-        try:
-            await self.manager.send(LIMITED, [Message(body=bytes(max(0, room)))])
-            say("fault", f"{LIMITED} took a message for which it has no room")
-        except MQError as error:
-            if error.status is not Status.MQ_ERROR_INSUFFICIENT_RESOURCES:
-                raise
+    async def _log(self, identifier: str) -> list[list[Any]]:
+        after, queue = self._logged, UUID(identifier)
+        lines: list[list[Any]] = []
+        while entries := await self._manager.store.read_log(queue, after, PORTION):
+            for entry in entries:
+                after = entry.sequence
+                lines.append(["logged", identifier, after, name_of(UserMessageView(entry.packet).body)])
+        return lines
 
-    # What is done
-
-    async def work(self) -> None:
-        """Do one thing after the other."""
-        actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
-            (60, self.send),
-            (8, self.send_to_both),
-            (8, self.send_away),
-            (40, self.receive),
-            (2, self.purge),
-            (1, self.delete),
-            (6, self.create_missing),
-            (4, self.label),
-        ]
-        weights = [weight for weight, _ in actions]
-        while self._left is None or self._left > 0:
-            if self._left is not None:
-                self._left -= 1
-            [(_, action)] = self._chance.choices(actions, weights)
-            await action()
-            await deferLater(self._reactor, 0)
-
-    async def send(self) -> None:
-        """Send some messages to one queue."""
-        path = self._chance.choice((*QUEUES, LIMITED))
-        identifier = self._identifier(path)
-        if identifier is not None and self.manager.queue(path)["messages"] < CROWD:
-            await self._send(path, [identifier])
-
-    async def send_to_both(self) -> None:
-        """Send some messages to two queues at once."""
-        identifiers = [self._identifier(path) for path in PAIR]
-        crowd = sum(self.manager.queue(path)["messages"] for path in PAIR)
-        if crowd < CROWD:
-            names = [str(self.manager.queue(path)["format_name"]) for path in PAIR]
-            await self._send(",".join(names), identifiers, mark="m")
-
-    async def send_away(self) -> None:
-        """Send some messages to another queue manager, which does not answer."""
-        if sum(queue["messages"] for queue in self.manager.outgoing()) < 20 * CROWD:
-            await self._send(AWAY, [AWAY], mark="a")
-
-    async def _send(self, destination: str, places: list[Any], mark: str = "") -> None:
-        operation = self._operation()
-        chance = self._chance
-        is_express = chance.random() < 0.2
-        if is_express:
-            mark += "x"
-        names: list[str] = []
-        messages: list[Message] = []
-        for number in range(chance.choice((1, 1, 1, 2, 5))):
-            priority = chance.choice((3, 3, 0, 7))
-            names.append(f"{mark}{self._life}.{operation}.{number}.{priority}.{chance.choice(SIZES)}")
-            delivery = Delivery.EXPRESS if is_express else Delivery.RECOVERABLE
-            messages.append(Message(body=body_of(names[-1]), priority=priority, delivery=delivery))
-        say("begin", operation, "send", places, names)
-        try:
-            identifiers = await self.manager.send(destination, messages)
-        except MQError as error:
-            say("refused", operation, error.status.name, error.detail)
-        else:
-            say("end", operation, [str(identifier) for identifier in identifiers])
-
-    async def receive(self) -> None:
-        """Receive some messages, and decide about them."""
-        path = self._chance.choice((*QUEUES, *PAIR, LIMITED))
-        identifier = self._identifier(path)
-        if identifier is None:
-            return
-        operation = self._operation()
-        say("begin", operation, "take", identifier)
-        try:
-            reservation = await self.manager.reserve(path, count=self._chance.randrange(1, 6), timeout=0)
-        except MQError as error:
-            say("refused", operation, error.status.name, error.detail)
-            return
-        names = [name_of(message.view.body) for message in reservation.messages]
-        say("took", operation, identifier, names)
-        for _ in range(self._chance.choice((0, 0, 1, 5))):
-            await deferLater(self._reactor, 0)
-        await self._decide(operation, identifier, names, reservation)
-
-    async def _decide(
-        self, operation: int, identifier: str, names: list[str], reservation: IReservation
-    ) -> None:
-        if self._chance.random() < 0.2:
-            say("released", operation)
-            reservation.release()
-            return
-        say("begin", operation, "confirm", identifier, names)
-        try:
-            await reservation.confirm()
-        except MQError as error:
-            say("refused", operation, error.status.name, error.detail)
-        else:
-            say("end", operation, [])
-
-    async def purge(self) -> None:
-        """Purge a queue."""
-        path = self._chance.choice(QUEUES)
-        identifier = self._identifier(path)
-        if identifier is not None:
-            await self._do("purge", [identifier], self.manager.purge_queue, path)
-
-    async def delete(self) -> None:
-        """Delete a queue."""
-        path = self._chance.choice(QUEUES)
-        identifier = self._identifier(path)
-        if identifier is not None:
-            await self._do("delete", [identifier], self.manager.delete_queue, path)
-
-    async def create_missing(self) -> None:
-        """Make a queue that is not there."""
-        missing = [path for path in QUEUES if self._identifier(path) is None]
-        if missing:
-            await self.create(self._chance.choice(missing))
-
-    async def create(self, path: str) -> None:
-        """Make a queue."""
-        quota = QUOTA if path == LIMITED else None
-        operation = self._operation()
-        say("begin", operation, "create", path)
-        try:
-            queue = await self.manager.create_queue(path, quota=quota)
-        except MQError as error:
-            say("refused", operation, error.status.name, error.detail)
-        else:
-            say("end", operation, queue["identifier"])
-
-    async def label(self) -> None:
-        """Give a queue another label."""
-        path = self._chance.choice(QUEUES)
-        identifier = self._identifier(path)
-        label = f"{self._life}.{self._last}"
-        if identifier is not None:
-            await self._do("label", [identifier, label], self.manager.set_queue, path, {"label": label})
-
-    async def _do(
-        self, kind: str, details: list[str], action: Callable[..., Awaitable[object]], *arguments: object
-    ) -> None:
-        operation = self._operation()
-        say("begin", operation, kind, *details)
-        try:
-            await action(*arguments)
-        except MQError as error:
-            say("refused", operation, error.status.name, error.detail)
-        else:
-            say("end", operation, [])
-
-    def _operation(self) -> int:
-        self._last += 1
-        return self._last
-
-    def _identifier(self, path: str) -> str | None:
-        """The queue that has this path now."""
-        try:
-            return str(self.manager.queue(path)["identifier"])
-        except MQError as error:
-            if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
-                raise
-            return None
+    async def _events(self) -> list[list[Any]]:
+        after = self._noted
+        lines: list[list[Any]] = []
+        while events := await self._manager.store.read_events(after, PORTION):
+            for stored in events:
+                after = stored.sequence
+                identity = stored.event.identity
+                whose = str(MessageIdentifier.read(Reader(identity))) if identity else ""
+                lines.append(["event", after, whose, stored.event.event])
+        return lines
 
 
-def live(data: str, life: int, seed: int, operations: int | None) -> None:
-    """One life, in a process of its own."""
+def _seen(lines: list[list[Any]], abroad: int) -> dict[str, int]:
+    """What the same counts are by what was found."""
+    found = Counter(line[4] for line in lines if line[0] == "found")
+    queues = [line[1] for line in lines if line[0] == "queue"]
+    counts = {place: found[place] for place in (*queues, DEAD_LETTERS)}
+    return {**counts, "abroad": abroad, "": abroad + found.total()}
+
+
+def live(data: str, life: int, seed: int, operations: int | None, logged: int, noted: int) -> None:
+    """One life, in a process of its own.
+
+    @param operations: how many things its users do; C{None} for as many as they can.
+    @param logged: what is known of the message logs, as C{noted} is of the event log.
+    """
     # The reactor of the parent was made when its modules were read, and is not to be shared.
     import twisted.internet
 
@@ -300,21 +183,31 @@ def live(data: str, life: int, seed: int, operations: int | None) -> None:
     epollreactor.install()
     from twisted.internet import reactor
 
+    def begin() -> None:
+        path = Path(data)
+        path.mkdir(exist_ok=True)
+        configuration = path / "msmq.toml"
+        configuration.write_text(CONFIGURATION)
+        settings = load(configuration, Overrides(name="ALPHA", data=data, storage="sqlite"))
+        store = make_store(settings.storage, path)
+        manager = compose(settings, load_identity(path), store, _any(reactor)).manager
+        users = Users(manager, _any(reactor), random.Random(seed), life, operations)
+        running = Deferred.fromCoroutine(Life(manager, users, _any(reactor), logged, noted).run())
+        running.addCallback(lambda _: os._exit(0))
+        running.addErrback(failed)
+
     def failed(failure: Failure) -> None:
         try:
             say("fault", failure.getTraceback())
         finally:
             os._exit(1)
 
-    def begin() -> None:
-        path = Path(data)
-        path.mkdir(exist_ok=True)
-        running = Deferred.fromCoroutine(Life(reactor, path, life, seed, operations).run())
-        running.addCallbacks(lambda _: os._exit(0), failed)
-        running.addErrback(failed)
+    _any(reactor).callWhenRunning(begin)
+    _any(reactor).run()
 
-    reactor.callWhenRunning(begin)
-    reactor.run()
+
+def _any(reactor: object) -> Any:
+    return reactor
 
 
 def main() -> None:

@@ -6,13 +6,23 @@ from hashlib import shake_128
 
 import attrs
 
+EXPRESS = "x"
+PAIRED = "m"
+AWAY = "a"
+TIMED = "t"
+BURIED = "d"
+TRANSACTIONAL = "k"
+"""What the marks of a name mean: an express message, one that was sent to two queues, one for another
+queue manager, one that expires soon, one that becomes a dead letter then, a transactional one."""
 
-@attrs.frozen(order=True)
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@attrs.frozen
 class Name:
     """A message: who sent it, and what it is like.
 
     @ivar life: in which life it was sent; C{operation} and C{number} say where in that.
-    @ivar marks: C{x}: express, C{m}: sent to two queues, C{a}: sent away.
     """
 
     life: int
@@ -33,9 +43,6 @@ class Name:
         return f"{self.marks}{self.life}.{self.operation}.{self.number}.{self.priority}.{self.size}"
 
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
 def body_of(name: str) -> bytes:
     """The body of the message with this name."""
     text = name.encode("ascii")
@@ -47,11 +54,16 @@ def name_of(body: bytes | memoryview) -> str:
     return bytes(body).partition(b" ")[0].decode("ascii")
 
 
-def key_of(name: str, queue: str) -> str:
+def key_of(name: str, place: str | None) -> str:
     """What stands for a message in one queue, of which others may have it too."""
-    return f"{name}@{queue}" if "m" in marks_of(name) else name
+    return f"{name}@{place}" if PAIRED in marks_of(name) else name
 
 
 def marks_of(key: str) -> str:
     """The marks in a name, or in what L{key_of} has made of one."""
     return key[: len(key) - len(key.lstrip(_LETTERS))]
+
+
+def main_queue(place: str) -> str:
+    """The queue of which a place is the journal or a subqueue, or the place itself."""
+    return place.partition(";")[0] if not place.startswith(".\\system$") else place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -14,7 +15,7 @@ from typing import Any
 
 from tests.faults import IS_THOROUGH, tell
 from tests.faults.history import History
-from tests.faults.inventory import Inventory
+from tests.faults.inventory import Inventory, Logs
 from tests.faults.server import PROJECT, ServerTestCase
 
 KILLS = 300 if IS_THOROUGH else 20
@@ -26,7 +27,9 @@ class KilledTests(ServerTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        self.data = self.home / "data"
         self.history = History()
+        self.logs = Logs()
         self.checks = 0
         self.child = 0
         self.said: deque[str] = deque(maxlen=4000)
@@ -42,7 +45,8 @@ class KilledTests(ServerTestCase):
     def end(self) -> None:
         """Have it end, and the life that it may still lead."""
         if self.child:
-            os.kill(self.child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child, signal.SIGKILL)
         self.process.communicate()
 
     def live(
@@ -60,10 +64,10 @@ class KilledTests(ServerTestCase):
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        arguments = [os.fspath(self.home / "data"), life, seed, operations]
+        arguments = [os.fspath(self.data), life, seed, operations, self.logs.logged, self.logs.noted]
         self.process.stdin.write(json.dumps(arguments) + "\n")
         self.process.stdin.flush()
-        inventory = Inventory(self.history)
+        inventory = Inventory(self.history, self.logs)
         count, count_of_late, was_killed = 0, 0, False
         for text in self.process.stdout:
             self.said.append(text)

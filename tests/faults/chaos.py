@@ -1,0 +1,333 @@
+"""Two servers that send to each other while they are killed and their connections break.
+
+The network is a proxy of ours.  Half of the queues are at either server, the other one sends to them, and
+programs receive in transactions all the time.  Faults come at moments of the transfer that are drawn by
+chance, so that the same number of them meets a fast machine and a slow one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import attrs
+
+from msmq.control.client import ControlClient, Delivered, Receipt
+from msmq.control.records import Record
+from msmq.structures.status import MQError, Status
+from tests.faults.disturbed_network import Disturbance, DisturbedNetwork
+from tests.faults.exactly_once import Ledger, Parcel
+
+PATIENCE = 90.0
+"""Seconds without any progress after which the run has failed."""
+
+_LETTERS = "letters"
+_TIMERS = """
+[timers]
+session_retry = 0.2
+resend_short = 1
+resend_medium = 2
+resend_long = 2
+resend_final = 2
+"""
+
+
+@attrs.frozen
+class Plan:
+    """How much of everything; the seed decides when."""
+
+    seed: int
+    messages: int
+    queues: int
+    kills: int
+    disturbances: int
+
+
+class Server:
+    """A C{twistd msmq} that is killed and started again on what it left behind."""
+
+    def __init__(self, directory: Path, name: str, address: str, routes: dict[str, str]) -> None:
+        self.name = name
+        self.address = address
+        data = directory / name
+        configuration = directory / f"{name}.toml"
+        hosts = "".join(f'"{host}" = "{endpoint}"\n' for host, endpoint in routes.items())
+        configuration.write_text(f"[hosts]\n{hosts}{_TIMERS}")
+        self.log = directory / f"{name}.log"
+        self._command = [
+            os.fspath(Path(sys.executable).with_name("twistd")),
+            *("-n", "--pidfile=", "msmq", "--name", name, "--address", address),
+            *("--data", os.fspath(data), "--config", os.fspath(configuration), "--storage", "sqlite"),
+        ]
+        self.client = ControlClient(data / "control.sock")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start the process."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def start(self) -> None:
+        """Start the process, and wait until it runs."""
+        self.begin()
+        assert self._process is not None
+        deadline = time.monotonic() + PATIENCE
+        while self._process.poll() is None and time.monotonic() < deadline:
+            try:
+                if self.client.status()["state"] == "running":
+                    return
+            except MQError:
+                time.sleep(0.02)
+        raise AssertionError(f"{self.name} does not start:\n{self.log.read_text()[-4000:]}")
+
+    def kill(self) -> None:
+        """End the process, in whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Chaos:
+    """One run.
+
+    @ivar done: how often what was done.
+    """
+
+    def __init__(self, plan: Plan, directory: Path, addresses: tuple[str, str]) -> None:
+        self.plan = plan
+        self.ledger = Ledger()
+        self.done: Counter[str] = Counter()
+        self.network = DisturbedNetwork()
+        here, there = addresses
+        self.servers = (
+            Server(directory, "ALPHA", here, {there: self.network.route(here, there)}),
+            Server(directory, "BETA", there, {here: self.network.route(there, here)}),
+        )
+        self._chance = Random(plan.seed)
+        self._ahead = max(100, plan.messages // 20)
+        self._stop = threading.Event()
+        self._is_sent = [threading.Event() for _ in self.servers]
+
+    def run(self) -> list[str]:
+        """Do it all; gives whatever is wrong."""
+        with ExitStack() as stack:
+            stack.callback(self.network.close)
+            for server in self.servers:
+                stack.callback(server.kill)
+            for number, server in enumerate(self.servers):
+                server.start()
+                for queue in self._queues(number):
+                    server.client.create_queue(f".\\private$\\{queue}", {"transactional": queue != _LETTERS})
+            threads = [
+                threading.Thread(target=self._guarded, args=(work, number), daemon=True)
+                for number in range(len(self.servers))
+                for work in (self._send, self._receive)
+            ]
+            # They end when the servers do, which the callbacks below this one see to.
+            stack.callback(self._stop.set)
+            for thread in threads:
+                thread.start()
+            self._disturb()
+            self._calm_down()
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+        return self.ledger.judge()
+
+    def _queues(self, number: int) -> list[str]:
+        """Those of one server."""
+        return [f"orders{queue}" for queue in range(number, self.plan.queues, 2)] + [_LETTERS]
+
+    def _guarded(self, work: object, number: int) -> None:
+        try:
+            assert callable(work)
+            work(number)
+        except Exception as error:
+            self.ledger.faults.append(f"{self.servers[number].name}: {error!r}")
+            self._stop.set()
+
+    # What the programs do
+
+    def _send(self, number: int) -> None:
+        """Send to the other, never far ahead of what arrives."""
+        chance = Random(f"{self.plan.seed} sender {number}")
+        client, other = self.servers[number].client, self.servers[1 - number]
+        orders = self._queues(1 - number)[:-1]
+        share = self.plan.messages // 2
+        sent, serial = 0, 0
+        while sent < share and not self._stop.is_set():
+            if self.ledger.confirmed - self.ledger.arrived > self._ahead:
+                self._stop.wait(0.005)
+                continue
+            is_transaction = chance.random() < 0.9
+            count = min(chance.choice((1, 1, 2, 5, 20)), share - sent) if is_transaction else 1
+            parcels = []
+            for _ in range(count):
+                queue = chance.choice(orders) if is_transaction else _LETTERS
+                serial += 1
+                parcels.append(Parcel(f"{other.name} {queue}", f"{serial:07}"))
+            sending = self.ledger.begin(parcels, is_transaction=is_transaction)
+            try:
+                for _ in client.send(_records(parcels, other.address), one_transaction=is_transaction):
+                    pass
+            except MQError as error:
+                if error.status is not Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                    raise
+                self._stop.wait(0.05)
+                continue
+            self.ledger.confirm(sending)
+            sent += count if is_transaction else 0
+        self._is_sent[number].set()
+
+    def _receive(self, number: int) -> None:
+        """Receive from each queue in turn, and now and then change one's mind."""
+        chance = Random(f"{self.plan.seed} receiver {number}")
+        while not self._stop.is_set():
+            count = 0
+            for queue in self._queues(number):
+                try:
+                    count += self._receive_from(number, queue, chance)
+                except MQError as error:
+                    if error.status is not Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                        raise
+                    self._stop.wait(0.05)
+            if not count:
+                self._stop.wait(0.02)
+
+    def _receive_from(self, number: int, queue: str, chance: Random) -> int:
+        server = self.servers[number]
+        name = f"{server.name} {queue}"
+        labels: list[str] = []
+        count = 0
+        try:
+            with server.client.receive(
+                f".\\private$\\{queue}",
+                count=chance.choice((1, 10, 100)),
+                timeout=0.0,
+                transactional=queue != _LETTERS,
+            ) as stream:
+                for item in stream:
+                    match item:
+                        case Delivered(properties, body):
+                            labels.append(properties["label"])
+                            if body != Parcel(name, labels[-1]).body:
+                                self.ledger.faults.append(f"{labels[-1]} in {name} has another body")
+                        case Receipt():
+                            self.ledger.found(name, labels)
+                            if chance.random() < 0.1:
+                                self.done["aborts"] += 1
+                                break
+                            self._take(name, labels, item)
+                            count += len(labels)
+                            labels = []
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_IO_TIMEOUT:
+                raise
+            if not labels and not count:
+                self.ledger.found(name, [])
+        if labels:
+            # Whoever receives while another holds the first messages is given the next ones.
+            while server.client.transactions() and not self._stop.is_set():
+                self._stop.wait(0.002)
+        return count
+
+    def _take(self, name: str, labels: list[str], receipt: Receipt) -> None:
+        try:
+            receipt.confirm()
+        except MQError:
+            self.done["doubtful receipts"] += 1
+            self.ledger.doubt(name, labels)
+            raise
+        self.ledger.receive(name, labels)
+
+    # What happens to the servers
+
+    def _disturb(self) -> None:
+        """Do everything of the plan, each at its moment, and wait until all is sent."""
+        end = 2 * self.plan.messages
+        faults: list[Disturbance | None] = [None] * self.plan.kills
+        faults += [self._chance.choice(list(Disturbance)) for _ in range(self.plan.disturbances)]
+        moments = sorted((self._chance.randrange(end // 50, end), number) for number in range(len(faults)))
+        moved = (0, time.monotonic())
+        while moments or not all(event.is_set() for event in self._is_sent):
+            if self._stop.wait(0.005):
+                return
+            progress = self.ledger.confirmed + self.ledger.arrived
+            if progress > moved[0]:
+                moved = (progress, time.monotonic())
+            elif time.monotonic() - moved[1] > PATIENCE:
+                raise AssertionError(f"nothing moves any more; {self.story()}")
+            if moments and (progress >= moments[0][0] or all(event.is_set() for event in self._is_sent)):
+                fault = faults[moments.pop(0)[1]]
+                if fault is None:
+                    self._kill()
+                    moved = (moved[0], time.monotonic())
+                elif self.network.disturb(fault, self._chance):
+                    self.done[fault.value] += 1
+
+    def _kill(self) -> None:
+        chance = self._chance
+        victims = list(self.servers) if chance.random() < 0.15 else [chance.choice(self.servers)]
+        for victim in victims:
+            victim.kill()
+            self.done[f"kills of {victim.name}"] += 1
+        self._stop.wait(chance.uniform(0.0, 0.3))
+        for victim in victims:
+            if chance.random() < 0.25:
+                victim.begin()
+                self._stop.wait(chance.uniform(0.0, 1.5))
+                victim.kill()
+                self.done[f"kills of {victim.name}"] += 1
+            victim.start()
+
+    def _calm_down(self) -> None:
+        """Wait until everything has arrived and been acknowledged."""
+        deadline = time.monotonic() + PATIENCE
+        while not (self.ledger.is_complete and self._is_settled()):
+            if self._stop.wait(0.05):
+                return
+            if time.monotonic() > deadline:
+                self.ledger.faults.append(f"it does not end; {self.story()}")
+                return
+        for server in self.servers:
+            self.ledger.faults += [
+                f"{server.name} has a dead letter: {letter}" for letter in server.client.dead_letters()
+            ]
+
+    def _is_settled(self) -> bool:
+        """Whether nothing waits to be received, sent, or acknowledged but acknowledgements."""
+        return not any(
+            queue["messages"]
+            for server in self.servers
+            for queue in (*server.client.queues(), *server.client.outgoing())
+            if "order_queue$" not in queue["format_name"].lower()
+        )
+
+    def story(self) -> str:
+        """What was done, and what came of it."""
+        done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()))
+        ledger = self.ledger
+        return (
+            f"seed {self.plan.seed}: {ledger.confirmed} messages sent for certain, {ledger.doubts} sendings in"
+            f" doubt, {ledger.arrived} received; {done}; {self.network.connections} connections"
+        )
+
+
+def _records(parcels: list[Parcel], address: str) -> Iterator[Record]:
+    for parcel in parcels:
+        queue = parcel.queue.split()[1]
+        kind: dict[str, object] = (
+            {"delivery": "recoverable"} if queue == _LETTERS else {"transactional": True}
+        )
+        destination = f"DIRECT=TCP:{address}\\private$\\{queue}"
+        yield Record({"destination": destination, "label": parcel.label, **kind}, parcel.body)

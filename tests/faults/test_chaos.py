@@ -1,0 +1,59 @@
+"""Transfer between real servers, over real sockets, that are killed and cut off at any moment.
+
+C{MSMQ_CHAOS} is the number of transactional messages where it shall be another than usual, and
+C{MSMQ_CHAOS_SEED} the seed.  The same seed makes the same faults at the same moments of the transfer; what
+else happens at that time is up to the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.faults.chaos import Chaos, Plan
+from tests.test_examples import own_address
+
+SIZE = os.environ.get("MSMQ_CHAOS", "")
+SEED = os.environ.get("MSMQ_CHAOS_SEED", "")
+
+
+def plan() -> Plan:
+    """As the environment has it."""
+    messages = int(SIZE or 600)
+    return Plan(
+        seed=int(SEED) if SEED else random.SystemRandom().getrandbits(32) if SIZE else 20261121,
+        messages=messages,
+        queues=10 if messages > 1000 else 5,
+        kills=max(3, messages // 250),
+        disturbances=messages // 50,
+    )
+
+
+class ChaosTests(SynchronousTestCase):
+    """Messages between two queue managers, and everything that can come between them."""
+
+    def setUp(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-chaos-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def test_transfer(self) -> None:
+        """Each transactional message arrives once and in order, each recoverable one once."""
+        chaos = Chaos(plan(), self.directory, (own_address(8), own_address(9)))
+        started = time.monotonic()
+        faults = chaos.run()
+        if SIZE:
+            sys.stdout.write(f"\n{chaos.story()}; {time.monotonic() - started:.0f} seconds\n")
+        if faults:
+            kept = Path(self.mktemp())
+            shutil.copytree(self.directory, kept, ignore=shutil.ignore_patterns("*.sock"))
+            self.fail(
+                "\n".join([*faults[:20], chaos.story(), f"what they left behind is in {kept.resolve()}"])
+            )
