@@ -48,7 +48,9 @@ _LISTEN = (
 )
 
 
-def _run(name: str, listen: str, work: Callable[[Server, QueueManagerService, Any], Awaitable[None]]) -> None:
+def run_server(
+    name: str, listen: str, work: Callable[[Server, QueueManagerService, Any], Awaitable[None]]
+) -> None:
     """Run one server in this process and do the work, until the process is ended or its time is over."""
     from twisted.internet import reactor
 
@@ -132,13 +134,13 @@ def main(arguments: list[str]) -> int:
     """Be one of the two processes."""
     match arguments:
         case ["receive", window, count]:
-            _run(
+            run_server(
                 "BETA",
                 _LISTEN.format(window=window),
                 lambda server, manager, reactor: _receive(server, manager, reactor, int(count)),
             )
         case ["send", window, port, count]:
-            _run(
+            run_server(
                 "ALPHA",
                 _LISTEN.format(window=window) + f'[hosts]\nBETA = "127.0.0.1:{port}"\n',
                 lambda _, manager, reactor: _send(manager, reactor, int(count)),

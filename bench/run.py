@@ -11,9 +11,11 @@ from collections.abc import Callable
 
 import bare_frames
 import express
+import million
 import parsing
 import storage
 import storage_postgresql
+import transfer
 from measuring import Result, table
 
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
@@ -21,6 +23,8 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "bare_frames": bare_frames.measure,
     "express": express.measure,
     "storage": storage.measure,
+    "transfer": transfer.measure,
+    "million": million.measure,
     "storage_postgresql": storage_postgresql.measure,
 }
 
