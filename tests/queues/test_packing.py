@@ -277,7 +277,10 @@ class FieldTests(SynchronousTestCase):
         self.assertIsNone(self.packet(delivery=Delivery.RECOVERABLE).transaction)
 
     def test_tracing(self) -> None:
-        """MQDMPR-3.1.7.1.32-04 MQDMPR-3.1.7.1.32-13: TR, DH and the DebugHeader come together or not."""
+        """TR, DH and the DebugHeader come together or not (reading 66).
+
+        MQDMPR-3.1.7.1.30-05 MQDMPR-3.1.7.1.32-04 MQDMPR-3.1.7.1.32-13
+        """
         traced = self.packet(trace=GAMMA)
         self.assertTrue(traced.base.is_traced and traced.base.has_debug_header)
         self.assertEqual(traced.debug, DebugHeader(GAMMA))
