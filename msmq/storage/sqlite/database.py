@@ -97,7 +97,14 @@ class Database:
         """
         plan = Plan(self._known, self._next_queue)
         is_full = self._reserve.is_spent and not self._reserve.hold()
-        outcomes = [self._add(plan, changes, is_full) for changes in batches]
+        outcomes: list[StorageError | None] = [None] * len(batches)
+        for place, changes in enumerate(batches):
+            try:
+                if is_full:
+                    self._check_space(changes)
+                plan.add(changes)
+            except Exception as error:
+                outcomes[place] = failure(self.path, "write", error)
         reason = self._perform(plan)
         if reason is not None and len(batches) > 1 and kind_of(reason) != "SQLITE_BUSY":
             return [outcome for changes in batches for outcome in self.write([changes])]
@@ -174,17 +181,11 @@ class Database:
         yield
         self._limit_pages(self._connection, 0)
 
-    def _add(self, plan: Plan, changes: Sequence[Change], is_full: bool) -> StorageError | None:
-        """Plan a batch; why not."""
-        if is_full and _puts(changes):
-            return StorageFull(
+    def _check_space(self, changes: Sequence[Change]) -> None:
+        if _puts(changes):
+            raise StorageFull(
                 f"{self.path}: cannot write: there is no space left: what is free is for removing messages"
             )
-        try:
-            plan.add(changes)
-        except Exception as error:
-            return failure(self.path, "write", error)
-        return None
 
     def _perform(self, plan: Plan, *, is_careful: bool = True) -> Exception | None:
         """Write what a plan comes to, or nothing of it; why nothing.

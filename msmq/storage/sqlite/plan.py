@@ -99,8 +99,8 @@ class Plan:
                     raise UnknownQueue(change.queue)
                 if not 0 <= change.lookup_id <= LAST_LOOKUP_ID:
                     raise outside(change.lookup_id)
-                planned = self._part(change.is_express).messages_of(row)
-                planned[change.lookup_id + SIGN] = change
+                part = self._part(True) if change.is_express else self.durable
+                part.messages_of(row)[change.lookup_id + SIGN] = change
             elif isinstance(change, RemoveMessages):
                 row = self.row_of(change.queue)
                 if row is not None:

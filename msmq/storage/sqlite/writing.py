@@ -14,7 +14,7 @@ from msmq.storage.identity import identity_of
 from msmq.storage.sqlite.log_writing import Logs
 from msmq.storage.sqlite.part_plan import Move, PartPlan, Stage
 from msmq.storage.sqlite.plan import Plan
-from msmq.storage.sqlite.statements import chunks, marks, pieces
+from msmq.storage.sqlite.statements import STATEMENT_BYTES, marks, pieces
 
 GROUP_BYTES = 16 * 1024
 """About what a transaction writes beside its packets."""
@@ -48,8 +48,8 @@ class MessageWriter:
     def _write_messages(self, stage: Stage) -> None:
         for row, messages in stage.messages.items():
             put = [(lookup_id, message) for lookup_id, message in messages.items() if message is not None]
-            for chunk in chunks(put, _size_of):
-                self._put(row, chunk)
+            for piece in pieces(put):
+                self._put(row, piece)
             gone = [lookup_id for lookup_id, message in messages.items() if message is None]
             for ids in pieces(gone):
                 self.connection.execute(
@@ -59,32 +59,29 @@ class MessageWriter:
             self.written += MOVED_BYTES * len(gone)
 
     def _put(self, row: int, messages: Sequence[tuple[int, PutMessage]]) -> None:
-        first = self.next_packet
-        count = len(messages)
-        self.next_packet += count
-        execute = self.connection.execute
+        first, count = self.next_packet, len(messages)
         packets = [message.packet for _, message in messages]
-        execute(_put_packets(self.part, count), (first, *packets))
+        size = sum(map(len, packets))
+        if size > STATEMENT_BYTES and count > 1:
+            for single in messages:
+                self._put(row, [single])
+            return
         values: list[int | float | bytes | None] = [row, first]
-        if any(message.aborts or message.moves for _, message in messages):
-            for lookup_id, message in messages:
-                packet = message.packet
-                values += (
-                    lookup_id,
-                    len(packet),
-                    message.arrived,
-                    message.due,
-                    identity_of(packet),
-                    message.aborts,
-                    message.moves,
-                )
-            execute(_put_messages(self.part, count, are_new=False), values)
-        else:
-            for lookup_id, message in messages:
-                packet = message.packet
-                values += (lookup_id, len(packet), message.arrived, message.due, identity_of(packet))
-            execute(_put_messages(self.part, count, are_new=True), values)
-        self.written += sum(map(len, packets))
+        for lookup_id, message in messages:
+            packet = message.packet
+            values += (
+                lookup_id,
+                len(packet),
+                message.arrived,
+                message.due,
+                message.aborts,
+                message.moves,
+                identity_of(packet),
+            )
+        self.connection.execute(_put_packets(self.part, count), (first, *packets))
+        self.connection.execute(_put_messages(self.part, count), values)
+        self.next_packet += count
+        self.written += size
 
     def _move(self, moves: Sequence[Move]) -> None:
         self.written += MOVED_BYTES * len(moves)
@@ -207,10 +204,6 @@ class PlanWriter:
         self.durable.written += GROUP_BYTES
 
 
-def _size_of(row: tuple[int, PutMessage]) -> int:
-    return len(row[1].packet)
-
-
 @cache
 def _put_packets(part: str, count: int) -> str:
     """Takes the number of the first packet, and the packets."""
@@ -219,17 +212,14 @@ def _put_packets(part: str, count: int) -> str:
 
 
 @cache
-def _put_messages(part: str, count: int, *, are_new: bool) -> str:
+def _put_messages(part: str, count: int) -> str:
     """Takes the row of the queue, the number of the first packet, and for each message: lookup_id, size,
-    arrived, due, identity; aborts and moves as well, unless they are new and have neither.
+    arrived, due, aborts, moves, identity.
     """
-    counts = "0, 0" if are_new else "?, ?"
     # A mark without a number takes the next one after all that came before.
-    first = f"(?1, ?3, ?, ?, ?2, ?, ?, {counts})"
-    others = "".join(f", (?1, ?, ?, ?, ?2 + {number}, ?, ?, {counts})" for number in range(1, count))
+    others = "".join(f", (?1, ?, ?, ?, ?2 + {number}, ?, ?, ?, ?)" for number in range(1, count))
     return (
-        f"INSERT INTO {part}.message"
-        f" (queue, lookup_id, size, arrived, packet, due, identity, aborts, moves) VALUES {first}{others}"
+        f"INSERT INTO {part}.message VALUES (?1, ?3, ?, ?, ?2, ?, ?, ?, ?){others}"
         " ON CONFLICT (queue, lookup_id) DO UPDATE SET size = excluded.size, arrived = excluded.arrived,"
         " packet = excluded.packet, due = excluded.due, aborts = excluded.aborts,"
         " moves = excluded.moves, identity = excluded.identity"
