@@ -141,6 +141,10 @@ class Arrivals:
         self._show(admission)
         return None
 
+    def disconnected(self, address: str) -> None:
+        """[MS-MQQB] 3.1.6.9: no session with this address is left."""
+        self._turns.streams.disconnected(f"TCP:{address}")
+
     def _judge(self, batch: _Batch, messages: Sequence[UserMessageView]) -> Sequence[UserMessageView]:
         """[MS-MQQB] 3.1.5.8.1 and 3.1.5.8.6: find duplicates, and what is out of order.
 
@@ -205,6 +209,12 @@ class Arrivals:
             return
         if ack is None:
             self._refuse(batch.session, message, MessageClass.NACK_BAD_DST_Q)
+        elif not self._sequences.may_tell(ack, batch.session.remote_identifier):
+            self.refused["ACKNOWLEDGEMENT_BY_ANOTHER"] += 1
+            self.log.warn(
+                "acknowledgement from {address} is about messages that others got",
+                address=batch.session.remote_address,
+            )
         else:
             batch.acknowledgements.append(Deferred.fromCoroutine(self._sequences.acknowledged(ack)))
 

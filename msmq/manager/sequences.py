@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
+from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -12,6 +13,7 @@ from twisted.logger import Logger
 
 from msmq.manager.events import EventLog
 from msmq.manager.performing import Performer
+from msmq.manager.receivers import Receivers
 from msmq.manager.state import as_changes
 from msmq.moment import Moment
 from msmq.queues.changes import AppendEvent, Change
@@ -33,6 +35,7 @@ from msmq.session.ordering.transfers import (
 from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
 from msmq.session.settings import SessionSettings
+from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.message_class import class_name
 from msmq.structures.status import MQError
 from msmq.structures.user_message_patches import patch_message_class
@@ -65,6 +68,7 @@ class Sequences:
             identifier, settings, {}, performer.clock.now()
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
+        self._receivers = Receivers()
         self._retries: set[Deferred[None]] = set()
         self._is_stopped = False
         self.on_room: Callable[[OutgoingQueue], None] = lambda queue: None
@@ -134,10 +138,24 @@ class Sequences:
         return None if stream is None or stream.is_empty else stream
 
     def transmit(
-        self, queue: OutgoingQueue, stream: Stream, positions: Sequence[MessagePosition], now: Moment
+        self,
+        queue: OutgoingQueue,
+        stream: Stream,
+        positions: Sequence[MessagePosition],
+        now: Moment,
+        receiver: UUID | None,
     ) -> Transmission[MessagePosition]:
-        """[MS-MQQB] 3.1.7.1.3 what a session is to send of these messages, which it sends at once."""
+        """[MS-MQQB] 3.1.7.1.3 what a session is to send of these messages, which it sends at once.
+
+        @param receiver: the queue manager at the other end of the session.
+        """
         transmission = stream.transmit(positions, now)
+        if (
+            receiver is not None
+            and stream.sequence is not None
+            and isinstance(queue.destination, DirectFormatName)
+        ):
+            self._receivers.sent(stream.sequence, receiver)
         self._act(queue, transmission.outcome)
         self.on_change()
         return transmission
@@ -170,6 +188,10 @@ class Sequences:
         self._streams.remove(queue)
 
     # What receivers say
+
+    def may_tell(self, ack: OrderAck | FinalAck, teller: UUID | None) -> bool:
+        """Whether this queue manager may acknowledge that: messages to a direct name, only if it got them."""
+        return self._receivers.may_tell(ack.tx_sequence_id.value, teller)
 
     async def acknowledged(self, ack: OrderAck | FinalAck) -> None:
         """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored."""

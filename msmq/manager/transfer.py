@@ -8,6 +8,7 @@ connection catches up, everything that may go is sent (reading 25).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 from uuid import UUID
@@ -95,6 +96,7 @@ class Transfer:
         self._hops: dict[str | UUID, NextHop] = {}
         self._hop_by_queue: dict[OutgoingQueue, NextHop] = {}
         self._open: dict[UUID, list[ISession]] = {}
+        self._open_by_address: Counter[str] = Counter()
         self._loading: set[ISession] = set()
         self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
         self._is_stopped = False
@@ -312,7 +314,9 @@ class Transfer:
             if stream is None:
                 session.send(positions[start:end])
             else:
-                transmission = self._sequences.transmit(queue, stream, positions[start:end], now)
+                transmission = self._sequences.transmit(
+                    queue, stream, positions[start:end], now, session.remote_identifier
+                )
                 if transmission.outgoing:
                     self._carried.setdefault(session, {})[queue] = None
                     session.send(transmission.outgoing)
@@ -359,6 +363,7 @@ class Transfer:
         identifier = session.remote_identifier
         if identifier is not None:
             self._open.setdefault(identifier, []).append(session)
+            self._open_by_address[session.remote_address] += 1
         queues = self._queues_of(session)
         now = self._performer.clock.now()
         for queue in queues:
@@ -427,6 +432,7 @@ class Transfer:
         queues = self._queues_of(session)
         if identifier is not None and session in self._open.get(identifier, ()):
             self._open[identifier].remove(session)
+            self._left(session.remote_address)
             if not self._open[identifier]:
                 del self._open[identifier]
         for queue in queues:
@@ -443,6 +449,13 @@ class Transfer:
             self._performer.perform(effects)
             for queue in self._carried.pop(session, ()):
                 self._sequences.disconnected(queue, self._performer.clock.now())
+
+    def _left(self, address: str) -> None:
+        """One session less with this address; what came over the last draws no OrderAck any more."""
+        self._open_by_address[address] -= 1
+        if not self._open_by_address[address]:
+            del self._open_by_address[address]
+            self.arrivals.disconnected(address)
 
     def connection_lost(self, session: ISession) -> None:
         """The connection is gone as well; other sessions may lead there still."""

@@ -1,0 +1,453 @@
+"""A whole queue manager sends to a plain peer, which answers in bytes."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+from uuid import UUID
+
+from msmq.queues.message import Delivery, Message
+from tests.builders import ALPHA, BETA, GAMMA, session_ack, session_header
+from tests.nodes.scripted import (
+    ACK_RECEIVE,
+    DEADXACT,
+    JOURNAL,
+    ORDER_ACK,
+    Heard,
+    Peer,
+    ScriptedTestCase,
+    acknowledgement,
+    final_ack,
+    order_ack,
+)
+from tests.nodes.support import Node
+
+TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+
+
+class SenderTestCase(ScriptedTestCase):
+    """ALPHA sends to GAMMA, who listens."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.deafen = self.listen()
+
+    def put(self, *bodies: bytes, **properties: Any) -> None:
+        """Send transactional messages, in one transaction."""
+        messages = [Message(body=body, transactional=True, **properties) for body in bodies]
+        self.run_to_end(self.alpha.service.send(TO_GAMMA, messages))
+        self.clock.advance(0.1)
+
+    def put_others(self, *bodies: bytes, recoverable: bool = True, **properties: Any) -> None:
+        """Send messages that are not transactional."""
+        delivery = Delivery.RECOVERABLE if recoverable else Delivery.EXPRESS
+        messages = [Message(body=body, delivery=delivery, **properties) for body in bodies]
+        self.run_to_end(self.alpha.service.send(TO_GAMMA, messages))
+        self.clock.advance(0.1)
+
+    @property
+    def peer(self) -> Peer:
+        """The latest session."""
+        return self.peers[-1]
+
+    def numbers(self) -> list[tuple[int, int]]:
+        return [message.numbers for message in self.peer.messages]
+
+    def sequence(self) -> int:
+        return self.peer.messages[-1].place[0]
+
+    def tell(self, *packets: bytes) -> None:
+        """Let the peer say packets that count."""
+        self.peer.send(*packets)
+        self.clock.advance(0.1)
+
+    def remaining(self) -> int:
+        return self.waiting(self.alpha)
+
+
+class NumberTests(SenderTestCase):
+    """Messages have numbers, and keep them."""
+
+    def test_message_identifiers_rise(self) -> None:
+        """Each is one more, none is 0, and a restart goes on above; what is sent again keeps its own.
+
+        The first is one that no earlier life can have had, so that a store that lost its state does no harm.
+        MQQB-3.1.1.3-10, MQQB-3.1.1.3-12, MQQB-3.1.7.1.1-01.
+        """
+        self.put_others(b"1", b"2")
+        self.put(b"3")
+        first = self.peer.messages[0].message_id
+        self.assertGreater(first, 0)
+        before = [message.message_id for message in self.peer.messages]
+        self.assertEqual(before, [first, first + 1, first + 2])
+        self.alpha = self.restart(self.alpha)
+        self.clock.advance(10)
+        self.assertEqual([message.message_id for message in self.peer.messages], before)
+        self.put_others(b"4")
+        self.assertGreater(self.peer.messages[-1].message_id, first + 2)
+
+    def test_a_number_is_never_used_for_another_message(self) -> None:
+        """A sequence begins at 1; after a restart messages keep their places, and new ones get new ones.
+
+        MQQB-3.1.1.3.1-08.
+        """
+        self.put(b"1", b"2")
+        before = {message.place[:2]: message.body for message in self.peer.messages}
+        self.assertEqual(self.numbers(), [(1, 0), (2, 1)])
+        self.alpha = self.restart(self.alpha)
+        self.clock.advance(10)
+        self.put(b"3")
+        self.tell(order_ack(self.sequence(), 2))
+        self.clock.advance(1)
+        after = {message.place[:2]: message.body for message in self.peer.messages}
+        self.assertEqual(sorted(after.values()), [b"1", b"2", b"3"])
+        self.assertEqual({place: after[place] for place in before}, before)
+        [new] = after.keys() - before.keys()
+        self.assertGreater(new, max(before))
+
+    def test_each_session_counts_from_the_beginning(self) -> None:
+        """Recoverable messages, transactional included, count by themselves as well.
+
+        MQQB-3.1.1.3.1.2-01, MQQB-3.1.1.4-02.
+        """
+        self.put_others(b"e", recoverable=False)
+        self.put_others(b"r")
+        self.put(b"t")
+        peer = self.peer
+        # Acknowledge three, and store only the first recoverable one.
+        peer.say(session_ack(session_header(3, 0, recoverable_base=1, recoverable_flags=1)))
+        self.clock.advance(0.1)
+        self.assertFalse(peer.is_lost)
+        self.assertEqual(self.remaining(), 1)
+
+    def test_what_was_queued_before_a_restart_has_the_same_destination(self) -> None:
+        """The recoverable and the transactional message are sent there in their order; express ones are gone.
+
+        MQQB-3.1.1.3.1-12, MQQB-3.1.1.3.1-19, MQQB-3.1.3.2-05, MQQB-3.1.4.1-02.
+        """
+        self.deafen()
+        self.put_others(b"E", recoverable=False)
+        self.put_others(b"R1")
+        self.put(b"T2")
+        self.alpha = self.restart(self.alpha)
+        self.listen()
+        self.clock.advance(20)
+        self.assertEqual(self.peer.bodies, [b"R1", b"T2"])
+        expected = "TCP:127.0.0.4\\private$\\orders"
+        self.assertEqual({message.destination for message in self.peer.messages}, {expected})
+
+    def test_a_message_that_another_sent_first(self) -> None:
+        """It passes untouched, has no part in a sequence, and leaves when the session acknowledges it.
+
+        MQQB-3.1.1.3.1-22, MQQB-3.1.1.5-05, MQQB-3.1.1.6.2-01.
+        """
+        from msmq.structures.format_name import parse_format_name
+        from tests.nodes.scripted import transactional
+
+        packet = transactional(b"theirs", (77, 5, 3), source=BETA, destination=TO_GAMMA[7:])
+        name = parse_format_name(TO_GAMMA)
+        self.run_to_end(self.alpha.service._outbox.put_packet(name, packet))
+        self.put(b"ours")
+        theirs, ours = self.peer.messages
+        self.assertEqual(theirs.packet, packet)
+        self.assertEqual(ours.numbers, (1, 0))
+        self.peer.acknowledge()
+        self.clock.advance(0.1)
+        self.assertEqual(self.remaining(), 1)
+
+
+class AcknowledgementTests(SenderTestCase):
+    """What lets a message leave."""
+
+    def test_each_kind_leaves_by_its_own_acknowledgement(self) -> None:
+        """Express and recoverable ones with that of the session, transactional ones with the OrderAck.
+
+        MQQB-3.1.1.6.1-03, MQQB-3.1.5.5.3-02, MQQB-3.1.5.5.3-03.
+        """
+        self.put_others(b"e", recoverable=False)
+        self.put_others(b"r")
+        self.put(b"t")
+        self.peer.acknowledge()
+        self.clock.advance(0.1)
+        self.assertEqual(self.remaining(), 1)
+        self.tell(order_ack(self.sequence(), 1))
+        self.assertEqual(self.remaining(), 0)
+
+    def test_a_recoverable_message_needs_its_bit(self) -> None:
+        """The count releases nothing that has to be stored; a bit releases what it names.
+
+        MQQB-3.1.5.5.3-01, MQQB-3.1.1.1.1.5-01.
+        """
+        self.put_others(b"1", b"2", b"3", b"4", b"5")
+        self.peer.say(session_ack(session_header(5, 0)))
+        self.clock.advance(0.1)
+        self.assertEqual(self.remaining(), 5)
+        self.peer.say(session_ack(session_header(5, 0, recoverable_base=3, recoverable_flags=0b101)))
+        self.clock.advance(0.1)
+        self.assertEqual(self.remaining(), 3)
+
+    def test_a_session_acknowledgement_alone_keeps_it(self) -> None:
+        """It is on its way until its OrderAck comes, also over a restart.
+
+        MQQB-3.1.1.6.2-07, MQQB-3.1.1.3.1.2-03, MQQB-3.1.1.1.1.7-01.
+        """
+        self.put(b"t")
+        self.peer.acknowledge()
+        self.clock.advance(25)
+        self.assertFalse(self.peer.is_lost)
+        [outgoing] = self.alpha.service.outgoing()
+        self.assertEqual((outgoing["messages"], outgoing["unacknowledged"]), (1, 1))
+        self.assertEqual(len(self.peer.messages), 1)
+        first = self.peer
+        self.alpha = self.restart(self.alpha)
+        self.clock.advance(10)
+        self.assertIsNot(self.peer, first)
+        [message] = self.peer.messages
+        self.assertEqual(message.place, first.messages[0].place)
+        self.assertEqual(message.message_id, first.messages[0].message_id)
+        self.tell(order_ack(self.sequence(), 1))
+        self.assertEqual(self.remaining(), 0)
+
+    def test_the_order_acknowledgement_may_come_first(self) -> None:
+        """It stands for that of the session too, which changes nothing when it comes (MQQB-3.1.5.6-08)."""
+        self.put(b"1", b"2", b"3")
+        self.tell(order_ack(self.sequence(), 2))
+        self.assertEqual(self.remaining(), 1)
+        self.peer.acknowledge()
+        self.clock.advance(0.1)
+        self.assertEqual(self.remaining(), 1)
+        self.assertFalse(self.peer.is_lost)
+        self.tell(order_ack(self.sequence(), 3))
+        self.assertEqual(self.remaining(), 0)
+
+    def test_what_is_sent_again_is_a_new_message_of_the_session(self) -> None:
+        """It counts once more, has the same place and MessageID, and waits for an acknowledgement again.
+
+        MQQB-3.1.6.5-02, MQQB-3.1.1.6-01.
+        """
+        self.put(b"1", b"2")
+        self.peer.acknowledge()
+        self.clock.advance(31)
+        self.assertEqual(self.peer.bodies, [b"1", b"2", b"1", b"2"])
+        self.assertEqual(self.numbers(), [(1, 0), (2, 1)] * 2)
+        self.assertEqual(len({message.message_id for message in self.peer.messages}), 2)
+        self.peer.acknowledge()
+        # If ALPHA did not count four, four would be more than it has sent.
+        self.clock.advance(1)
+        self.assertFalse(self.peer.is_lost)
+        self.tell(order_ack(self.sequence(), 2))
+        self.assertEqual(self.remaining(), 0)
+
+    def test_acknowledgements_are_messages_of_the_session(self) -> None:
+        """OrderAcks and FinalAcks are counted, the FinalAcks as recoverable, and acknowledged.
+
+        MQQB-3.1.1.7.3-01.
+        """
+        self.put(b"1", b"2", journal=True)
+        self.tell(order_ack(self.sequence(), 2), *map(final_ack, self.peer.messages))
+        self.clock.advance(25)
+        received, base, flags, *_ = self.peer.acks[-1]
+        self.assertEqual((received, base, flags), (3, 1, 0b11))
+        self.peer.say(session_ack(self.peer.header()))
+        self.clock.advance(1)
+        self.assertFalse(self.peer.is_lost)
+
+    def test_final_acknowledgements_decide(self) -> None:
+        """Received and wanted in the journal, or failed and wanted as a dead letter, with the reason in it.
+
+        MQQB-3.1.5.7-03, MQQB-3.1.5.7-04.
+        """
+        self.put(b"j-ok", b"j-no", journal=True)
+        self.put(b"d-ok", b"d-no", dead_letter=True)
+        messages = self.peer.messages
+        self.peer.acknowledge()
+        self.tell(order_ack(self.sequence(), 4))
+        self.assertEqual(self.remaining(), 0)
+        self.assertEqual(self.there(self.alpha, JOURNAL), [])
+        self.tell(
+            final_ack(messages[0]),
+            final_ack(messages[1], 0x8009),
+            final_ack(messages[2]),
+            final_ack(messages[3], 0x8009),
+        )
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.alpha, JOURNAL), [b"j-ok"])
+        [letter] = self.take(self.alpha, DEADXACT)
+        self.assertEqual((bytes(letter.body), letter.message_class), (b"d-no", 0x8009))
+        self.assertEqual(self.alpha.service.status()["messages"], 0)
+
+    def test_before_the_session_is_open(self) -> None:
+        """An OrderAck or a FinalAck in the middle of the handshake ends it.
+
+        MQQB-3.1.5.6-01, MQQB-3.1.5.7-01, MQQB-3.1.5.8-01.
+        """
+        self.put(b"1", journal=True)
+        message = self.peer.messages[0]
+        early = (order_ack(self.sequence(), 1), final_ack(message))
+        for packet in early:
+            peer = self.dial("ALPHA", is_opened=False)
+            peer.say(packet)
+            self.clock.advance(1)
+            self.assertTrue(peer.is_lost)
+        self.assertEqual(self.remaining(), 1)
+
+
+class HostileTests(SenderTestCase):
+    """Whatever a peer says, nothing is removed that did not arrive, and nothing is sent twice over."""
+
+    def test_acknowledgements_of_what_was_never_sent(self) -> None:
+        """They take nothing, and say nothing about what is sent afterwards."""
+        self.put(b"1", b"2")
+        sequence = self.sequence()
+        for other, number in (
+            (sequence, 0),
+            (sequence, 3),
+            (sequence, 0xFFFFFFFF),
+            (sequence + 1, 1),
+            (sequence - 1, 1),
+            (0, 1),
+            (0xFFFFFFFFFFFFFFFF, 2),
+        ):
+            self.tell(order_ack(other, number))
+        self.assertEqual(self.remaining(), 2)
+        self.put(b"3")
+        self.assertEqual(self.numbers(), [(1, 0), (2, 1), (3, 2)])
+        self.assertEqual(self.remaining(), 3)
+        self.tell(order_ack(sequence, 3))
+        self.assertEqual(self.remaining(), 0)
+
+    def test_acknowledgements_repeated_and_in_another_order(self) -> None:
+        """An old one changes nothing, and one of an ended sequence nothing of the next (reading 54)."""
+        self.put(b"1", b"2", b"3")
+        old = self.sequence()
+        for number in (2, 1, 2, 2, 1):
+            self.tell(order_ack(old, number))
+        self.assertEqual(self.remaining(), 1)
+        self.tell(order_ack(old, 3))
+        self.put(b"4", b"5")
+        self.assertGreater(self.sequence(), old)
+        for number in (1, 2, 3):
+            self.tell(order_ack(old, number))
+        self.assertEqual(self.remaining(), 2)
+        self.assertEqual(self.numbers()[-2:], [(1, 0), (2, 1)])
+
+    def test_final_acknowledgements_repeated_and_forged(self) -> None:
+        """Each message has one fate, and only a FinalAck that names it in every field decides it."""
+        self.put(b"1", b"2", journal=True, dead_letter=True)
+        first, second = self.peer.messages
+        sequence, number, previous = second.place
+        forged = [
+            final_ack(second, about=STRANGER),
+            final_ack(second, about=GAMMA),
+            acknowledgement(
+                ACK_RECEIVE,
+                struct.pack("<QII", sequence + 1, number, previous) + ALPHA.bytes_le + struct.pack("<I", 2),
+            ),
+            acknowledgement(
+                ACK_RECEIVE,
+                struct.pack("<QII", sequence, number + 1, previous) + ALPHA.bytes_le + struct.pack("<I", 2),
+            ),
+            acknowledgement(
+                ACK_RECEIVE,
+                struct.pack("<QII", sequence, number, previous) + ALPHA.bytes_le + struct.pack("<I", 99),
+            ),
+        ]
+        self.tell(*forged)
+        self.assertEqual(self.remaining(), 2)
+        self.tell(order_ack(sequence, 2), *forged)
+        self.tell(*[final_ack(first)] * 3, final_ack(first, 0xC002))
+        self.assertEqual(self.there(self.alpha, JOURNAL), [b"1"])
+        self.assertEqual(self.there(self.alpha, DEADXACT), [])
+        self.tell(final_ack(second, 0xC001), final_ack(second))
+        self.assertEqual(self.there(self.alpha, JOURNAL), [b"1"])
+        self.assertEqual(self.there(self.alpha, DEADXACT), [b"2"])
+        self.assertFalse(self.peer.is_lost)
+
+    def test_malformed_acknowledgements(self) -> None:
+        """They are counted and dropped, or end the session; the message stays and arrives by the next one."""
+        self.put(b"1")
+        sequence = self.sequence()
+        good = order_ack(sequence, 1)
+        for packet in (
+            acknowledgement(ORDER_ACK, b""),
+            acknowledgement(ORDER_ACK, struct.pack("<QII", sequence, 1, 0)),
+            acknowledgement(ORDER_ACK, struct.pack("<QII", sequence, 1, 0) + bytes(24)),
+            acknowledgement(0x0002, good[-36:]),
+            acknowledgement(0x0000, good[-36:]),
+            acknowledgement(0x3FFF, struct.pack("<QII", sequence, 1, 0) + ALPHA.bytes_le + bytes(4)),
+            good[:-36].replace("Ordering".encode("utf-16-le"), "ordering".encode("utf-16-le")) + good[-36:],
+            good[:100] + b"\xff" * 40 + good[140:],
+            good[:60] + b"\xff\xff\xff\xff" + good[64:],
+        ):
+            if self.peer.is_lost:
+                self.clock.advance(6)
+            self.tell(packet)
+            self.assertEqual(self.remaining(), 1, packet)
+        self.clock.advance(10)
+        self.tell(order_ack(sequence, 1))
+        self.assertEqual(self.remaining(), 0)
+
+    def test_a_session_acknowledgement_of_what_was_never_sent(self) -> None:
+        """It ends the session, and what it named is sent again."""
+        self.put(b"1", journal=True)
+        self.peer.say(session_ack(session_header(9, 0, recoverable_base=1, recoverable_flags=0xFFFFFFFF)))
+        self.clock.advance(0.1)
+        self.assertTrue(self.peer.is_lost)
+        self.clock.advance(10)
+        self.assertEqual(self.numbers(), [(1, 0)])
+        self.assertEqual(self.there(self.alpha, JOURNAL), [])
+
+    def test_an_acknowledgement_from_another_queue_manager(self) -> None:
+        """Only who got the messages of a direct name acknowledges them."""
+        self.put(b"1", b"2", journal=True)
+        message = self.peer.messages[0]
+        sequence = self.sequence()
+        stranger = self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=STRANGER)
+        stranger.send(order_ack(sequence, 2, source=STRANGER), order_ack(sequence, 2))
+        stranger.send(final_ack(message, source=STRANGER), final_ack(message))
+        self.clock.advance(1)
+        self.assertEqual(self.remaining(), 2)
+        self.assertEqual(self.there(self.alpha, JOURNAL), [])
+        # The receiver may dial by itself to tell.
+        dialled = self.dial("ALPHA")
+        dialled.send(order_ack(sequence, 2))
+        self.clock.advance(1)
+        self.assertEqual(self.remaining(), 0)
+
+
+class StoreTests(SenderTestCase):
+    """Nothing is seen before it is stored."""
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        from msmq.storage.memory import MemoryMessageStore
+        from tests.nodes.slow_store import SlowStore
+
+        if name == "ALPHA":
+            disk = MemoryMessageStore(durable=True)
+            kwargs["store"] = SlowStore(disk, self.clock.reactor, 2.0)
+        return super().node(name, identifier, **kwargs)
+
+    def test_nothing_leaves_before_it_is_stored(self) -> None:
+        """The number of a message is on disk before its first byte is on the wire (MQQB-3.1.1.3.2-01)."""
+        sending = self.deferred(self.alpha.service.send(TO_GAMMA, [Message(body=b"1", transactional=True)]))
+        self.clock.advance(1.5)
+        self.assertEqual(self.peers, [])
+        self.clock.advance(1)
+        self.successResultOf(sending)
+        self.assertEqual(self.numbers(), [(1, 0)])
+
+    def test_a_final_acknowledgement_is_acknowledged_when_its_message_has_gone(self) -> None:
+        """Nobody sends it twice, so the session names it only when what follows from it is stored."""
+        sending = self.deferred(
+            self.alpha.service.send(TO_GAMMA, [Message(body=b"1", transactional=True, journal=True)])
+        )
+        self.clock.advance(3)
+        self.successResultOf(sending)
+        self.tell(order_ack(self.sequence(), 1))
+        self.clock.advance(5)
+        self.tell(final_ack(Heard(self.peer.messages[0].packet)))
+        self.clock.advance(1)
+        self.assertTrue(all(flags == 0 for _, _, flags, *_ in self.peer.acks))
+        self.clock.advance(10)
+        self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
