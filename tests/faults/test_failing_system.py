@@ -23,8 +23,14 @@ ERRORS: Mapping[str, Sequence[tuple[str, bool]]] = {
     "fdatasync": (("EIO", False), ("EIO", True), ("KILL", False)),
     "fsync": (("EIO", False), ("EIO", True), ("KILL", False)),
     "ftruncate": (("EIO", False), ("EIO", True), ("KILL", False)),
+    "fallocate": (("ENOSPC", False), ("EIO", False), ("KILL", False)),
 }
 """The ways in which each call fails: once, or again and again from there on."""
+
+ENDS = ("", "-wal", "-shm", ".reserve", ".express", ".express-wal", ".express-shm")
+"""Of the names of the store's files."""
+
+REFUSALS = (Status.MQ_ERROR_INSUFFICIENT_RESOURCES, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
 
 TOLD = (
     "cannot write: there is no space left: ",
@@ -33,6 +39,7 @@ TOLD = (
     "cannot open: the disk or its file system failed: ",
     "identity.json: Input/output error",
     "msmq.sqlite: cannot open: Input/output error",
+    "or the store is full",
 )
 """What people are told, one of these."""
 
@@ -44,7 +51,7 @@ class FailingSystemTests(ServerTestCase):
 
     def run_traced(self, home: Path, *options: str) -> ServerProcess:
         data = home / "data"
-        only = [data, *(data / f"msmq.sqlite{end}" for end in ("", "-wal", "-shm"))]
+        only = [data, *(data / f"msmq.sqlite{end}" for end in ENDS)]
         return self.server(home, tracer=tracer(home / "log", CALLS, *options, only=only))
 
     def faults(self, life: Life, home: Path, account: Account) -> list[Fault]:
@@ -119,18 +126,28 @@ class FailingSystemTests(ServerTestCase):
 
     def check_running(self, server: ServerProcess, visitor: Visitor, account: Account, fault: Fault) -> None:
         """It said what happened, and does what can be done."""
-        self.assertEqual(server.client.status()["state"], "running")
+        status = server.client.status()
+        self.assertEqual(status["state"], "running")
         if not fault.is_lasting:
-            visitor.send(ORDERS, "when it is over")
-            visitor.send(ORDERS, "when it is surely over")
-            self.assertLessEqual(len(account.refusals), 1)
+            self.check_recovery(visitor, account, is_full=status["throttled"])
         for refusal in account.refusals:
-            self.assertIs(refusal.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, refusal)
+            self.assertIn(refusal.status, REFUSALS, refusal)
             self.assert_told(refusal.detail)
-        if visitor.has_sent and visitor.is_there(ORDERS):
+        if visitor.has_sent and visitor.is_there(ORDERS) and not server.client.status()["throttled"]:
             taken = visitor.send(ORDERS, "needs no disk", delivery="express")
             self.assertTrue(taken, f"{account.refusals[-1:]}")
             self.assertIn("needs no disk", visitor.look(ORDERS))
+
+    def check_recovery(self, visitor: Visitor, account: Account, *, is_full: bool) -> None:
+        """Only one thing was refused; but if the disk was full, nothing comes in for a while."""
+        if is_full:
+            there = visitor.look(ORDERS)
+            self.assertEqual(visitor.receive(ORDERS, 1), there[:1])
+            self.assertEqual({each.status for each in account.refusals}, {REFUSALS[0]}, account.refusals)
+            return
+        visitor.send(ORDERS, "when it is over")
+        visitor.send(ORDERS, "when it is surely over")
+        self.assertLessEqual(len(account.refusals), 1, account.refusals)
 
     def assert_told(self, text: str) -> None:
         self.assertTrue(any(told in text for told in TOLD), text)
@@ -154,15 +171,38 @@ class FailingSystemTests(ServerTestCase):
 
     def test_first_life(self) -> None:
         """Every write of a server that begins with nothing."""
-        self.live_with_faults(first_life, stride=43)
+        self.live_with_faults(first_life, stride=67)
+
+    def test_space_comes_back(self) -> None:
+        """On a disk that was full messages are taken again, without anybody's doing."""
+        twin = self.directory()
+        server = self.run_traced(twin, "--seccomp-bpf", "-s", "100000")
+        self.assertTrue(server.is_ready(), server.output)
+        first_life(Visitor(server.client, Account()))
+        server.kill()
+        writes = [call for call in read_log(twin / "log") if call.name == "pwrite64"]
+        [number, *_] = [number for number, call in enumerate(writes, 1) if b"batch 3" in call.data]
+        server = self.run_traced(self.home, *Fault("pwrite64", "ENOSPC", number).options)
+        self.assertTrue(server.is_ready(), server.output)
+        account = Account()
+        visitor = Visitor(server.client, account)
+        first_life(visitor)
+        self.assertTrue(server.client.status()["throttled"], account.refusals)
+        self.assertFalse(visitor.send(ORDERS, "too early"))
+        while server.client.status()["throttled"]:
+            self.assertFalse(server.is_hung)
+            visitor.receive(ORDERS, 1)
+        self.assertTrue(visitor.send(ORDERS, "at last"))
+        server.kill()
+        self.check_restart(self.home, account)
 
     def test_after_a_kill(self) -> None:
         """Every write of one that was killed and starts again."""
-        self.live_with_faults(second_life, before=first_life, stride=43)
+        self.live_with_faults(second_life, before=first_life, stride=97)
 
     def test_checkpoint(self) -> None:
         """Writes of one that brings its log into the file while it works."""
-        self.live_with_faults(busy_life, before=first_life, stride=6007, thorough=211)
+        self.live_with_faults(busy_life, before=first_life, stride=9001, thorough=211)
 
 
 def copy_home(home: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 
-CALLS = "pwrite64,write,fdatasync,fsync,ftruncate"
+CALLS = "pwrite64,write,fdatasync,fsync,ftruncate,fallocate"
 """What a store does to its files."""
 
 _TRIAL = ("--seccomp-bpf", "-f", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO")
