@@ -53,4 +53,9 @@ class Deletion:
 
         Before that the changes may not be stored: a crash would take messages with it that nobody told of.
         """
-        return not (self.queue.positions or any(each.positions for each in self.queue.subqueues.values()))
+        return not any(member.positions for member in self.family)
+
+    @property
+    def family(self) -> Sequence[Queue]:
+        """The queue and its subqueues."""
+        return (self.queue, *self.queue.subqueues.values())

@@ -119,6 +119,20 @@ class Holdings:
         if position.kept is Kept.MEMORY:
             self.storage.express += size
 
+    def restore(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
+        """Count stored messages in that are in a queue which was empty."""
+        entries = queue.positions
+        size = 0
+        for position in positions:
+            entries[position.lookup_id] = position
+            size += position.size
+        queue.total_bytes += size
+        if queue.is_subqueue and queue.parent is not None:
+            queue.parent.subqueue_bytes += size
+        self.storage.used += size
+        if queue.is_system:
+            self.storage.journaled += size
+
     def unlink(self, position: MessagePosition) -> None:
         """Count a message out and take it from its queue; nothing is counted if it is out already."""
         size = position.queue.unlink(position)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import attrs
+
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, admit
@@ -29,7 +31,7 @@ from msmq.queues.moving import Relocation, check_available, check_move, finish_m
 from msmq.queues.naming import QueueNames
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition, PositionState
-from msmq.queues.purging import finish_purge, purge_available, purge_locked
+from msmq.queues.purging import PurgePending, finish_purge, purge_available, purge_locked
 from msmq.queues.queue import Queue
 from msmq.queues.readers import Readers
 from msmq.queues.reading import OnTaken, WaitingReader
@@ -109,6 +111,8 @@ class QueueManagerModel:
         )
         self.collection = QueueCollection(identifier, self.names, is_hardened=is_hardened)
         self._expiry = Expiry()
+        self._purge_pending = PurgePending()
+        self._departures: list[Departure] = []
         self.readers = Readers(self._expiry)
         self.descriptors = Descriptors(self.collection, self.readers)
         self._sequential = ReservedCounter("sequential_id", 56, SEQUENTIAL_BLOCK)
@@ -133,23 +137,18 @@ class QueueManagerModel:
     def restore(self, snapshot: Snapshot, now: Moment) -> None:
         """[MS-MQDMPR] 3.1.3 take over what the store held; only before anything else happens.
 
-        Messages whose time is over by now leave with the first L{expire}.
+        Messages whose time is over by now, or that readers had when their queue was purged, leave with the
+        first L{expire}.
         """
         for counter in (self._sequential, self._message_ids):
             if (value := snapshot.state.get(counter.name)) is not None:
                 counter.resume(value)
         for queue, positions in self.collection.restore(snapshot):
-            entries = queue.positions
-            size = 0
-            for position in positions:
-                entries[position.lookup_id] = position
-                size += position.size
-            queue.total_bytes += size
-            if queue.is_subqueue and queue.parent is not None:
-                queue.parent.subqueue_bytes += size
-            self.storage.used += size
-            if queue.is_system:
-                self.storage.journaled += size
+            self.holdings.restore(queue, positions)
+            if pending := self._purge_pending.restore(queue, snapshot.state):
+                purged = [position for position in positions if position.lookup_id in pending]
+                positions = [position for position in positions if position.lookup_id not in pending]
+                self._departures += finish_purge(purged)
             queue.make_available(positions)
             self._expiry.remember(positions)
 
@@ -236,7 +235,9 @@ class QueueManagerModel:
 
         @raise MQError: as L{QueueCollection.remove}.
         """
-        return self._deleting.delete(queue)
+        deletion = self._deleting.delete(queue)
+        forgotten = [change for member in deletion.family for change in self._purge_pending.forget(member)]
+        return attrs.evolve(deletion, changes=(*deletion.changes, *forgotten))
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
@@ -395,6 +396,8 @@ class QueueManagerModel:
 
     def deadline(self, now: Moment) -> float | None:
         """When L{expire} has something to do next, in seconds of the monotonic clock."""
+        if self._departures:
+            return now.monotonic
         end_of_wait, expiry = self.readers.deadline(now), self._expiry.deadline(now)
         if end_of_wait is None or expiry is None:
             return expiry if end_of_wait is None else end_of_wait
@@ -405,7 +408,9 @@ class QueueManagerModel:
 
         When very many are due together, each call deals with only some of them.
         """
-        effects = self.readers.expire(now)
+        effects: list[Effect] = [*self._departures]
+        self._departures.clear()
+        effects += self.readers.expire(now)
         effects += self._expiry.expire(now)
         return effects + self.readers.look_again(now)
 
@@ -521,7 +526,7 @@ class QueueManagerModel:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: let up to C{count} available messages leave.
 
         Either L{settled} or L{stay} has to follow. When nothing is left to leave the answer is C{None},
-        and what readers have is going to leave as well.
+        and what readers have is going to leave as well: L{purged} tells what has to be stored for that.
 
         @param through: what is younger than this SequentialID stays.
         """
@@ -529,6 +534,10 @@ class QueueManagerModel:
         if departure is None:
             purge_locked(queue, through)
         return departure
+
+    def purged(self, queue: Queue) -> list[Change]:
+        """What has to be stored for what readers have of a purged queue to leave even after a crash."""
+        return self._purge_pending.keep(queue)
 
     def stay(self, departure: Departure, now: Moment) -> list[Effect]:
         """A departure did not come about: its messages are back in their places."""

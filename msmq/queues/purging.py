@@ -2,12 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import Final
+from uuid import UUID
 
+import attrs
+
+from msmq.queues.changes import Change, PutState, RemoveState
 from msmq.queues.leaving import Departure, by_queue, departure
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import SEQUENTIAL_MASK, Queue
 from msmq.structures.message_class import MessageClass
+
+_NAME: Final = "purge_pending/"
+_LOOKUP_ID: Final = Struct("<Q")
+
+
+@attrs.define(eq=False)
+class PurgePending:
+    """The messages that readers had when their queues were purged: a crash must not bring them back.
+
+    Readers are gone after a start, and so nobody decides any more: the messages leave then (reading 9).
+    A list is kept until its queue is purged again, or deleted; what has left meanwhile does no harm in it.
+    """
+
+    _stored: set[UUID] = attrs.field(factory=set, init=False)
+
+    def keep(self, queue: Queue) -> list[Change]:
+        """What has to be stored when a purge is done."""
+        pending = [
+            position.lookup_id
+            for position in queue.positions.values()
+            if position.state is PositionState.PURGE_PENDING and position.kept is Kept.STORE
+        ]
+        if not pending:
+            return self.forget(queue)
+        identifier = queue.definition.identifier
+        self._stored.add(identifier)
+        return [PutState(_name(identifier), b"".join(map(_LOOKUP_ID.pack, pending)))]
+
+    def forget(self, queue: Queue) -> list[Change]:
+        """What has to be stored for no message of a queue to be meant."""
+        identifier = queue.definition.identifier
+        if identifier not in self._stored:
+            return []
+        self._stored.discard(identifier)
+        return [RemoveState(_name(identifier))]
+
+    def restore(self, queue: Queue, state: Mapping[str, bytes]) -> set[int]:
+        """The LookupIdentifiers of what has to leave a queue that was found in a store."""
+        identifier = queue.definition.identifier
+        value = state.get(_name(identifier))
+        if value is None:
+            return set()
+        self._stored.add(identifier)
+        return {lookup_id for (lookup_id,) in _LOOKUP_ID.iter_unpack(value)}
+
+
+def _name(identifier: UUID) -> str:
+    return f"{_NAME}{identifier}"
 
 
 def purge_available(queue: Queue, through: int, count: int) -> Departure | None:

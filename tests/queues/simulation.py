@@ -220,6 +220,8 @@ class Alpha:
                 lambda: self._purge(queue, through),
                 lambda: self.perform(self.model.stay(departure, self.now)),
             )
+        else:
+            self.store.ask(self.model.purged(queue))
 
     def forget_empty(self, queue: Queue) -> None:
         """Let a subqueue go if nothing is in it."""

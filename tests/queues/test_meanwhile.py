@@ -303,6 +303,45 @@ class PurgedTests(MeanwhileCase):
         self.assertEqual(len(self.told()), 1 + 2 + 1)
         self.assertEqual(self.queue.positions, {})
 
+    def test_a_crash(self) -> None:
+        """What readers had leaves after it, as purged, and is told of; nobody gets it, and the rest is there.
+
+        MQDMPR-3.1.1.11-01 (reading 9)
+        """
+        self.put(b"3")
+        held = self.alpha.receive(self.queue, 2)
+        self.alpha.purge(self.queue)
+        self.assertEqual({position.state for position in held}, {PositionState.PURGE_PENDING})
+        self.put(b"4", b"5")
+        self.alpha.receive(self.queue)
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, self.queue, b"never")
+        self.store.contents.events.clear()
+        self.alpha = self.alpha.restart()
+        self.queue = self.alpha.find(".\\private$\\orders")
+        self.assertEqual(self.alpha.bodies(self.queue), [b"4", b"5"], "a lock without an owner is none")
+        self.assertEqual(self.alpha.model.deadline(self.alpha.now), self.alpha.now.monotonic)
+        self.alpha.later(0)
+        self.assertEqual(sorted(self.told()), [("NACK_Q_PURGED", b"1"), ("NACK_Q_PURGED", b"2")])
+        self.assertEqual(self.alpha.events, [("purged", "private$\\orders")] * 2)
+        self.assertEqual(self.alpha.stored(self.queue), [b"4", b"5"])
+        self.alpha = self.alpha.restart()
+        self.assertIsNone(self.alpha.model.deadline(self.alpha.now))
+
+    def test_what_a_crash_has_to_know_is_forgotten(self) -> None:
+        """With the next purge, or with the queue, nothing of it is in the store any more."""
+        for end in (self.alpha.purge, self.alpha.delete):
+            queue = self.queue = self.alpha.create("short", transactional=True)
+            self.put(b"1")
+            held = self.alpha.receive(queue)
+            self.alpha.purge(queue)
+            self.assertEqual(len([name for name in self.store.contents.state if "purge" in name]), 1)
+            self.alpha.give_back(held)
+            end(queue)
+            self.assertEqual([name for name in self.store.contents.state if "purge" in name], [])
+            if not queue.is_deleted:
+                self.alpha.delete(queue)
+
     def test_a_purge_that_is_not_stored(self) -> None:
         """What was available is back in its place, and what readers have is theirs."""
         held = self.alpha.receive(self.queue)
