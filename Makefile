@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 SOURCES := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test soak crash lint bench clean
+.PHONY: demo test soak crash chaos lint bench clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -23,6 +23,11 @@ crash: $(INSTALLED)
 # The same transfer over thousands of simulated networks; the suite has a hundred.
 soak: $(INSTALLED)
 	MSMQ_SOAK=3000 $(VENV)/bin/python -m twisted.trial --temp-directory=_trial_temp_soak tests.nodes.test_any_network
+
+# Two real servers that are killed and cut off while they send to each other: minutes.
+chaos: $(INSTALLED)
+	MSMQ_CHAOS=$${MSMQ_CHAOS:-10000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_chaos tests.faults.test_chaos
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

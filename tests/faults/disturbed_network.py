@@ -179,7 +179,7 @@ class DisturbedNetwork:
                     self._links.remove(old)
                     old.join()
                 self._links.append(link)
-            link.start()
+                link.start()
 
 
 def _dial(sender: str, receiver: str) -> socket.socket | None:

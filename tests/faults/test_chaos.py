@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -36,6 +37,11 @@ def plan() -> Plan:
     )
 
 
+def _tell(line: str) -> None:
+    sys.stdout.write(f"\n{line}\n")
+    sys.stdout.flush()
+
+
 class ChaosTests(SynchronousTestCase):
     """Messages between two queue managers, and everything that can come between them."""
 
@@ -43,14 +49,21 @@ class ChaosTests(SynchronousTestCase):
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-chaos-"))
         self.addCleanup(shutil.rmtree, self.directory)
+        # Otherwise the servers would outlive a test that is told to end.
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, self.terminated))
+
+    def terminated(self, *_: object) -> None:
+        self.fail("SIGTERM")
 
     def test_transfer(self) -> None:
         """Each transactional message arrives once and in order, each recoverable one once."""
         chaos = Chaos(plan(), self.directory, (own_address(8), own_address(9)))
+        if SIZE:
+            _tell(f"seed {chaos.plan.seed}")
         started = time.monotonic()
         faults = chaos.run()
         if SIZE:
-            sys.stdout.write(f"\n{chaos.story()}; {time.monotonic() - started:.0f} seconds\n")
+            _tell(f"{chaos.story()}; {time.monotonic() - started:.0f} seconds")
         if faults:
             kept = Path(self.mktemp())
             shutil.copytree(self.directory, kept, ignore=shutil.ignore_patterns("*.sock"))
