@@ -12,7 +12,7 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.manager.performing import Performer
 from msmq.queues.changes import PutState, RemoveState
 
-PROBE_INTERVAL: Final = 1.0
+PROBE_INTERVAL: Final = 5.0
 """Seconds between two attempts to find out whether there is space again."""
 
 PROBE_BYTES: Final = 1024 * 1024
