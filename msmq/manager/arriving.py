@@ -159,7 +159,11 @@ class Arrivals:
                     self._refuse(batch.session, message, f"UNSUPPORTED_{kind}")
                     return messages[:index]
         free = self._performer.model.storage.free
-        for index, message in enumerate(messages):
+        is_short = sum(message.size for message in messages) > free
+        for index, message in enumerate(messages if is_short else ()):
+            if self._turns.has_passed(message):
+                # It is not stored again; if it counted, its sender would come with it for ever.
+                continue
             free -= message.size
             if free < 0 and message.is_recoverable:
                 batch.close = CloseReason.NO_RESOURCES

@@ -74,6 +74,12 @@ class Turns:
         self.on_change()
         return verdicts
 
+    def has_passed(self, message: UserMessageView) -> bool:
+        """Whether a message would be found a duplicate now."""
+        if message.is_transactional:
+            return self.streams.has_passed(message)
+        return message.is_recoverable and self.history.knows(message)
+
     def store(self, admission: Admission) -> Deferred[bool]:
         """Store messages that were judged; fires with whether they are.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msmq.moment import Moment
 from msmq.session.acknowledging import acknowledgement_for_carrier, is_worth_carrying
 from msmq.session.effects import Transmit
+from msmq.session.packets.order_queue import is_for_order_queue
 from msmq.session.state import OutgoingMessage, SessionCore
 from msmq.session.timers import Timer
 from msmq.structures.user_message_view import patch_session_header
@@ -22,8 +23,11 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
 
     The first carries the acknowledgement that is owed, if its timer has run for three quarters
     (3.1.7.11); it is stamped here and nowhere else (reading 44).
+    OrderAcks and FinalAcks carry none, since some peers know them by their empty flags (reading 4).
     """
     carrier = messages[0] if is_worth_carrying(core, now) else None
+    if carrier is not None and is_for_order_queue(carrier.packet):
+        carrier = None
     chunks = []
     for message in messages:
         core.message_sent_count += 1

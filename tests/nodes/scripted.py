@@ -114,8 +114,14 @@ class Heard:
 
     @property
     def properties(self) -> int:
-        """Where the MessagePropertiesHeader begins, in a packet without names but its destination's."""
-        start = 64 + self.name_size + (20 if self.user_flags & 0x00100000 else 0)
+        """Where the MessagePropertiesHeader begins, in a packet with direct names."""
+        start = 64 + self.name_size
+        for shift in (13, 16):
+            kind = self.user_flags >> shift & 7
+            assert kind in (0, 7), "no other names are used here"
+            if kind:
+                start += (2 + int(self.at("H", start)) + 3) & ~3
+        start += 20 if self.user_flags & 0x00100000 else 0
         if self.user_flags & 0x00080000:
             sizes = struct.unpack_from("<HHHHII", self.packet, start)
             start += 16 + sum((size + 3) & ~3 for size in sizes[1:])

@@ -124,6 +124,11 @@ class DuplicateHistory:
                 verdicts.append(False)
         return verdicts
 
+    def knows(self, view: UserMessageView) -> bool:
+        """Whether L{judge} would call this recoverable message a duplicate now."""
+        identity = view.identity
+        return identity in self._entries or identity in self._accepted or identity in (self._in_turn or ())
+
     def take_back(self, views: Iterable[UserMessageView]) -> None:
         """These messages were no duplicates and were refused all the same; they may come again.
 

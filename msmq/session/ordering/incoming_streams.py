@@ -154,6 +154,12 @@ class IncomingStreams:
             self._schedule(stream, now)
         return verdicts
 
+    def has_passed(self, view: UserMessageView) -> bool:
+        """Whether L{judge} would call this message a duplicate now."""
+        stream = self._streams.get(view.source_queue_manager + self._key_of(view))
+        _, sequence, number, _ = place_of(view)
+        return stream is not None and (sequence, number) <= (stream.sequence, stream.number)
+
     def take_back(self) -> None:
         """What was judged last is not taken, since there is no room for it at all, and comes again.
 
