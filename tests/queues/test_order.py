@@ -44,7 +44,10 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(peek(self.model, self.queue), [b"f", b"t", b"e"])
 
     def test_lookup_identifiers(self) -> None:
-        """MQDMPR-3.1.1.12-02: LookupIdentifiers are unique 64-bit numbers, in the order of the queue."""
+        """LookupIdentifiers are unique 64-bit numbers, in the order of the queue (reading 5).
+
+        MQDMPR-3.1.1.12-02 MQDMPR-3.1.7.1.9-08
+        """
         for priority in (3, 0, 7, 3, 0, 7):
             put(self.model, self.queue, arriving(priority=priority))
         found = [position.lookup_id for position in receive(self.model, self.queue, count=6)]

@@ -78,7 +78,7 @@ class OutgoingStateTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.1.3 State."""
 
     def test_states(self) -> None:
-        """The eight states of the document, and no other."""
+        """MQDMPR-3.1.1.3-03: the eight states of the document, and no other."""
         self.assertEqual(
             {state.value for state in OutgoingState},
             {

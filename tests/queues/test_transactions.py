@@ -248,9 +248,9 @@ class ReceiveTests(TransactionCase):
     """[MS-MQDMPR] 3.1.7.1.10 with iTransaction."""
 
     def test_committed(self) -> None:
-        """The message leaves with the commit, and the store forgets it in the same batch.
+        """The message leaves with the commit, as received, and the store forgets it in the same batch.
 
-        MQDMPR-3.1.4.4-04.
+        MQDMPR-3.1.4.4-04 MQDMPR-3.1.1.13-03
         """
         self.put(b"1", b"2")
         transaction = self.alpha.begin()
