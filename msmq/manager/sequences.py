@@ -24,6 +24,7 @@ from msmq.queues.queue import Queue
 from msmq.session.ordering.awaiting_final_acks import AwaitingFinalAcks
 from msmq.session.ordering.outgoing_stream import OutgoingStream
 from msmq.session.ordering.outgoing_streams import OutgoingStreams
+from msmq.session.ordering.transfer_info import OutgoingTransferInfo
 from msmq.session.ordering.transfers import (
     Assignment,
     Disposal,
@@ -105,6 +106,13 @@ class Sequences:
         """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: what was not acknowledged is sent again."""
         for key, messages in self._streams.expire(now):
             self._give_back(key, messages, now)
+
+    def info(self, queue: OutgoingQueue) -> OutgoingTransferInfo | None:
+        """[MS-MQDMPR] 3.1.1.4 what management shows of the sequence of a queue; C{None} if none was sent."""
+        stream = self._streams.find(queue)
+        if stream is None or stream.sequence is None:
+            return None
+        return stream.info(self._awaiting.in_sequence(stream.sequence))
 
     # Messages get their places
 

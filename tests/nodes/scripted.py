@@ -15,6 +15,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.protocol import Factory, Protocol
 
+from msmq.manager.service import QueueManagerService
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.network import MemoryHost
 from tests.builders import (
@@ -238,6 +239,11 @@ class Peer(Protocol):
         if self.is_prompt:
             self.acknowledge()
 
+    def hang_up(self) -> None:
+        """Close the connection."""
+        assert self.transport is not None
+        self.transport.loseConnection()
+
     def header(self, *, received: int | None = None) -> bytes:
         """The SessionHeader that is true now, up to 32 recoverable messages named."""
         named = min(32, self.recoverable_received - self._acknowledged)
@@ -432,6 +438,25 @@ class ScriptedTestCase(NodesTestCase):
         node.service.stopService()
         self.assertIn(node.model.identifier, (ALPHA, BETA))
         fresh = self.node(name, node.model.identifier, store=node.store, **kwargs)
+        fresh.start()
+        return fresh
+
+    def reconfigured(self, node: Node, **kwargs: Any) -> Node:
+        """Stop a queue manager, and start another on its store that has these options."""
+        node.deaf()
+        node.service.stopService()
+        name = "ALPHA" if node.model.identifier == ALPHA else "BETA"
+        fresh = self.node(name, node.model.identifier, store=node.store)
+        fresh.service = QueueManagerService(
+            model=fresh.model,
+            store=fresh.store,
+            sessions=fresh.factory,
+            reactor=self.clock.reactor,
+            clock=self.clock,
+            computer_name=name,
+            dns_name=f"{name.lower()}.example.com",
+            **kwargs,
+        )
         fresh.start()
         return fresh
 

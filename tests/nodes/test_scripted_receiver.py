@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager.service import QueueManagerService
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import (
     ACK_RECEIVE,
@@ -15,13 +14,12 @@ from tests.nodes.scripted import (
     ScriptedTestCase,
     transactional,
 )
-from tests.nodes.support import Node
 
 X = 1_700_000_000 << 32 | 1
 NEGATIVE_ARRIVAL, POSITIVE_RECEIVE, NEGATIVE_RECEIVE = 4, 2, 8
 ADMIN = "TCP:127.0.0.4\\private$\\admin"
-EXPRESS = {"is_transactional": False, "is_recoverable": False}
-RECOVERABLE = {"is_transactional": False}
+EXPRESS: dict[str, Any] = {"is_transactional": False, "is_recoverable": False}
+RECOVERABLE: dict[str, Any] = {"is_transactional": False}
 
 
 def chain(first: int, last: int, sequence: int = X, **kwargs: Any) -> list[bytes]:
@@ -180,7 +178,7 @@ class OrderTests(ReceiverTestCase):
         """Whose last session has gone sends again what was not acknowledged (MQQB-3.1.6.9, reading 27)."""
         self.listen()
         self.say(*chain(1, 2))
-        self.peer.transport.loseConnection()
+        self.peer.hang_up()
         self.clock.advance(60)
         self.assertEqual(self.peers, [])
         self.assertEqual(self.waiting(self.beta), 0)
@@ -193,7 +191,7 @@ class OrderTests(ReceiverTestCase):
         """While any session with the address is left, the OrderAck goes there."""
         other = self.dial()
         self.say(*chain(1, 2))
-        self.peer.transport.loseConnection()
+        self.peer.hang_up()
         self.clock.advance(1)
         self.assertEqual(other.order_acks, [(X, 2, 1)])
 
@@ -202,12 +200,29 @@ class OrderTests(ReceiverTestCase):
         [session] = self.beta.service.sessions()
         self.assertEqual(session["remote_address"], "127.0.0.4")
 
+    def test_what_is_known_of_a_sequence(self) -> None:
+        """Who sends to which queue by which name, how far it is, and what was not taken since.
+
+        MQQB-3.1.5.8.8-05, MQQB-3.1.5.8.8-06.
+        """
+        streams = self.beta.service._turns.streams
+        self.assertEqual(list(streams.infos()), [])
+        self.say(*chain(1, 2), transactional(b"gap", (X, 9, 8)))
+        [info] = streams.infos()
+        self.assertEqual(info.sender_identifier, GAMMA)
+        self.assertEqual(info.key[1:], b"tcp:127.0.0.3\\private$\\orders")
+        self.assertEqual((info.sequence_identifier.value, info.sequence_number), (X, 2))
+        self.assertEqual(info.last_access_time, int(self.clock.now().wall))
+        self.assertEqual(info.reject_count, 1)
+        packets = [view.packet for view in self.take(self.beta, self.path)]
+        self.assertEqual(packets, chain(1, 2))
+
     def test_counts(self) -> None:
         """Express, recoverable and transactional ones count; a new session begins with 1 again.
 
         MQQB-3.1.1.3.1-04, MQQB-3.1.1.3.1-05, MQQB-3.1.1.4-01, MQQB-3.1.1.4-03, MQQB-3.1.1.7.2-01.
         """
-        to = {"destination": self.to("plain")}
+        to: dict[str, Any] = {"destination": self.to("plain")}
         express = transactional(b"e", (0, 1, 0), **EXPRESS, **to)
         recoverable = [transactional(b"r", (0, each, 0), **RECOVERABLE, **to) for each in (5, 6)]
         for _ in range(2):
@@ -225,26 +240,8 @@ class RefusalTests(ReceiverTestCase):
 
     def tell_strangers(self) -> None:
         """Switch SendInsecureNacks on."""
-        self.beta = self.reconfigured(send_insecure_nacks=True)
+        self.beta = self.reconfigured(self.beta, send_insecure_nacks=True)
         self.peer = self.dial()
-
-    def reconfigured(self, **kwargs: Any) -> Node:
-        """BETA, started again with other options."""
-        self.beta.deaf()
-        self.beta.service.stopService()
-        fresh = self.node("BETA", BETA, store=self.beta.store)
-        fresh.service = QueueManagerService(
-            model=fresh.model,
-            store=fresh.store,
-            sessions=fresh.factory,
-            reactor=self.clock.reactor,
-            clock=self.clock,
-            computer_name="BETA",
-            dns_name="beta.example.com",
-            **kwargs,
-        )
-        fresh.start()
-        return fresh
 
     def refuse(self, message_class: int, packet: bytes, following: bytes) -> None:
         """The first of a sequence is refused, with both answers; the next of it is passed as well."""
@@ -386,7 +383,7 @@ class FateTests(ReceiverTestCase):
 
     def test_purged_expired_and_deleted(self) -> None:
         """The class says which it was (MQQB-3.1.1.1.1.8-02)."""
-        flags = {"user_flags": NEGATIVE}
+        flags: dict[str, Any] = {"user_flags": NEGATIVE}
         self.say(*chain(1, 1, **flags))
         self.run_to_end(self.beta.service.purge_queue(self.path))
         soon = (0xFFFFFFFF, 5, int(self.clock.now().wall))
@@ -423,7 +420,7 @@ class FateTests(ReceiverTestCase):
     def test_a_final_acknowledgement_is_dialled_for(self) -> None:
         """It is sent once and is recoverable, so it finds its own way (MQQB-1.3.5.1-01)."""
         self.say(*chain(1, 1, user_flags=POSITIVE), seconds=2)
-        self.peer.transport.loseConnection()
+        self.peer.hang_up()
         self.listen(is_prompt=True)
         self.clock.advance(1)
         self.bodies(self.beta, self.path)

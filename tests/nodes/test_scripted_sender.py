@@ -7,6 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from msmq.queues.message import Delivery, Message
+from msmq.session.ordering.transfer_info import OutgoingTransferInfo
+from msmq.session.settings import SessionSettings
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.identifiers import SequenceInfo
 from tests.builders import ALPHA, BETA, GAMMA, session_ack, session_header
 from tests.nodes.scripted import (
     ACK_RECEIVE,
@@ -19,7 +24,9 @@ from tests.nodes.scripted import (
     acknowledgement,
     final_ack,
     order_ack,
+    transactional,
 )
+from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
 
 TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
@@ -142,9 +149,6 @@ class NumberTests(SenderTestCase):
 
         MQQB-3.1.1.3.1-22, MQQB-3.1.1.5-05, MQQB-3.1.1.6.2-01.
         """
-        from msmq.structures.format_name import parse_format_name
-        from tests.nodes.scripted import transactional
-
         packet = transactional(b"theirs", (77, 5, 3), source=BETA, destination=TO_GAMMA[7:])
         name = parse_format_name(TO_GAMMA)
         self.run_to_end(self.alpha.service._outbox.put_packet(name, packet))
@@ -293,6 +297,93 @@ class AcknowledgementTests(SenderTestCase):
         self.assertEqual(self.remaining(), 1)
 
 
+class ConnectionTests(SenderTestCase):
+    """When a queue dials, and what it does with a session."""
+
+    def test_the_waits_outlive_a_restart(self) -> None:
+        """ResendTimeouts are configured, so that every life has the same (MQQB-3.1.1.3-17)."""
+        settings = SessionSettings(resend_short=5, resend_medium=7)
+        self.alpha = self.reconfigured(self.alpha, session_settings=settings)
+        self.put(b"1")
+        self.alpha = self.reconfigured(self.alpha, session_settings=settings)
+        self.clock.advance(1)
+        self.peer.is_prompt = True
+        self.peer.acknowledge()
+        times = []
+        for _ in range(30):
+            self.clock.advance(1)
+            times.append(len(self.peer.messages))
+        # At 0, 5, 10, 15, 22 and 29 seconds.
+        self.assertEqual(times[-1], 6)
+        self.assertEqual([times.count(count) for count in (2, 3, 4, 5)], [5, 5, 7, 7])
+
+    def test_what_is_known_of_a_sequence(self) -> None:
+        """How far it is, what waits for which acknowledgement, and when it is sent again.
+
+        MQQB-3.1.5.6-11, MQQB-3.1.1.2-01.
+        """
+        self.put(b"1", b"2", b"3", journal=True)
+        sequence = self.sequence()
+        [queue] = self.alpha.model.outgoing_queues()
+
+        def info() -> OutgoingTransferInfo:
+            found = self.alpha.service._sequences.info(queue)
+            assert found is not None
+            return found
+
+        before = info()
+        self.assertEqual(before.eod_first_non_ack, SequenceInfo(sequence, 1, 0))
+        self.assertEqual(before.eod_last_non_ack, SequenceInfo(sequence, 3, 2))
+        self.assertEqual(before.eod_next_seq, SequenceInfo(sequence, 4, 3))
+        self.assertEqual((before.eod_no_ack_count, before.eod_no_read_count), (3, 0))
+        self.tell(order_ack(sequence, 2))
+        after = info()
+        self.assertEqual(after.eod_last_ack, SequenceInfo(sequence, 2, 1))
+        self.assertEqual(after.eod_first_non_ack, SequenceInfo(sequence, 3, 2))
+        self.assertEqual((after.eod_no_ack_count, after.eod_no_read_count), (1, 2))
+        self.assertEqual((after.eod_last_ack_count, after.eod_resend_interval), (1, 30.0))
+        self.assertEqual(after.eod_resend_time, int(self.clock.now().wall) + 30)
+
+    def test_an_idle_close_does_not_end_it(self) -> None:
+        """What is sent after a session has closed is dialled for (MQQB-3.1.7.12-04, MQQB-3.1.7.3-01)."""
+        self.put(b"1")
+        self.tell(order_ack(self.sequence(), 1))
+        self.peer.hang_up()
+        self.clock.advance(60)
+        self.assertEqual(len(self.peers), 1)
+        self.assertEqual(self.alpha.service.outgoing()[0]["state"], "DISCONNECTED")
+        self.put(b"2")
+        self.assertEqual(self.peer.bodies, [b"2"])
+        self.assertEqual(len(self.peers), 2)
+
+    def test_pause_and_resume(self) -> None:
+        """A queue on hold dials for nothing; resumed, it dials and sends in the order in which they came.
+
+        MQQB-3.1.7.12-03, MQQB-3.1.7.14-01, MQQB-3.1.7.14-02.
+        """
+        self.put(b"1")
+        self.tell(order_ack(self.sequence(), 1))
+        self.alpha.service.pause_outgoing(TO_GAMMA)
+        self.peer.hang_up()
+        self.clock.advance(1)
+        self.put(b"2")
+        self.put(b"3", b"4")
+        self.clock.advance(60)
+        self.assertEqual(len(self.peers), 1)
+        self.alpha.service.resume_outgoing(TO_GAMMA)
+        self.clock.advance(1)
+        self.assertEqual(self.peer.bodies, [b"2", b"3", b"4"])
+
+    def test_a_stop_closes_all_sessions(self) -> None:
+        """The connection ends, and no packet says so (MQQB-3.1.4.2-01)."""
+        self.put(b"1")
+        acks = len(self.peer.acks)
+        self.alpha.service.stopService()
+        self.clock.advance(10)
+        self.assertTrue(self.peer.is_lost)
+        self.assertEqual((len(self.peer.heard), len(self.peer.acks)), (1, acks))
+
+
 class HostileTests(SenderTestCase):
     """Whatever a peer says, nothing is removed that did not arrive, and nothing is sent twice over."""
 
@@ -420,9 +511,6 @@ class StoreTests(SenderTestCase):
     """Nothing is seen before it is stored."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        from msmq.storage.memory import MemoryMessageStore
-        from tests.nodes.slow_store import SlowStore
-
         if name == "ALPHA":
             disk = MemoryMessageStore(durable=True)
             kwargs["store"] = SlowStore(disk, self.clock.reactor, 2.0)
