@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 from uuid import UUID
 
@@ -12,16 +11,13 @@ from msmq.session.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import SequenceInfo
-from tests.builders import ALPHA, BETA, GAMMA, session_ack, session_header
+from tests.builders import BETA, session_ack, session_header
 from tests.nodes.scripted import (
-    ACK_RECEIVE,
     DEADXACT,
     JOURNAL,
-    ORDER_ACK,
     Heard,
     Peer,
     ScriptedTestCase,
-    acknowledgement,
     final_ack,
     order_ack,
     transactional,
@@ -30,7 +26,6 @@ from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
 
 TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
-STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 
 
 class SenderTestCase(ScriptedTestCase):
@@ -382,129 +377,6 @@ class ConnectionTests(SenderTestCase):
         self.clock.advance(10)
         self.assertTrue(self.peer.is_lost)
         self.assertEqual((len(self.peer.heard), len(self.peer.acks)), (1, acks))
-
-
-class HostileTests(SenderTestCase):
-    """Whatever a peer says, nothing is removed that did not arrive, and nothing is sent twice over."""
-
-    def test_acknowledgements_of_what_was_never_sent(self) -> None:
-        """They take nothing, and say nothing about what is sent afterwards."""
-        self.put(b"1", b"2")
-        sequence = self.sequence()
-        for other, number in (
-            (sequence, 0),
-            (sequence, 3),
-            (sequence, 0xFFFFFFFF),
-            (sequence + 1, 1),
-            (sequence - 1, 1),
-            (0, 1),
-            (0xFFFFFFFFFFFFFFFF, 2),
-        ):
-            self.tell(order_ack(other, number))
-        self.assertEqual(self.remaining(), 2)
-        self.put(b"3")
-        self.assertEqual(self.numbers(), [(1, 0), (2, 1), (3, 2)])
-        self.assertEqual(self.remaining(), 3)
-        self.tell(order_ack(sequence, 3))
-        self.assertEqual(self.remaining(), 0)
-
-    def test_acknowledgements_repeated_and_in_another_order(self) -> None:
-        """An old one changes nothing, and one of an ended sequence nothing of the next (reading 54)."""
-        self.put(b"1", b"2", b"3")
-        old = self.sequence()
-        for number in (2, 1, 2, 2, 1):
-            self.tell(order_ack(old, number))
-        self.assertEqual(self.remaining(), 1)
-        self.tell(order_ack(old, 3))
-        self.put(b"4", b"5")
-        self.assertGreater(self.sequence(), old)
-        for number in (1, 2, 3):
-            self.tell(order_ack(old, number))
-        self.assertEqual(self.remaining(), 2)
-        self.assertEqual(self.numbers()[-2:], [(1, 0), (2, 1)])
-
-    def test_final_acknowledgements_repeated_and_forged(self) -> None:
-        """Each message has one fate, and only a FinalAck that names it in every field decides it."""
-        self.put(b"1", b"2", journal=True, dead_letter=True)
-        first, second = self.peer.messages
-        sequence, number, previous = second.place
-        forged = [
-            final_ack(second, about=STRANGER),
-            final_ack(second, about=GAMMA),
-            acknowledgement(
-                ACK_RECEIVE,
-                struct.pack("<QII", sequence + 1, number, previous) + ALPHA.bytes_le + struct.pack("<I", 2),
-            ),
-            acknowledgement(
-                ACK_RECEIVE,
-                struct.pack("<QII", sequence, number + 1, previous) + ALPHA.bytes_le + struct.pack("<I", 2),
-            ),
-            acknowledgement(
-                ACK_RECEIVE,
-                struct.pack("<QII", sequence, number, previous) + ALPHA.bytes_le + struct.pack("<I", 99),
-            ),
-        ]
-        self.tell(*forged)
-        self.assertEqual(self.remaining(), 2)
-        self.tell(order_ack(sequence, 2), *forged)
-        self.tell(*[final_ack(first)] * 3, final_ack(first, 0xC002))
-        self.assertEqual(self.there(self.alpha, JOURNAL), [b"1"])
-        self.assertEqual(self.there(self.alpha, DEADXACT), [])
-        self.tell(final_ack(second, 0xC001), final_ack(second))
-        self.assertEqual(self.there(self.alpha, JOURNAL), [b"1"])
-        self.assertEqual(self.there(self.alpha, DEADXACT), [b"2"])
-        self.assertFalse(self.peer.is_lost)
-
-    def test_malformed_acknowledgements(self) -> None:
-        """They are counted and dropped, or end the session; the message stays and arrives by the next one."""
-        self.put(b"1")
-        sequence = self.sequence()
-        good = order_ack(sequence, 1)
-        for packet in (
-            acknowledgement(ORDER_ACK, b""),
-            acknowledgement(ORDER_ACK, struct.pack("<QII", sequence, 1, 0)),
-            acknowledgement(ORDER_ACK, struct.pack("<QII", sequence, 1, 0) + bytes(24)),
-            acknowledgement(0x0002, good[-36:]),
-            acknowledgement(0x0000, good[-36:]),
-            acknowledgement(0x3FFF, struct.pack("<QII", sequence, 1, 0) + ALPHA.bytes_le + bytes(4)),
-            good[:-36].replace("Ordering".encode("utf-16-le"), "ordering".encode("utf-16-le")) + good[-36:],
-            good[:100] + b"\xff" * 40 + good[140:],
-            good[:60] + b"\xff\xff\xff\xff" + good[64:],
-        ):
-            if self.peer.is_lost:
-                self.clock.advance(6)
-            self.tell(packet)
-            self.assertEqual(self.remaining(), 1, packet)
-        self.clock.advance(10)
-        self.tell(order_ack(sequence, 1))
-        self.assertEqual(self.remaining(), 0)
-
-    def test_a_session_acknowledgement_of_what_was_never_sent(self) -> None:
-        """It ends the session, and what it named is sent again."""
-        self.put(b"1", journal=True)
-        self.peer.say(session_ack(session_header(9, 0, recoverable_base=1, recoverable_flags=0xFFFFFFFF)))
-        self.clock.advance(0.1)
-        self.assertTrue(self.peer.is_lost)
-        self.clock.advance(10)
-        self.assertEqual(self.numbers(), [(1, 0)])
-        self.assertEqual(self.there(self.alpha, JOURNAL), [])
-
-    def test_an_acknowledgement_from_another_queue_manager(self) -> None:
-        """Only who got the messages of a direct name acknowledges them."""
-        self.put(b"1", b"2", journal=True)
-        message = self.peer.messages[0]
-        sequence = self.sequence()
-        stranger = self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=STRANGER)
-        stranger.send(order_ack(sequence, 2, source=STRANGER), order_ack(sequence, 2))
-        stranger.send(final_ack(message, source=STRANGER), final_ack(message))
-        self.clock.advance(1)
-        self.assertEqual(self.remaining(), 2)
-        self.assertEqual(self.there(self.alpha, JOURNAL), [])
-        # The receiver may dial by itself to tell.
-        dialled = self.dial("ALPHA")
-        dialled.send(order_ack(sequence, 2))
-        self.clock.advance(1)
-        self.assertEqual(self.remaining(), 0)
 
 
 class StoreTests(SenderTestCase):
