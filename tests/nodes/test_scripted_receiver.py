@@ -175,7 +175,7 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2"])
 
     def test_nobody_is_dialled_for_an_order_acknowledgement(self) -> None:
-        """Whose last session has gone sends again what was not acknowledged ([MS-MQQB] 3.1.6.9, reading 27)."""
+        """Whose last session has gone comes again with what is owed ([MS-MQQB] 3.1.6.9, reading 27)."""
         self.listen()
         self.say(*chain(1, 2))
         self.peer.hang_up()
