@@ -172,7 +172,9 @@ class Chaos:
                 self._stop.wait(0.005)
                 continue
             is_transaction = chance.random() < 0.9
-            count = min(chance.choice((1, 1, 2, 5, 20)), share - sent) if is_transaction else 1
+            count = chance.choice((1, 1, 2, 5, 20))
+            if is_transaction:
+                count = min(count, share - sent)
             parcels = []
             for _ in range(count):
                 queue = chance.choice(orders) if is_transaction else _LETTERS
@@ -188,7 +190,10 @@ class Chaos:
                 self._stop.wait(0.05)
                 continue
             self.ledger.confirm(sending)
-            sent += count if is_transaction else 0
+            if is_transaction:
+                sent += count
+            else:
+                self.done["recoverable messages"] += count
         self._is_sent[number].set()
 
     def _receive(self, number: int) -> None:
@@ -322,8 +327,8 @@ class Chaos:
         done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()))
         ledger = self.ledger
         return (
-            f"seed {self.plan.seed}: {ledger.confirmed} messages sent for certain, {ledger.doubts} sendings"
-            f" in doubt, {ledger.arrived} received; {done}; {self.network.connections} connections"
+            f"seed {self.plan.seed}: {ledger.confirmed} messages taken, {ledger.doubts} sendings in doubt,"
+            f" {ledger.arrived} messages received; {done}; {self.network.connections} connections"
         )
 
 
