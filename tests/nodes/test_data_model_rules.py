@@ -1,0 +1,224 @@
+"""[MS-MQDMPR] 3.1.1: what whole queue managers know, what they share, and what of it survives."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+import msmq
+from msmq.control.server import make_site
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.queues.directory.objects import DIRECTORY_OBJECT_TYPES
+from msmq.session.ordering.transfer_info import NO_SEQUENCE, IncomingTransferInfo, OutgoingTransferInfo
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.identifiers import SequenceInfo
+from msmq.structures.path_name import parse_path_name
+from tests.builders import ALPHA, GAMMA
+from tests.control.support import Answer, Caller, resource
+from tests.nodes.scripted import final_ack, order_ack
+from tests.nodes.support import Node
+from tests.nodes.test_scripted_receiver import ReceiverTestCase, X, chain, transactional
+from tests.nodes.test_scripted_sender import SenderTestCase
+from tests.nodes.test_transactional import DEADXACT, TransferTestCase
+
+
+class OutgoingTransferTests(SenderTestCase):
+    """[MS-MQDMPR] 3.1.1.4 OutgoingTransferInfo."""
+
+    def info(self) -> OutgoingTransferInfo:
+        [queue] = self.alpha.model.outgoing_queues()
+        found = self.alpha.service._sequences.info(queue)
+        assert found is not None
+        return found
+
+    def test_places_and_times(self) -> None:
+        """Three are sent and the first is acknowledged two seconds later.
+
+        MQDMPR-3.1.1.4-02.
+        """
+        self.put(b"1", b"2", b"3")
+        sequence, sent = self.sequence(), int(self.clock.now().wall)
+        info = self.info()
+        self.assertEqual((info.eod_last_ack, info.eod_resend_time), (NO_SEQUENCE, sent + 30))
+        self.clock.advance(2)
+        self.tell(order_ack(sequence, 1))
+        told = int(self.clock.now().wall)
+        info = self.info()
+        self.assertEqual(info.eod_last_ack, SequenceInfo(sequence, 1, 0))
+        self.assertEqual(info.eod_first_non_ack, SequenceInfo(sequence, 2, 1))
+        self.assertEqual(info.eod_last_non_ack, SequenceInfo(sequence, 3, 2))
+        self.assertEqual(info.eod_next_seq, SequenceInfo(sequence, 4, 3))
+        self.assertEqual((info.eod_last_ack_time, info.eod_resend_interval), (told, 30.0))
+        self.assertEqual(info.eod_resend_time, told + 30)
+
+    def test_counts(self) -> None:
+        """What waits for which acknowledgement, how many OrderAcks came, and how often it was tried.
+
+        MQDMPR-3.1.1.4-03.
+        """
+        self.put(b"1", b"2", b"3", journal=True)
+        first = self.peer.messages[0]
+        self.tell(order_ack(self.sequence(), 1))
+        info = self.info()
+        self.assertEqual((info.eod_no_ack_count, info.eod_no_read_count), (2, 1))
+        self.assertEqual((info.eod_last_ack_count, info.eod_resend_count), (1, 0))
+        self.clock.advance(31)
+        self.assertEqual(self.info().eod_resend_count, 1)
+        self.tell(final_ack(first))
+        info = self.info()
+        self.assertEqual((info.eod_no_ack_count, info.eod_no_read_count), (2, 0))
+
+    def test_it_ends_with_the_process(self) -> None:
+        """Its next life counts anew, and sends what is left, and no more, in the same places."""
+        self.put(b"1", b"2", b"3")
+        sequence = self.sequence()
+        self.tell(order_ack(sequence, 1))
+        self.assertEqual(self.info().eod_last_ack_count, 1)
+        self.alpha = self.restart(self.alpha)
+        self.clock.advance(10)
+        info = self.info()
+        self.assertEqual((info.eod_last_ack, info.eod_last_ack_count), (NO_SEQUENCE, 0))
+        self.assertEqual([message.body for message in self.peer.messages], [b"2", b"3"])
+        self.assertEqual(
+            [message.place[:2] for message in self.peer.messages], [(sequence, 2), (sequence, 3)]
+        )
+
+
+class RestartedTransferTests(TransferTestCase):
+    """[MS-MQDMPR] 3.1.1.4 and 3.1.1.5 over a restart."""
+
+    def test_no_duplicates(self) -> None:
+        """A process that dies in the middle of a stream delivers nothing twice; none of it is published.
+
+        MQDMPR-3.1.1.4-01.
+        """
+        path = self.queue(self.beta, transactional=True)
+        bodies = [b"%d" % number for number in range(30)]
+        for number, body in enumerate(bodies):
+            self.begin(body)
+            self.clock.advance(0.002)
+            if number % 10 == 5:
+                self.alpha.deaf()
+                self.alpha.service.stopService()
+                store = self.alpha.store
+                self.alpha = Node(self.network, self.clock, "ALPHA", ALPHA, self.settings, store)
+                self.alpha.start()
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.beta, path), bodies)
+        published = {name for kind in DIRECTORY_OBJECT_TYPES for name in attrs.fields_dict(kind)}
+        outgoing = attrs.fields_dict(OutgoingTransferInfo)
+        self.assertEqual(published & set(outgoing), set())
+
+
+class IncomingTransferTests(ReceiverTestCase):
+    """[MS-MQDMPR] 3.1.1.5 IncomingTransactionalTransferInfo."""
+
+    def infos(self) -> dict[UUID, IncomingTransferInfo]:
+        return {info.sender_identifier: info for info in self.beta.service._turns.streams.infos()}
+
+    def test_what_it_mirrors(self) -> None:
+        """Two of a sequence came and two were refused; what is accepted next ends the count.
+
+        MQDMPR-3.1.1.5-02.
+        """
+        self.say(*chain(1, 2))
+        self.say(*chain(1, 2))
+        info = self.infos()[GAMMA]
+        self.assertEqual((info.sequence_identifier.value, info.sequence_number), (X, 2))
+        self.assertEqual(info.reject_count, 2)
+        self.say(*chain(3, 3))
+        info = self.infos()[GAMMA]
+        self.assertEqual((info.sequence_number, info.reject_count), (3, 0))
+
+    def test_records_of_a_queue(self) -> None:
+        """Two senders have two records of the queue, beside its subqueue, and their names lead back to it.
+
+        MQDMPR-3.1.1.2-20, MQDMPR-3.1.1.5-01.
+        """
+        other = UUID(int=0xD)
+        self.say(*chain(1, 2), transactional(b"x", (X + 7, 1, 0), source=other))
+        first = self.run_to_end(self.beta.service.reserve(self.path, timeout=0, peek=True)).messages[0]
+        self.run_to_end(self.beta.service.move(first.view.identifier, self.path + ";later"))
+        queue = self.beta.model.find(parse_path_name(self.path))
+        assert queue is not None
+        [subqueue] = queue.subqueues.values()
+        self.assertIs(subqueue.parent, queue)
+        infos = self.infos()
+        self.assertEqual(set(infos), {GAMMA, other})
+        now = int(self.clock.now().wall)
+        for sender, place in ((GAMMA, (X, 2)), (other, (X + 7, 1))):
+            info = infos[sender]
+            self.assertEqual((info.sequence_identifier.value, info.sequence_number), place)
+            self.assertEqual((info.last_access_time, info.reject_count), (now, 0))
+            self.assertIs(self.beta.model.find(parse_format_name(f"DIRECT={info.key[1:].decode()}")), queue)
+        published = {kind.TYPE for kind in DIRECTORY_OBJECT_TYPES}
+        self.assertNotIn("IncomingTransactionalTransferInfo", published)
+
+
+class SharingTests(TransferTestCase):
+    """[MS-MQDMPR] 3.1.1: one queue manager behind all of its protocols."""
+
+    def call(self, method: str, path: str, body: bytes | None = None, **parameters: Any) -> Answer:
+        """Ask the control API of BETA."""
+        caller = Caller(make_site(self.beta.service, clock=self.clock.reactor), self.clock)
+        caller.ask(method, path, body, **parameters)
+        return caller.answer
+
+    def test_what_one_changes_the_others_see(self) -> None:
+        """A queue is made by the control API, filled by a session, emptied in Python and deleted again.
+
+        MQDMPR-3.1.1-06.
+        """
+        path = ".\\private$\\orders"
+        made = self.call("POST", "/v1/queues", b'{"path": ".\\\\private$\\\\orders", "transactional": true}')
+        self.assertEqual(made.json, self.beta.service.queue(path))
+        self.begin(b"1")
+        self.clock.advance(5)
+        self.assertEqual(self.call("GET", resource("queues", path)).json["messages"], 1)
+        self.assertEqual(self.bodies(self.beta, path), [b"1"])
+        self.assertEqual(self.call("GET", resource("queues", path)).json["messages"], 0)
+        self.call("DELETE", resource("queues", path))
+        self.assertEqual(self.beta.service.queues(), [])
+        self.begin(b"2", dead_letter=True)
+        self.clock.advance(5)
+        self.assertEqual(self.there(self.alpha, DEADXACT), [b"2"])
+        shown = self.call("GET", "/v1/status").json
+        self.assertEqual(shown["identifier"], self.beta.service.status()["identifier"])
+
+
+class InternalEventTests(TransferTestCase):
+    """[MS-MQDMPR] 3.1.7.3."""
+
+    EVENTS = (
+        "wait_for_new_message",
+        "seek_available_message_position",
+        "seek_by_lookup_id",
+        "waiting_message_read_timer_start",
+        "waiting_message_read_timer_stop",
+        "waiting_message_read_satisfied",
+        "release_next_reader",
+        "expand_format_name",
+        "dispatch_send_message",
+    )
+
+    def test_protocols_cannot_raise_them(self) -> None:
+        """What protocols ask of a queue manager has none of them, and protocols import nothing that has.
+
+        MQDMPR-3.1.7.3-01.
+        """
+        self.assertEqual(set(self.EVENTS) & set(IQueueManager.names(all=True)), set())
+        internal = ("readers", "reading", "seeking", "cursor", "descriptors", "model", "directory.names")
+        forbidden = ("msmq.manager", *(f"msmq.queues.{name}" for name in internal))
+        package = Path(msmq.__file__).parent
+        for protocol in ("control", "net", "session", "discovery"):
+            for source in sorted((package / protocol).rglob("*.py")):
+                for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+                    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                    if isinstance(node, ast.ImportFrom) and node.module:
+                        names = [node.module]
+                    for name in names:
+                        self.assertFalse(name.startswith(forbidden), f"{source} imports {name}")
