@@ -41,8 +41,8 @@ class ServerKilledTests(PostgresqlTestCase):
         for number in range(KILLS):
             for _ in range(chance.randrange(1, 60)):
                 step += 1
-                waiting.append(store.commit([*batch(step), event(str(step))]))
-                model.perform(batch(step))
+                waiting.append(store.commit([*batch(step, quiet=True), event(str(step))]))
+                model.perform(batch(step, quiet=True))
                 if chance.random() < 0.3:
                     await waiting[chance.randrange(len(waiting))]
             if number % 4 == 3:

@@ -6,15 +6,18 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.interfaces.storage import LogEntry
 from msmq.storage.sqlite.database import Database
 from msmq.storage.sqlite.reading import PacketReader
+from tests.faults import IS_THOROUGH, tell
 from tests.storage.crash_model import STEP, Model, batch
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
-KILLS = 20
+KILLS = 300 if IS_THOROUGH else 20
 
 
 class KilledTests(SynchronousTestCase):
@@ -59,11 +62,23 @@ class KilledTests(SynchronousTestCase):
         self.assertEqual(
             {queue: kept for queue, kept in snapshot.messages.items() if kept}, self.model.index()
         )
+        self.assertEqual(dict(snapshot.state), self.model.state)
         reader = PacketReader(self.path)
         for queue, kept in self.model.messages.items():
             packets = reader.read(queue, list(kept))
             self.assertEqual(packets, [packet for packet, _ in kept.values()])
+        for queue, log in self.model.logs.items():
+            self.assertEqual(self.logged(reader, queue), log)
+        events = [stored.event for stored in reader.read_events(0, 1 << 30, None)]
+        self.assertEqual(events, self.model.events)
         reader.close()
+
+    def logged(self, reader: PacketReader, queue: UUID) -> list[tuple[int, float, bytes]]:
+        """All that is in the message log of a queue."""
+        entries: list[LogEntry] = []
+        while page := reader.read_log(queue, entries[-1].sequence if entries else 0, 1 << 30):
+            entries += page
+        return [(entry.lookup_id, entry.arrived, entry.packet) for entry in entries]
 
     def test_nothing_that_was_confirmed_is_lost(self) -> None:
         """Whenever it is killed, every confirmed batch is there, and no batch is there in part."""
@@ -72,3 +87,4 @@ class KilledTests(SynchronousTestCase):
             handed, confirmed = self.run_and_kill(chance.randrange(1, 200))
             self.assert_kept(handed, confirmed)
         self.assertGreater(self.step, KILLS)
+        tell(f"the bare store: {KILLS} kills, {self.step} batches")
