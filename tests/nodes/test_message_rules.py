@@ -307,7 +307,9 @@ class SequenceTests(ScriptedTestCase):
         self.clock.advance(1)
 
     def test_sequence_identifiers(self) -> None:
-        """Only transactional messages have one; it never gets less, and is another one in each life.
+        """Only transactional messages have one; it never gets less, and a later life has a greater one.
+
+        It is the same for all that one transaction sends to a queue.
 
         MQDMPR-3.1.1.12-56.
         """
@@ -331,6 +333,9 @@ class SequenceTests(ScriptedTestCase):
             [bytes(view.body) for view in views], [b"0", b"and", b"1", b"and", b"2", b"and", b"after"]
         )
         self.assertEqual(places, sorted(set(places)))
+        *before, after = [place[:2] for place in places]
+        self.assertEqual(before[0::2], before[1::2])
+        self.assertGreater(after, max(before))
 
     def test_edges(self) -> None:
         """The first and the last message of a transaction are marked, not those in between.
