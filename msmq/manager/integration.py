@@ -118,6 +118,9 @@ class Integration:
         """
         await self._directory.open()
         self.access.local.restore(state)
+        if QUEUE_MANAGER in state:
+            # What the directory said last holds, be it away or of the same mind.
+            self._limit(self.access.local.object)
         provisioning = None if QUEUE_MANAGER in state else Provisioning()
         await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
 
@@ -221,9 +224,12 @@ class Integration:
                 f"the directory calls this queue manager {format_guid(changed.identifier)},"
                 f" which is {format_guid(former)} and stays so",
             )
+        self._limit(changed)
+
+    def _limit(self, own: QueueManagerObject) -> None:
         storage = self._performer.model.storage
-        storage.limit = quota_in_bytes(changed.queue_manager_quota)
-        storage.journal_limit = quota_in_bytes(changed.journal_quota)
+        storage.limit = quota_in_bytes(own.queue_manager_quota)
+        storage.journal_limit = quota_in_bytes(own.journal_quota)
 
     async def _create(self, held: QueueObject, changes: Sequence[Change]) -> None:
         definition = definition_of(held)

@@ -12,16 +12,19 @@ import attrs
 import msmq
 from msmq.control.server import make_site
 from msmq.interfaces.queue_manager import IQueueManager
-from msmq.queues.directory.objects import DIRECTORY_OBJECT_TYPES
+from msmq.queues.directory.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
+from msmq.queues.message import Message
 from msmq.session.ordering.transfer_info import NO_SEQUENCE, IncomingTransferInfo, OutgoingTransferInfo
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import SequenceInfo
 from msmq.structures.path_name import parse_path_name
+from msmq.structures.status import Status
 from tests.builders import ALPHA, GAMMA
 from tests.control.support import Answer, Caller, resource
-from tests.nodes.scripted import final_ack, order_ack
+from tests.nodes.scripted import final_ack, order_ack, transactional
 from tests.nodes.support import Node
-from tests.nodes.test_scripted_receiver import ReceiverTestCase, X, chain, transactional
+from tests.nodes.test_public_queues import ORDERS, DirectoryTestCase
+from tests.nodes.test_scripted_receiver import ReceiverTestCase, X, chain
 from tests.nodes.test_scripted_sender import SenderTestCase
 from tests.nodes.test_transactional import DEADXACT, TransferTestCase
 
@@ -222,3 +225,39 @@ class InternalEventTests(TransferTestCase):
                         names = [node.module]
                     for name in names:
                         self.assertFalse(name.startswith(forbidden), f"{source} imports {name}")
+
+
+class AttributeTests(DirectoryTestCase):
+    """[MS-MQDMPR] 3.1.1: the attributes called Persistent and Directory."""
+
+    def test_they_survive(self) -> None:
+        """Stopped and started, with its directory and without, the values are those of before.
+
+        MQDMPR-3.1.1-02.
+        """
+        values: dict[str, Any] = {
+            "transactional": False,
+            "journal": True,
+            "quota": 77,
+            "journal_quota": 78,
+            "label": "kept",
+            "privacy": "body",
+        }
+        self.create(**values)
+        self.create(".\\private$\\orders", **values)
+        manager = QueueManagerObject(identifier=GAMMA, computer_name="GAMMA", queue_manager_quota=2)
+        self.successResultOf(self.directory.write(manager, ("queue_manager_quota",)))
+        before = self.service.queues()
+        self.assertEqual(len(before), 2)
+        for is_connected in (True, False, True):
+            self.directory.is_connected = is_connected
+            self.restart(directory=self.directory)
+            self.assertEqual(self.service.queues(), before)
+            sending = self.service.send(".\\private$\\plain", [Message()])
+            self.assertEqual(self.refused(sending), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+            sending = self.service.send(ORDERS, [Message(body=bytes(3000))])
+            self.assertEqual(self.refused(sending), Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+        for name, value in values.items():
+            self.assertEqual([queue[name] for queue in self.service.queues()], [value, value], name)
+        held = self.published()
+        self.assertEqual((held.label, held.quota, held.journal_quota), ("kept", 77, 78))
