@@ -116,6 +116,7 @@ class Alpha:
     @ivar on_admitted: told of messages that are about to be stored.
     @ivar on_arrived: told whether they were.
     @ivar on_received: told of messages that were received for good.
+    @ivar on_forgotten: told of messages that their readers have, although their queues were deleted.
     @ivar on_ended: told of transactions whether they were committed.
     """
 
@@ -141,6 +142,7 @@ class Alpha:
         self.on_admitted: Callable[[Admission], None] = lambda admission: None
         self.on_arrived: Callable[[Admission, bool], None] = lambda admission, is_stored: None
         self.on_received: Callable[[Sequence[MessagePosition]], None] = lambda positions: None
+        self.on_forgotten: Callable[[Sequence[MessagePosition]], None] = lambda positions: None
         self.on_ended: Callable[[Transaction, bool], None] = lambda transaction, is_committed: None
 
     def restart(self) -> Alpha:
@@ -278,11 +280,14 @@ class Alpha:
 
     def confirm(self, positions: Iterable[MessagePosition]) -> None:
         """These were received."""
-        removal = self.model.remove(positions)
+        held = list(positions)
+        orphans = [position for position in held if position.queue.is_deleted]
+        removal = self.model.remove(held)
         self.perform(removal.departures)
 
         def done() -> None:
             self.on_received(removal.positions)
+            self.on_forgotten(orphans)
             self.perform(self.model.removed(removal, self.now))
 
         self.store.ask(removal.changes, done, lambda: self.perform(self.model.restored(removal, self.now)))
@@ -356,6 +361,7 @@ class Alpha:
         commitment = self.model.transacting.commit(transaction, self.give_places, self.now)
 
         def done() -> None:
+            self.on_forgotten(transaction.received_from_deleted())
             self.on_ended(transaction, True)
             self.on_received(commitment.removal.positions)
             effects = self.model.committed(commitment, self.now)
@@ -470,7 +476,9 @@ class Alpha:
             inside = queue.positions.values()
             assert all(position.queue is queue for position in inside), "a position is in its own queue"
             assert queue.total_bytes == sum(position.size for position in inside), queue
-            assert queue.subqueue_bytes == sum(each.total_bytes for each in queue.subqueues.values()), queue
+            parts = [*queue.subqueues.values(), *(each.queue for each in self.dying)]
+            of_parts = sum(each.total_bytes for each in parts if each.parent is queue)
+            assert queue.subqueue_bytes == of_parts, queue
             seen = [position.lookup_id for position in queue.peek(1 << 20)]
             available = sorted(
                 position.lookup_id for position in inside if position.state is PositionState.AVAILABLE

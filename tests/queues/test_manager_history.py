@@ -39,7 +39,8 @@ RECEIVED = "received"
 NEVER = "never"
 """It did not come in."""
 LOST = "lost"
-"""The process died with it: an express message, or one that could not be told of; it may have left before."""
+"""Nobody has to tell of it: an express message when the process died, or one whose reader has it although its
+queue was deleted; somebody may."""
 
 
 class ManagerHistory(RuleBasedStateMachine):
@@ -86,6 +87,7 @@ class ManagerHistory(RuleBasedStateMachine):
         alpha.on_admitted = self.admitted
         alpha.on_arrived = self.arrived
         alpha.on_received = self.received
+        alpha.on_forgotten = self.forgotten
         alpha.on_ended = self.ended
 
     def make(self) -> None:
@@ -133,6 +135,11 @@ class ManagerHistory(RuleBasedStateMachine):
                 main = position.queue.main
                 if main.definition.journal and not main.is_deleted:
                     self.journaled[number] = main.definition.identifier
+
+    def forgotten(self, positions: Sequence[MessagePosition]) -> None:
+        for position in positions:
+            if not position.queue.is_system:
+                self.fate[self.number(position)] = LOST
 
     def number(self, position: MessagePosition) -> int:
         return int(self.alpha.body(position).rstrip(b"."))

@@ -9,9 +9,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.queues.changes import PutQueue
 from msmq.queues.definition import UNLIMITED, QueueDefinition, QueuePrivacy, QueueType
 from msmq.queues.descriptor import QueueAccessType
+from msmq.queues.effects import OutgoingReady, ReadCompleted
+from msmq.queues.leaving import Departure
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.queues.naming import SYSTEM_PATHS
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingState
+from msmq.queues.position import PositionState
 from msmq.structures.format_name import PublicFormatName, parse_format_name
 from msmq.structures.management import ConnectionStatus
 from msmq.structures.message_class import MessageClass
@@ -258,7 +261,7 @@ class MessageTests(SynchronousTestCase):
     def test_recoverable_messages_survive(self) -> None:
         """A message that was taken is there after the process was killed; an express one need not be.
 
-        MQDMPR-3.1.1.12-16.
+        MQDMPR-3.1.1.12-16, MQMQ-2.2.19.2-12.
         """
         alpha = Alpha()
         queue = alpha.create()
@@ -282,6 +285,29 @@ class MessageTests(SynchronousTestCase):
             [position] = each.positions.values()
             self.assertIs(position.queue, each)
             self.assertIs(each.positions[position.lookup_id], position)
+
+
+class EventTests(SynchronousTestCase):
+    """[MS-MQDMPR] 3.1.7.2."""
+
+    def test_who_performs_hears_of_everything(self) -> None:
+        """The core has done its part when it answers; what it answers is for all others, in order.
+
+        MQDMPR-3.1.7.2-01.
+        """
+        alpha = Alpha()
+        queue = alpha.create()
+        outgoing = alpha.model.outgoing(BETA_ORDERS, alpha.now)
+        alpha.model.receive(queue, tag="reader", now=alpha.now)
+        views = (arriving(b"1"), arriving(b"2", time_to_be_received=0))
+        admission = alpha.model.admit([*((queue, view) for view in views), (outgoing, arriving())], alpha.now)
+        late, completed, ready = alpha.model.commit(admission, alpha.now)
+        assert isinstance(late, Departure) and isinstance(completed, ReadCompleted)
+        self.assertEqual(late.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
+        self.assertEqual({position.state for position in late.positions}, {PositionState.LEAVING})
+        self.assertEqual({position.state for position in completed.positions}, {PositionState.LOCKED_READER})
+        self.assertEqual(ready, OutgoingReady(outgoing))
+        self.assertEqual(len(outgoing.peek(9)), 1)
 
 
 class StatusTests(SynchronousTestCase):
