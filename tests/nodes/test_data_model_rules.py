@@ -19,13 +19,14 @@ from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import SequenceInfo
 from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import Status
+from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, GAMMA
 from tests.control.support import Answer, Caller, resource
 from tests.nodes.scripted import final_ack, order_ack, transactional
 from tests.nodes.support import Node
 from tests.nodes.test_public_queues import ORDERS, DirectoryTestCase
 from tests.nodes.test_scripted_receiver import ReceiverTestCase, X, chain
-from tests.nodes.test_scripted_sender import SenderTestCase
+from tests.nodes.test_scripted_sender import TO_GAMMA, SenderTestCase
 from tests.nodes.test_transactional import DEADXACT, TransferTestCase
 
 
@@ -41,7 +42,7 @@ class OutgoingTransferTests(SenderTestCase):
     def test_places_and_times(self) -> None:
         """Three are sent and the first is acknowledged two seconds later.
 
-        MQDMPR-3.1.1.4-02.
+        MQDMPR-3.1.1.4-02, MQMQ-2.2.5-02.
         """
         self.put(b"1", b"2", b"3")
         sequence, sent = self.sequence(), int(self.clock.now().wall)
@@ -261,3 +262,81 @@ class AttributeTests(DirectoryTestCase):
             self.assertEqual([queue[name] for queue in self.service.queues()], [value, value], name)
         held = self.published()
         self.assertEqual((held.label, held.quota, held.journal_quota), ("kept", 77, 78))
+
+
+class SendingTests(SenderTestCase):
+    """What leaves a queue manager, and what does not."""
+
+    def test_nothing_leaves_before_the_commit(self) -> None:
+        """What a transaction sends is on the wire once it has committed.
+
+        MQQB-1.3.2.1.3-01.
+        """
+        self.put(b"1")
+        transaction = self.alpha.service.begin()
+        message = Message(body=b"2", transactional=True)
+        self.run_to_end(self.alpha.service.send(TO_GAMMA, [message], transaction=transaction))
+        self.clock.advance(5)
+        self.assertEqual(self.peer.bodies, [b"1"])
+        self.run_to_end(transaction.commit())
+        self.clock.advance(5)
+        self.assertEqual(self.peer.bodies, [b"1", b"2"])
+
+    def test_what_is_local_stays(self) -> None:
+        """A message to a queue of its own makes nobody dial; others leave in their order, once connected.
+
+        MQQB-3.1.7.12-01, MQQB-3.1.7.12-05.
+        """
+        path = self.queue(self.alpha)
+        self.send(self.alpha, path, b"own")
+        self.clock.advance(60)
+        self.assertEqual((self.peers, self.alpha.service.sessions()), ([], []))
+        self.put(b"1")
+        self.put_others(b"2", b"3")
+        self.put(b"4")
+        self.assertEqual(self.peer.bodies, [b"1", b"2", b"3", b"4"])
+
+    def test_places(self) -> None:
+        """The first message of a sequence has number 1 and follows 0, each other follows the one before.
+
+        MQMQ-2.2.20.5-08.
+        """
+        self.put(b"1", b"2")
+        self.put(b"3")
+        self.assertEqual(self.numbers(), [(1, 0), (2, 1), (3, 2)])
+
+    def test_transactions(self) -> None:
+        """The packets of one transaction have its number and its edges, and no other has that number.
+
+        MQMQ-2.2.20.5-04, MQMQ-2.2.20.5-05.
+        """
+        self.put(b"1", b"2", b"3")
+        self.put(b"4", b"5")
+        found = []
+        for message in self.peer.messages:
+            header = UserMessageView(message.packet).transaction()
+            assert header is not None
+            found.append((header.transaction_id, header.is_first, header.is_last))
+        one, other = found[0][0], found[3][0]
+        self.assertNotEqual(one, other)
+        self.assertEqual(
+            found,
+            [
+                (one, True, False),
+                (one, False, False),
+                (one, False, True),
+                (other, True, False),
+                (other, False, True),
+            ],
+        )
+
+    def test_identifiers(self) -> None:
+        """Of a thousand messages no two have one identifier, and all have the GUID of their queue manager.
+
+        MQMQ-2.2.18.1.3-02.
+        """
+        path = self.queue(self.alpha)
+        service = self.alpha.service
+        found = self.run_to_end(service.send(path, [Message() for _ in range(1000)]))
+        self.assertEqual(len({each.ordinal for each in found}), 1000)
+        self.assertEqual({each.queue_manager for each in found}, {ALPHA})

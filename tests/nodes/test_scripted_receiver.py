@@ -78,6 +78,7 @@ class OrderTests(ReceiverTestCase):
         """Half a second after the last an OrderAck says how far the sequence is.
 
         It comes over the session that brought the messages, for there is no other, and says nothing new.
+        They bear no marks of the edges of transactions, as those of NT (MQMQ-2.2.20.5-10).
         """
         self.say(*chain(1, 3))
         self.assertEqual(self.peer.order_acks, [])
@@ -363,7 +364,7 @@ class FateTests(ReceiverTestCase):
     def test_received(self) -> None:
         """JP, JN or FinalAckRequired: 0x4000 when the application has it, long after the session said so.
 
-        MQQB-3.1.1.7.3-02, MQQB-3.1.7.2.2-01, MQQB-3.1.7.2-01.
+        MQQB-3.1.1.7.3-02, MQQB-3.1.7.2.2-01, MQQB-3.1.7.2-01, MQMQ-2.2.20.5-03.
         """
         self.say(
             transactional(b"plain", (X, 1, 0)),

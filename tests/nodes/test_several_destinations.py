@@ -79,7 +79,7 @@ class SendTests(SeveralTestCase):
     def test_each_has_a_copy(self) -> None:
         """Each copy is for one queue, and tells of all.
 
-        MQDMPR-3.1.1.12-25, MQDMPR-3.1.7.1.27-02, MQDMPR-3.1.7.1.30-06.
+        MQDMPR-3.1.1.12-25, MQDMPR-3.1.7.1.27-02, MQDMPR-3.1.7.1.30-06, MQMQ-2.2.20.1-02.
         """
         self.send(self.alpha, self.names, b"1")
         self.assert_copies(self.arrived())

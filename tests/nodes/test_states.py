@@ -335,7 +335,7 @@ class PauseTests(NodesTestCase):
     def test_pause(self) -> None:
         """Nothing more is sent from it, while others of the same next hop are; resumed, it is emptied.
 
-        MQDMPR-3.1.4.14-01, MQDMPR-3.1.4.15-01, MQDMPR-3.1.7.2.3-01, MQDMPR-3.1.7.2.4-01.
+        MQDMPR-3.1.4.14-01, MQDMPR-3.1.4.15-01, MQDMPR-3.1.7.2.3-01, MQDMPR-3.1.7.2.4-01, MQQB-3.1.7.13-04.
         """
         other = TO_BETA.replace("orders", "others")
         paths = self.queue(self.beta), self.queue(self.beta, "others")

@@ -56,6 +56,22 @@ class IdentifierTests(SynchronousTestCase):
         self.assertEqual(view.packet, bytes(packet))
 
 
+class NumberTests(SynchronousTestCase):
+    """[MS-MQMQ] 2.2.18.1.5.1: the numbers of private queues."""
+
+    def test_they_are_unique(self) -> None:
+        """A hundred queues have a hundred numbers, and have them after a restart.
+
+        MQMQ-2.2.18.1.5.1-02.
+        """
+        alpha = Alpha()
+        numbers = [alpha.create(f"q{each}").definition.number for each in range(100)]
+        self.assertEqual(len(set(numbers)), 100)
+        again = alpha.restart()
+        self.assertEqual([queue.definition.number for queue in again.model.queues()], numbers)
+        self.assertNotIn(again.create("more").definition.number, numbers)
+
+
 class HostTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.7.1.5: the host of a direct name."""
 

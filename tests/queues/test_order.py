@@ -27,7 +27,10 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(bodies(receive(self.model, self.queue, count=9)), [b"1", b"2", b"3"])
 
     def test_priority_order(self) -> None:
-        """MQDMPR-3.1.1.2-24 MQDMPR-3.1.7.1.9-09: higher priorities come first; within one, who came first."""
+        """Higher priorities come first; within one, who came first.
+
+        MQDMPR-3.1.1.2-24 MQDMPR-3.1.7.1.9-09 MQMQ-2.2.19.1-05
+        """
         sent = [(priority, turn) for turn in (1, 2) for priority in (0, 3, 7, 5, 1, 6, 2, 4)]
         for priority, turn in sent:
             put(self.model, self.queue, arriving(b"%d.%d" % (priority, turn), priority=priority))

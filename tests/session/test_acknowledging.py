@@ -262,7 +262,7 @@ class SendingTests(SynchronousTestCase):
     def test_wrong_message_count_closes_after_delivery(self) -> None:
         """The message that carries a wrong count is delivered, then the session closes.
 
-        MQQB-3.1.5.5.5-01.
+        MQQB-3.1.5.5.5-01, MQMQ-2.2.20.4-08.
         """
         driven = open_acceptor()
         driven.receive(user_packet(b"kept", header=session_header(sent=2)))

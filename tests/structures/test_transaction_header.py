@@ -64,7 +64,7 @@ class TransactionHeaderTests(SynchronousTestCase):
             self.assertEqual(header.to_bytes()[0] & 1, connector is not None)
 
     def test_places_begin_at_1(self) -> None:
-        """A TxSequenceNumber of 0 is neither read nor written."""
+        """MQMQ-2.2.20.5-07: a TxSequenceNumber of 0 is neither read nor written."""
         data = HEADER.to_bytes()
         error = self.assertRaises(RemoteProtocolError, read, data[:12] + bytes(4) + data[16:])
         self.assertEqual(
