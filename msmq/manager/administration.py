@@ -120,7 +120,7 @@ class Administration:
     async def _create(self, creation: Creation) -> None:
         try:
             await self._performer.commit(creation.changes)
-        except BaseException:
+        except Exception:
             self._performer.model.abandon(creation)
             raise
         self._performer.model.created(creation)
@@ -200,12 +200,13 @@ class Administration:
             purged += len(departure.positions)
             if len(departure.positions) == PURGED_AT_ONCE:
                 await deferLater(self._reactor, 0)
+        await self._performer.commit(self._performer.model.purged(queue))
         return purged
 
     async def _purge(self, departure: Departure) -> None:
         try:
             await self._departures.finish(departure)
-        except BaseException:
+        except Exception:
             self._performer.perform(self._performer.model.stay(departure, self._performer.clock.now()))
             raise
 

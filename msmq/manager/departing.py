@@ -62,7 +62,7 @@ class Departures:
         settlement = performer.model.settle(departure, performer.clock.now())
         try:
             await performer.commit(self._events.trim(settlement.changes))
-        except BaseException:
+        except Exception:
             performer.model.unsettle(settlement)
             raise
         self._gone(settlement)

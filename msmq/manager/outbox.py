@@ -13,6 +13,7 @@ from msmq.manager.targets import Target, destination
 from msmq.manager.undivided import undivided
 from msmq.queues.acknowledgement import acknowledgement
 from msmq.queues.admission import Admission, EnqueueStatus, Refusal
+from msmq.queues.changes import Change
 from msmq.queues.holdings import forget_queues
 from msmq.queues.message import Message
 from msmq.queues.outgoing import OutgoingQueue
@@ -105,7 +106,7 @@ class Outbox:
         performer = self._performer
         try:
             await performer.commit(admission.changes)
-        except BaseException:
+        except Exception:
             self._withdraw(admission)
             raise
         performer.overflow(admission)
@@ -129,15 +130,46 @@ class Outbox:
     ) -> int:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target when a transaction commits.
 
-        @return: the first MessageID; the others follow.
+        @return: the first MessageID; the others follow. They may be told once it has committed.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, MQ_ERROR_TRANSACTION_SEQUENCE if the
             transaction takes nothing more; nothing was taken.
         """
-        performer = self._performer
-        performer.check_running()
+        self._performer.check_running()
         first, arrivals = self.build(targets, messages)
-        refuse(performer.model.transacting.send(transaction, arrivals, performer.clock.now()), len(arrivals))
+        self._enqueue(transaction, arrivals)
         return first
+
+    async def send_in_open(
+        self, transaction: Transaction, targets: Sequence[Target], messages: Sequence[Message]
+    ) -> int:
+        """The same for a transaction that goes on: the numbers may be told at once.
+
+        They do not come again, be it committed or not.
+
+        @raise MQError: as L{send_in}, or that the store failed.
+        """
+        self._performer.check_running()
+        transaction.check_active()
+        first, arrivals = self.build(targets, messages)
+        if changes := self._performer.model.reservations():
+            await undivided(self._reserve(changes))
+        self._enqueue(transaction, arrivals)
+        return first
+
+    def _enqueue(self, transaction: Transaction, arrivals: Sequence[tuple[Queue, UserMessageView]]) -> None:
+        performer = self._performer
+        refuse(performer.model.transacting.send(transaction, arrivals, performer.clock.now()), len(arrivals))
+
+    def start(self) -> None:
+        """Have numbers secured before they are needed, so that nobody has to wait for it."""
+        changes = self._performer.model.reservations()
+        Deferred.fromCoroutine(self._reserve(changes)).addErrback(
+            lambda failure: self.log.error("no numbers could be reserved: {error}", error=failure.value)
+        )
+
+    async def _reserve(self, changes: Sequence[Change]) -> None:
+        await self._performer.commit(changes)
+        self._performer.model.stored(changes)
 
     def check(self, message: Message, targets: Sequence[Target]) -> None:
         """See that these queues take such a message.

@@ -87,33 +87,37 @@ class Reads:
             if transaction is None:
                 lock = Lock(tag, tag, None)
             else:
-                lock = Lock(tag, transaction, partial(model.transacting.receive, transaction))
+                lock = Lock(tag, transaction, partial(_check_active, transaction))
             positions = await performer.read(tag, partial(read, lock))
             try:
-                return positions, await performer.load(positions)
+                views = await performer.load(positions)
+                if transaction is not None:
+                    # What it decides about is what its reader got, and nothing that was on the way to him.
+                    model.transacting.receive(transaction, positions)
+                return positions, views
             except MQError:
                 if any(position.queue.is_deleted for position in positions):
                     raise MQError(Status.MQ_ERROR_QUEUE_DELETED, "the queue was deleted") from None
                 if is_peek and any(position.state in _LEAVING for position in positions):
                     # Somebody received what we were just looking at.
                     continue
-                self._give_back(positions, is_peek, transaction)
+                self._give_back(positions, is_peek)
                 raise
-            except BaseException:
+            except Exception:
                 # Nobody is there any more who could be given what was found.
-                self._give_back(positions, is_peek, transaction)
+                self._give_back(positions, is_peek)
                 raise
 
-    def _give_back(
-        self, positions: Sequence[MessagePosition], is_peek: bool, transaction: Transaction | None
-    ) -> None:
-        """What was found and could not be read is as if it had not been found."""
-        performer, model = self._performer, self._performer.model
-        if is_peek:
-            return
-        if transaction is not None:
-            positions = model.transacting.give_back(transaction, positions)
-        performer.perform(model.release(positions, performer.clock.now()))
+    def _give_back(self, positions: Sequence[MessagePosition], is_peek: bool) -> None:
+        """What was found and could not be given to anybody is as if it had not been found."""
+        if not is_peek:
+            performer = self._performer
+            performer.perform(performer.model.release(positions, performer.clock.now()))
 
     def _received(self, positions: Sequence[MessagePosition]) -> None:
         self._outbox.acknowledge(told_of(positions), MessageClass.ACK_RECEIVE)
+
+
+def _check_active(transaction: Transaction, positions: Sequence[MessagePosition]) -> None:
+    """Nothing is found for a transaction that is ending."""
+    transaction.check_active()

@@ -64,7 +64,7 @@ class Reservation:
         performer = self._performer
         try:
             await performer.commit(removal.changes)
-        except BaseException:
+        except Exception:
             performer.perform(performer.model.restored(removal, performer.clock.now()))
             raise
         self._removed(removal)

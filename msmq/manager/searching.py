@@ -208,7 +208,7 @@ class Search:
         try:
             refuse(admission.refusals, len(arrivals))
             await performer.commit([*changes, *self._told(view, sent, position)])
-        except BaseException:
+        except Exception:
             model.withdraw(admission)
             forget_queues(admission.overflow, admission.groups)
             performer.perform(model.release([position], performer.clock.now()))
@@ -227,11 +227,11 @@ class Search:
         model = self._performer.model
         core = self._transactions.begin(self._new_identifier()).core
         try:
-            sent = MessageIdentifier(model.identifier, self._outbox.send_in(core, [target], [copy]))
             position.queue.take_one(position, core)
             model.transacting.receive(core, [position])
+            sent = MessageIdentifier(model.identifier, self._outbox.send_in(core, [target], [copy]))
             await self._transactions.commit(core, self._told(view, sent, position))
-        except BaseException:
+        except Exception:
             if core.may_end:
                 await self._transactions.abort(core)
             raise

@@ -49,7 +49,7 @@ class Sender:
                     Status.MQ_ERROR_TRANSACTION_USAGE, "only transactional messages are sent in a transaction"
                 )
         if transaction is not None:
-            first = self._outbox.send_in(self._transactions.core(transaction), targets, messages)
+            first = await self._outbox.send_in_open(self._transactions.core(transaction), targets, messages)
         elif any(message.transactional for message in messages):
             first = await self._send_in_one(targets, messages)
         else:

@@ -173,6 +173,7 @@ class QueueManagerService(Service):
         """Begin to send what waits."""
         Service.startService(self)
         self.state = QueueManagerState.READY
+        self._outbox.start()
         self._logs.start()
         self._wakeup.look()
         # What has expired while nobody looked leaves now.

@@ -133,7 +133,7 @@ class Transactions:
         changes = [*commitment.changes, *model.reservations(), *also]
         try:
             await performer.commit(changes)
-        except BaseException:
+        except Exception:
             numbering.withdrawn()
             performer.perform(transacting.uncommit(commitment))
             raise
@@ -161,7 +161,7 @@ class Transactions:
         """
         try:
             await self.commit(transaction)
-        except BaseException:
+        except Exception:
             if transaction.may_end:
                 await self.abort(transaction)
             raise
@@ -233,7 +233,7 @@ async def _move(performer: Performer, relocation: Relocation) -> None:
     model = performer.model
     try:
         await performer.commit(relocation.changes)
-    except BaseException:
+    except Exception:
         performer.perform(model.unmove(relocation, performer.clock.now()))
         raise
     model.stored(relocation.changes)

@@ -97,24 +97,6 @@ class Transacting:
             position.owner = transaction
             transaction.operations.append(Dequeue(position))
 
-    def give_back(
-        self, transaction: Transaction, positions: Iterable[MessagePosition]
-    ) -> list[MessagePosition]:
-        """Some messages, which the transaction received, reached nobody: it has nothing to do with them.
-
-        @return: those of them that are to be released; a transaction that is ending decides about its own.
-        """
-        if not transaction.may_end:
-            return []
-        wanted = set(positions)
-        back = [position for position in transaction.received() if position in wanted]
-        transaction.operations[:] = [
-            operation
-            for operation in transaction.operations
-            if not (isinstance(operation, Dequeue) and operation.position in wanted)
-        ]
-        return back
-
     def move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
         """[MS-MQDMPR] 3.1.7.1.16 this message, locked by its mover, is moved when it commits.
 
