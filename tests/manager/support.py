@@ -142,6 +142,7 @@ class ManagerTestCase(NodesTestCase):
         self.network = Network(self.clock.reactor)
         self.store = FaultyStore()
         self.begin()
+        self.addCleanup(lambda: self.service.stopService())
         self.orders = self.queue(self.alpha)
         self.payments = self.queue(self.alpha, "payments", transactional=True)
         self.admin = self.queue(self.alpha, "admin")
@@ -150,7 +151,6 @@ class ManagerTestCase(NodesTestCase):
         """Let ALPHA begin a life, on what earlier lives have left."""
         self.alpha = self.node("ALPHA", ALPHA, store=self.store, **self.limits)
         self.alpha.start()
-        self.addCleanup(self.alpha.service.stopService)
 
     @property
     def service(self) -> QueueManagerService:

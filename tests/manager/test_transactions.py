@@ -105,6 +105,16 @@ class CommitTests(TransactionTestCase):
             [name for name, _ in self.answers()], [MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE]
         )
 
+    def test_numbers_do_not_come_again(self) -> None:
+        """The identifiers of messages that were never committed are not those of others in the next life."""
+        given = set()
+        for _ in range(5):
+            transaction = self.service.begin()
+            messages = transactional(b"1", b"2")
+            given |= set(self.run_to_end(self.service.send(self.payments, messages, transaction=transaction)))
+            self.restart(crash=True)
+        self.assertEqual(len(given), 10)
+
     def test_wrong_kinds(self) -> None:
         """A transaction sends transactional messages, and reads queues for such alone."""
         self.put(self.orders, b"plain")

@@ -64,13 +64,13 @@ class Node:
             **limits,
         )
         self.factory = DiallingSessionFactory(
-            identifier, reactor=clock.reactor, clock=clock, lookup=self._lookup, settings=settings
+            identifier, reactor=self.host, clock=clock, lookup=self._lookup, settings=settings
         )
         self.service = QueueManagerService(
             model=self.model,
             store=self.store,
             sessions=self.factory,
-            reactor=clock.reactor,
+            reactor=self.host,
             clock=clock,
             computer_name=name,
             dns_name=f"{name.lower()}.example.com",
