@@ -96,15 +96,11 @@ class Database:
         reason, takes no other with it.
         """
         plan = Plan(self._known, self._next_queue)
-        is_full = self._reserve.is_spent and not self._reserve.hold()
         outcomes: list[StorageError | None] = [None] * len(batches)
-        for place, changes in enumerate(batches):
-            try:
-                if is_full:
-                    self._check_space(changes)
-                plan.add(changes)
-            except Exception as error:
-                outcomes[place] = failure(self.path, "write", error)
+        if self._reserve.is_spent and not self._reserve.hold() and any(map(_puts, batches)):
+            return self._write_without_space(batches)
+        for place, error in plan.add_all(batches).items():
+            outcomes[place] = failure(self.path, "write", error)
         reason = self._perform(plan)
         if reason is not None and len(batches) > 1 and kind_of(reason) != "SQLITE_BUSY":
             return [outcome for changes in batches for outcome in self.write([changes])]
@@ -181,11 +177,13 @@ class Database:
         yield
         self._limit_pages(self._connection, 0)
 
-    def _check_space(self, changes: Sequence[Change]) -> None:
-        if _puts(changes):
-            raise StorageFull(
-                f"{self.path}: cannot write: there is no space left: what is free is for removing messages"
-            )
+    def _write_without_space(self, batches: Sequence[Sequence[Change]]) -> list[StorageError | None]:
+        """Do those of them that put nothing."""
+        full = StorageFull(
+            f"{self.path}: cannot write: there is no space left: what is free is for removing messages"
+        )
+        done = iter(self.write([changes for changes in batches if not _puts(changes)]))
+        return [full if _puts(changes) else next(done) for changes in batches]
 
     def _perform(self, plan: Plan, *, is_careful: bool = True) -> Exception | None:
         """Write what a plan comes to, or nothing of it; why nothing.

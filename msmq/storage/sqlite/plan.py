@@ -24,7 +24,7 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.storage.sqlite.part_plan import PartPlan
+from msmq.storage.sqlite.part_plan import Messages, PartPlan
 from msmq.storage.sqlite.records import (
     LAST_LOOKUP_ID,
     SIGN,
@@ -82,23 +82,41 @@ class Plan:
     logs: list[LogStep] = attrs.field(factory=list)
     events: list[AppendEvent | TrimEvents] = attrs.field(factory=list)
 
+    def add_all(self, batches: Sequence[Sequence[Change]]) -> dict[int, Exception]:
+        """Add batches; what cannot be done is answered by its place among them.
+
+        Most groups consist of batches of one message for one queue, which are added here with as little
+        as can be done.
+        """
+        failed: dict[int, Exception] = {}
+        queue: UUID | None = None
+        planned: Messages = {}
+        for place, changes in enumerate(batches):
+            change = changes[0] if len(changes) == 1 else None
+            if isinstance(change, PutMessage) and not change.is_express:
+                if change.queue is not queue and (row := self.row_of(change.queue)) is not None:
+                    queue, planned = change.queue, self.durable.messages_of(row)
+                if change.queue is queue and 0 <= change.lookup_id <= LAST_LOOKUP_ID:
+                    planned[change.lookup_id + SIGN] = change
+                    continue
+            queue = None
+            try:
+                self.add(changes)
+            except Exception as error:
+                failed[place] = error
+        return failed
+
     def add(self, changes: Sequence[Change]) -> None:
         """Add a batch, or nothing of it.
 
         @raise StorageError: it cannot be done.
         """
-        # A batch of its own for each message is what most groups consist of.
-        is_checked = len(changes) == 1 and isinstance(changes[0], PutMessage)
-        if not is_checked:
-            self._check(changes)
+        self._check(changes)
         for change in changes:
             # Most changes are of these two kinds, and a match takes its time.
             if isinstance(change, PutMessage):
                 row = self.row_of(change.queue)
-                if row is None:
-                    raise UnknownQueue(change.queue)
-                if not 0 <= change.lookup_id <= LAST_LOOKUP_ID:
-                    raise outside(change.lookup_id)
+                assert row is not None
                 part = self._part(True) if change.is_express else self.durable
                 part.messages_of(row)[change.lookup_id + SIGN] = change
             elif isinstance(change, RemoveMessages):
