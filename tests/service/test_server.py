@@ -50,7 +50,8 @@ class ServerTests(TestCase):
     def server(self, text: str = CLOSED, data: Path | None = None) -> Server:
         path = Path(str(self.mktemp()))
         path.write_text(text)
-        configuration = load(path, Overrides(name="ALPHA", data=os.fspath(data or self.data), storage="memory"))
+        overrides = Overrides(name="ALPHA", data=os.fspath(data or self.data), storage="memory")
+        configuration = load(path, overrides)
         return Server(configuration, IReactorTime(reactor))
 
     async def started(self, text: str = CLOSED) -> Server:

@@ -101,7 +101,8 @@ class TwistdServiceTests(SynchronousTestCase):
     def service(self) -> TwistdService:
         path = Path(str(self.mktemp()))
         path.write_text('[listen]\nping = "off"\n')
-        configuration = load(path, Overrides(data=os.fspath(self.data), address="127.0.0.9", storage="memory"))
+        overrides = Overrides(data=os.fspath(self.data), address="127.0.0.9", storage="memory")
+        configuration = load(path, overrides)
         return TwistdService(Server(configuration, self.reactor), self.reactor, self.status, self.stderr)
 
     def test_starts_and_stops_the_server(self) -> None:
