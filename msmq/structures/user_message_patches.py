@@ -87,9 +87,7 @@ def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previo
     return _replaced(packet, position + 4, writer.getvalue())
 
 
-def patch_transaction(
-    view: UserMessageView, *, is_first: bool, is_last: bool, transaction_id: int
-) -> bytes:
+def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, transaction_id: int) -> bytes:
     """[MS-MQMQ] 2.2.20.5 the packet with these Flags.FM, LM and ID (20 bits); the other flags stay.
 
     @raise LocalProtocolError: the message is not transactional.
