@@ -337,8 +337,9 @@ class ManagerHistory(RuleBasedStateMachine):
     def work(self, fails: int, count: int) -> None:
         """Let the store do what waits longest."""
         self.alpha.store.fails = fails
-        for _ in range(min(count, len(self.alpha.store.batches))):
-            self.alpha.store.step()
+        for _ in range(count):
+            if self.alpha.store.batches:
+                self.alpha.store.step()
         self.alpha.store.fails = 0
 
     def settle(self) -> None:
@@ -365,16 +366,8 @@ class ManagerHistory(RuleBasedStateMachine):
         self.sent.clear()
         self.arrivals.clear()
         self.read.clear()
-        untold = {
-            self.number(position)
-            for departure in self.alpha.waiting
-            for position in departure.positions
-            if departure.queue.is_deleted
-        }
         for number, fate in list(self.fate.items()):
-            if number in untold:
-                self.fate[number] = LOST
-            elif fate == PENDING:
+            if fate == PENDING:
                 self.fate[number] = NEVER
             elif fate == HERE and number not in self.recoverable:
                 self.fate[number] = LOST
