@@ -19,6 +19,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.definition import QueueDefinition
 from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.storage.plan import Plan
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import Link, connect
 from msmq.storage.postgresql.failures import Away, Refused, away, failure, is_lost
@@ -36,8 +37,7 @@ from msmq.storage.postgresql.opening import (
 from msmq.storage.postgresql.schema import SCHEMA, Schema
 from msmq.storage.postgresql.tidying import Remains
 from msmq.storage.postgresql.writing import Script, is_empty, script
-from msmq.storage.sqlite.plan import Plan
-from msmq.storage.sqlite.records import lookup_id_of, read_definition
+from msmq.storage.records import lookup_id_of, read_definition
 
 Outcomes = list[StorageError | None]
 """What failed of each batch."""

@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 import attrs
 
 from msmq.queues.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
+from msmq.storage.plan import LogStep
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers
 from msmq.storage.postgresql.statement import STATEMENT_BYTES, Statement
-from msmq.storage.sqlite.plan import LogStep
-from msmq.storage.sqlite.records import stored_lookup_id
+from msmq.storage.records import stored_lookup_id
 
 Appended: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """By row of the queue, the numbers and sizes of the entries that are appended to its message log."""

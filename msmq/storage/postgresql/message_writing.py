@@ -8,9 +8,9 @@ from typing import Final, Literal, TypeAlias
 
 from msmq.queues.changes import PutMessage
 from msmq.storage.identity import identity_of
+from msmq.storage.part_plan import Move, PartPlan, Stage
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers, nullable_bigints
 from msmq.storage.postgresql.statement import STATEMENT_BYTES, Statement
-from msmq.storage.sqlite.part_plan import Move, PartPlan, Stage
 
 Table = Literal["message", "express"]
 

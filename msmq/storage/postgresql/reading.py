@@ -19,7 +19,7 @@ from msmq.storage.postgresql.connection import Link, connect
 from msmq.storage.postgresql.failures import Away, away, failure, is_lost
 from msmq.storage.postgresql.log_writing import text_of
 from msmq.storage.postgresql.opening import is_at_work
-from msmq.storage.sqlite.records import lookup_id_of, stored_lookup_id
+from msmq.storage.records import lookup_id_of, stored_lookup_id
 
 TOGETHER: Final = 500
 """Messages that are asked for with one statement."""

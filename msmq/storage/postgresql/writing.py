@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import attrs
 
+from msmq.storage.part_plan import PartPlan
+from msmq.storage.plan import Plan
 from msmq.storage.postgresql.arrays import byte_strings, integers
 from msmq.storage.postgresql.log_writing import Numbers, append_entries, trim_logs, write_events
 from msmq.storage.postgresql.message_writing import write_messages
 from msmq.storage.postgresql.statement import Statement
-from msmq.storage.sqlite.part_plan import PartPlan
-from msmq.storage.sqlite.plan import Plan
 
 
 @attrs.frozen

@@ -24,12 +24,12 @@ from msmq.queues.changes import (
     TrimLog,
 )
 from msmq.queues.snapshot import Snapshot
+from msmq.storage.plan import Plan
 from msmq.storage.sqlite.express import ExpressLog, attach_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.files import Presence, create_file, lock_file
 from msmq.storage.sqlite.index import read_rows, read_snapshot
 from msmq.storage.sqlite.opening import connect, prepare
-from msmq.storage.sqlite.plan import Plan
 from msmq.storage.sqlite.reserve import Reserve
 from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.space import Space

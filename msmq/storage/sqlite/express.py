@@ -12,9 +12,9 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from msmq.storage.part_plan import PartPlan
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.files import make_file
-from msmq.storage.sqlite.part_plan import PartPlan
 from msmq.storage.sqlite.schema import MESSAGE_TABLES
 
 FRAME_BYTES: Final = 4096 + 24

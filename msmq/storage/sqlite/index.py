@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from msmq.queues.snapshot import Snapshot, StoredMessage
-from msmq.storage.sqlite.records import lookup_id_of, read_definition
+from msmq.storage.records import lookup_id_of, read_definition
 
 
 def read_snapshot(connection: sqlite3.Connection) -> Snapshot:

@@ -9,9 +9,10 @@ from itertools import chain
 import attrs
 
 from msmq.queues.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
-from msmq.storage.sqlite.plan import LogStep
-from msmq.storage.sqlite.records import stored_lookup_id, stored_text
+from msmq.storage.plan import LogStep
+from msmq.storage.records import stored_lookup_id
 from msmq.storage.sqlite.statements import chunks, marks, pieces
+from msmq.storage.sqlite.text import stored_text
 
 
 @attrs.define

@@ -11,10 +11,11 @@ from uuid import UUID
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
 from msmq.queues.changes import AppendEvent
+from msmq.storage.records import lookup_id_of, stored_lookup_id
 from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.opening import connect
-from msmq.storage.sqlite.records import lookup_id_of, stored_lookup_id, text_of
+from msmq.storage.sqlite.text import text_of
 
 TOGETHER: Final = 64
 """Messages that are asked for with one statement."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from msmq.queues.definition import QueueType
 from msmq.storage.identity import identity_of
-from msmq.storage.sqlite.records import read_definition
+from msmq.storage.records import read_definition
 
 _HEAD: Final = 60
 # TimeToReachQueue, TimeToBeReceived, SentTime

@@ -11,9 +11,9 @@ import attrs
 
 from msmq.queues.changes import PutMessage
 from msmq.storage.identity import identity_of
+from msmq.storage.part_plan import Move, PartPlan, Stage
+from msmq.storage.plan import Plan
 from msmq.storage.sqlite.log_writing import Logs
-from msmq.storage.sqlite.part_plan import Move, PartPlan, Stage
-from msmq.storage.sqlite.plan import Plan
 from msmq.storage.sqlite.statements import STATEMENT_BYTES, marks, pieces
 
 GROUP_BYTES = 16 * 1024

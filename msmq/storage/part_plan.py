@@ -22,9 +22,9 @@ Messages: TypeAlias = dict[int, PutMessage | None]
 class Stage:
     """Changes that may be written kind after kind, in the order of these fields.
 
-    @ivar moves: messages that are in the file and move; no place is in two of them as a source, nor is the
+    @ivar moves: messages that are stored and move; no place is in two of them as a source, nor is the
         target of one the source of another.
-    @ivar aborts: the AbortCount of messages that are in the file.
+    @ivar aborts: the AbortCount of messages that are stored.
     @ivar messages: what is put and removed, by row of the queue.
     """
 
@@ -40,7 +40,7 @@ class Stage:
         return source in self._moved or target in self.aborts or lookup_id in self.messages.get(row, ())
 
     def move(self, source: Place, target: Place, change: MoveMessage) -> None:
-        """Have a message moved that is in the file."""
+        """Have a message moved that is stored."""
         self.moves.append((*source, *target, change.due, change.aborts, change.moves))
         self._moved |= {source, target}
         self.aborts.pop(source, None)

@@ -24,8 +24,8 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.storage.sqlite.part_plan import Messages, PartPlan
-from msmq.storage.sqlite.records import (
+from msmq.storage.part_plan import Messages, PartPlan
+from msmq.storage.records import (
     LAST_LOOKUP_ID,
     SIGN,
     definition_record,

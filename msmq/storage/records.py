@@ -1,4 +1,4 @@
-"""How values that SQLite has no type for stand in the file."""
+"""How values that a database has no type for stand in its tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELDS = {field.name: field.type for field in attrs.fields(attrs.resolve_types(
 
 
 def stored_lookup_id(lookup_id: int) -> int:
-    """A LookupIdentifier as SQLite's signed integer of the same order.
+    """A LookupIdentifier as a signed integer of the same order.
 
     @raise StorageError: it is not an unsigned integer of 64 bits.
     """
@@ -36,12 +36,12 @@ def outside(lookup_id: int) -> StorageError:
 
 
 def lookup_id_of(stored: int) -> int:
-    """The LookupIdentifier that stands in the file as this integer."""
+    """The LookupIdentifier that stands there as this integer."""
     return stored - SIGN
 
 
 def is_text(text: str) -> bool:
-    """Whether SQLite can hold it as TEXT."""
+    """Whether it is Unicode text, which alone a database can hold as text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -49,21 +49,11 @@ def is_text(text: str) -> bool:
     return True
 
 
-def stored_text(text: str) -> str | bytes:
-    """Text as TEXT where SQLite can hold it, else as BLOB, since peers send what is no Unicode text."""
-    return text if is_text(text) else text.encode("utf-8", "surrogatepass")
-
-
-def text_of(stored: str | bytes) -> str:
-    """The text that stands in the file so."""
-    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
-
-
 def definition_record(definition: QueueDefinition) -> bytes:
     """A definition as JSON: every property by its name.
 
     A path may hold what a peer sent and is no Unicode text, such as half of a surrogate pair, so it is
-    no TEXT for SQLite.
+    kept as bytes.
     """
     properties = {name: _plain(getattr(definition, name)) for name in _FIELDS}
     return json.dumps(properties, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -1,0 +1,15 @@
+"""How text stands in the file."""
+
+from __future__ import annotations
+
+from msmq.storage.records import is_text
+
+
+def stored_text(text: str) -> str | bytes:
+    """Text as TEXT where SQLite can hold it, else as BLOB, since peers send what is no Unicode text."""
+    return text if is_text(text) else text.encode("utf-8", "surrogatepass")
+
+
+def text_of(stored: str | bytes) -> str:
+    """The text that stands in the file so."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
