@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Final
+
 import attrs
 
-from msmq.queues.changes import PutState
+from msmq.moment import Moment
+from msmq.queues.changes import Change, PutState
+
+SEQUENTIAL_BLOCK: Final = 1 << 20
+MESSAGE_BLOCK: Final = 1 << 16
 
 
 @attrs.define
@@ -61,3 +68,56 @@ class ReservedCounter:
         bound = int.from_bytes(change.value, "little")
         if bound <= self.requested:
             self.secured = max(self.secured, bound)
+
+
+@attrs.define(eq=False)
+class Numbers:
+    """The numbers that a queue manager gives to messages.
+
+    @ivar sequential: SequentialID, in the order in which messages come into queues.
+    @ivar message_ids: MessageID, of those that are sent from here.
+    """
+
+    sequential: ReservedCounter
+    message_ids: ReservedCounter
+
+    @classmethod
+    def beginning(cls, now: Moment) -> Numbers:
+        """Those of a queue manager whose store holds nothing.
+
+        A store that lost its state must not make the numbers of an earlier life come back, so they begin
+        where the clock says that no earlier life can have come to.
+        """
+        numbers = cls(
+            ReservedCounter("sequential_id", 56, SEQUENTIAL_BLOCK),
+            ReservedCounter("message_id", 32, MESSAGE_BLOCK),
+        )
+        numbers.sequential.start(int(now.wall * 1_000_000))
+        numbers.message_ids.start(now.unix_seconds << 10)
+        return numbers
+
+    def resume(self, state: Mapping[str, bytes]) -> None:
+        """Go on from what the store held."""
+        for counter in (self.sequential, self.message_ids):
+            if (value := state.get(counter.name)) is not None:
+                counter.resume(value)
+
+    def take_message_ids(self, count: int) -> int:
+        """The MessageIDs of C{count} new messages, which follow each other, as the first of them.
+
+        They may be sent once an admission that was made after this call is committed.
+        """
+        return self.message_ids.take(count)
+
+    def reservations(self) -> list[Change]:
+        """What has to be stored before the numbers that were taken so far may leave."""
+        taken = (counter.reservation() for counter in (self.sequential, self.message_ids))
+        return [reservation for reservation in taken if reservation is not None]
+
+    def stored(self, changes: Iterable[Change]) -> None:
+        """These changes are stored; whoever stores what the model did not ask for together tells it so."""
+        for change in changes:
+            if isinstance(change, PutState):
+                for counter in (self.sequential, self.message_ids):
+                    if change.name == counter.name:
+                        counter.stored(change)
