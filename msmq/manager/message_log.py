@@ -113,7 +113,7 @@ class MessageLogs:
         is_transactional = any(target.queue.definition.transactional for target in targets)
         copies = [attrs.evolve(message, transactional=is_transactional) for message in messages]
         for copy in copies:
-            self._outbox.check(copy, targets)
+            self._outbox.check([copy], targets)
         if is_transactional:
             async with self._transactions.begin(self._new_identifier()) as transaction:
                 self._outbox.send_in(transaction.core, targets, copies)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.manager.answers import Answer, Answers
 from msmq.manager.performing import Performer
 from msmq.manager.targets import Target, destination
 from msmq.manager.undivided import undivided
@@ -64,7 +65,8 @@ def told_of(positions: Iterable[MessagePosition]) -> list[UserMessageView]:
 class Outbox:
     """Numbers messages, makes their packets, and puts them into queues, those of others included.
 
-    @ivar on_fate: told of a transactional message that reached its queue, or left it.
+    @ivar final_ack: makes the FinalAck of a transactional message that reached its queue, or left it, if
+        there is to be one; told whether the message was refused on arrival.
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
     """
@@ -75,7 +77,9 @@ class Outbox:
         self._performer = performer
         self._send_insecure = send_insecure
         self.make_room: Callable[[], bool] = lambda: True
-        self.on_fate: Callable[[UserMessageView, MessageClass], None] = lambda view, message_class: None
+        self.final_ack: Callable[[UserMessageView, MessageClass, bool], tuple[FormatName, bytes] | None] = (
+            lambda view, message_class, is_refusal: None
+        )
 
     async def put(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target, all or none.
@@ -95,33 +99,42 @@ class Outbox:
             self._withdraw(admission)
             raise
         local = {target.queue for target in targets if target.is_local}
-        arrived = [view for queue, view in arrivals if queue in local] if local else []
-        if admission.changes or admission.overflow:
-            await undivided(self._store(admission, arrived))
+        answers = self.answers()
+        if local:
+            arrived = (view for queue, view in arrivals if queue in local)
+            answers.tell(arrived, MessageClass.ACK_REACH_QUEUE)
+        told = answers.prepare()
+        if admission.changes or admission.overflow or told:
+            await undivided(self._store(admission, answers, told))
         else:
-            self._show(admission, arrived)
+            self._show(admission, answers)
         return first
 
-    async def _store(self, admission: Admission, arrived: Iterable[UserMessageView]) -> None:
+    async def _store(
+        self, admission: Admission, answers: Answers | None = None, told: Sequence[Change] = ()
+    ) -> None:
         performer = self._performer
         try:
-            await performer.commit(admission.changes)
+            await performer.commit([*admission.changes, *told])
         except Exception:
             self._withdraw(admission)
+            if answers is not None:
+                answers.withdraw()
             raise
         performer.overflow(admission)
         if (drained := performer.drained()) is not None:
             await drained
-        self._show(admission, arrived)
+        self._show(admission, answers)
 
     def _withdraw(self, admission: Admission) -> None:
         self._performer.model.withdraw(admission)
         forget_queues(admission.overflow, admission.groups)
 
-    def _show(self, admission: Admission, arrived: Iterable[UserMessageView]) -> None:
+    def _show(self, admission: Admission, answers: Answers | None) -> None:
         performer = self._performer
         effects = performer.model.commit(admission, performer.clock.now())
-        self.acknowledge(arrived, MessageClass.ACK_REACH_QUEUE)
+        if answers is not None:
+            answers.show()
         # What happens to the messages in their queues comes after their arrival.
         performer.perform(effects)
 
@@ -171,33 +184,35 @@ class Outbox:
         await self._performer.commit(changes)
         self._performer.model.stored(changes)
 
-    def check(self, message: Message, targets: Sequence[Target]) -> None:
-        """See that these queues take such a message.
+    def check(self, messages: Iterable[Message], targets: Iterable[Target]) -> None:
+        """See that these queues take such messages.
 
         @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not take;
             MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store;
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own.
         """
         store = self._performer.store
-        if message.is_recoverable and not store.durable:
-            raise MQError(
-                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                f"a recoverable message needs a durable store; {store.name} keeps nothing over a restart",
-            )
-        if message.message_class and not is_application_class(message.message_class):
-            raise MQError(
-                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
-                f"class {message.message_class:#06x} is the system's own, and no application sends it",
-            )
-        for target in targets:
-            path = target.queue.definition.path
-            if target.is_local and target.queue.definition.transactional != message.transactional:
-                kind = (
-                    "transactional messages only"
-                    if not message.transactional
-                    else "no transactional messages"
+        is_durable = store.durable
+        own = [target.queue.definition for target in targets if target.is_local]
+        for message in messages:
+            if not is_durable and message.is_recoverable:
+                raise MQError(
+                    Status.MQ_ERROR_UNSUPPORTED_OPERATION,
+                    f"a recoverable message needs a durable store; {store.name} keeps nothing over a restart",
                 )
-                raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{path} takes {kind}")
+            if message.message_class and not is_application_class(message.message_class):
+                raise MQError(
+                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+                    f"class {message.message_class:#06x} is the system's own, and no application sends it",
+                )
+            for definition in own:
+                if definition.transactional != message.transactional:
+                    kind = (
+                        "no transactional messages"
+                        if message.transactional
+                        else "transactional messages only"
+                    )
+                    raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{definition.path} takes {kind}")
 
     def build(
         self, targets: Sequence[Target], messages: Sequence[Message]
@@ -207,24 +222,14 @@ class Outbox:
         first = model.take_message_ids(len(messages))
         sent_time = self._performer.clock.now().unix_seconds
         return first, [
-            (
-                target.queue,
-                UserMessageView(target.builder.build(message, message_id=number, sent_time=sent_time)),
-            )
+            (target.queue, target.builder.view(message, number, sent_time))
             for target in targets
             for number, message in enumerate(messages, first)
         ]
 
-    def acknowledge(self, views: Iterable[UserMessageView], message_class: MessageClass) -> None:
-        """[MS-MQQB] 3.1.7.15: send the administration acknowledgements that were asked for.
-
-        One that cannot be sent is dropped; the message that it is about is not affected.
-        """
-        for view in views:
-            if view.acknowledge:
-                self._acknowledge(view, message_class)
-            if view.is_transactional:
-                self.on_fate(view, message_class)
+    def answers(self) -> Answers:
+        """What is to be told of some messages, together with what happens to them."""
+        return Answers(self._performer, self._answer)
 
     async def put_packet(self, name: FormatName, packet: bytes) -> None:
         """Send a packet of our own making to a queue of another queue manager.
@@ -241,37 +246,25 @@ class Outbox:
         except MQError:
             self._withdraw(admission)
             raise
-        await self._store(admission, ())
+        await self._store(admission)
 
-    def _acknowledge(self, view: UserMessageView, message_class: MessageClass) -> None:
+    def _answer(
+        self, view: UserMessageView, message_class: MessageClass, is_refusal: bool
+    ) -> Iterator[Answer]:
+        """[MS-MQQB] 3.1.7.15 and 3.1.7.2.2: the administration acknowledgement, and the FinalAck."""
         model = self._performer.model
+        if view.is_transactional:
+            final_ack = self.final_ack(view, message_class, is_refusal)
+            if final_ack is not None and self.make_room():
+                name, packet = final_ack
+                yield model.outgoing(name, self._performer.clock.now()), UserMessageView(packet)
         answer = acknowledgement(
             view, message_class, queue_manager=model.identifier, send_insecure=self._send_insecure
         )
-        if answer is None:
-            return
-        try:
-            target = self._target(answer.destination)
-        except MQError as error:
-            self._drop(view, message_class, error)
-            return
-        Deferred.fromCoroutine(self._send(target, answer.message, view))
-
-    async def _send(self, target: Target, message: Message, view: UserMessageView) -> None:
-        try:
-            await self.put([target], [message])
-        except MQError as error:
-            self._drop(view, MessageClass(message.message_class), error)
+        if answer is not None:
+            yield from self.build([self._target(answer.destination)], [answer.message])[1]
 
     def _target(self, name: FormatName) -> Target:
         if not self._performer.model.is_local(name) and not self.make_room():
             raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "there are too many outgoing queues")
         return destination(self._performer.model, name, self._performer.clock.now())
-
-    def _drop(self, view: UserMessageView, message_class: MessageClass, error: BaseException) -> None:
-        self.log.warn(
-            "acknowledgement {name} of message {message} not sent: {error}",
-            name=message_class.name,
-            message=view.identifier,
-            error=error,
-        )

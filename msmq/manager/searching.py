@@ -176,7 +176,7 @@ class Search:
             raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
         target = destination(performer.model, name, performer.clock.now())
         copy = message_of(view)
-        self._outbox.check(copy, [target])
+        self._outbox.check([copy], [target])
         if copy.transactional:
             return await undivided(self._requeue_in_transaction(position, view, target, copy))
         return await undivided(self._requeue(position, view, target, copy))
@@ -204,11 +204,16 @@ class Search:
         admission = model.admit(arrivals, performer.clock.now())
         position.queue.let_go(position)
         position.state = PositionState.REMOVING
+        answers = self._outbox.answers()
         changes = [*admission.changes, *admission.overflow, *removals([position])]
         try:
             refuse(admission.refusals, len(arrivals))
+            if target.is_local:
+                answers.tell((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
+            changes += answers.prepare()
             await performer.commit([*changes, *self._told(view, sent, position)])
         except Exception:
+            answers.withdraw()
             model.withdraw(admission)
             forget_queues(admission.overflow, admission.groups)
             performer.perform(model.release([position], performer.clock.now()))
@@ -216,8 +221,7 @@ class Search:
         model.overflowed(admission, is_stored=True)
         model.holdings.unlink(position)
         effects = model.commit(admission, performer.clock.now())
-        if target.is_local:
-            self._outbox.acknowledge((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
+        answers.show()
         performer.perform(effects)
         return sent
 

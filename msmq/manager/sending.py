@@ -42,24 +42,24 @@ class Sender:
         @raise MQError: as L{Outbox.check} and L{Outbox.put}; MQ_ERROR_TRANSACTION_USAGE if some are
             transactional and others not, or if the transaction is to send one that is not.
         """
-        for message in messages:
-            self._outbox.check(message, targets)
-            if transaction is not None and not message.transactional:
+        self._outbox.check(messages, targets)
+        kinds = {message.transactional for message in messages}
+        if transaction is not None:
+            if False in kinds:
                 raise MQError(
                     Status.MQ_ERROR_TRANSACTION_USAGE, "only transactional messages are sent in a transaction"
                 )
-        if transaction is not None:
             first = await self._outbox.send_in_open(self._transactions.core(transaction), targets, messages)
-        elif any(message.transactional for message in messages):
-            first = await self._send_in_one(targets, messages)
-        else:
+        elif True not in kinds:
             first = await self._outbox.put(targets, messages)
-        return [MessageIdentifier(self._identifier, number) for number in range(first, first + len(messages))]
-
-    async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
-        if not all(message.transactional for message in messages):
+        elif False in kinds:
             raise MQError(
                 Status.MQ_ERROR_TRANSACTION_USAGE, "transactional messages and others are not sent together"
             )
+        else:
+            first = await self._send_in_one(targets, messages)
+        return [MessageIdentifier(self._identifier, number) for number in range(first, first + len(messages))]
+
+    async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
         async with self._transactions.begin(self._new_identifier()) as transaction:
             return self._outbox.send_in(transaction.core, targets, messages)

@@ -305,10 +305,11 @@ class Transfer:
         stream = self._sequences.find(queue)
         start = 0
         is_held = False
-        while start < len(positions) and session.capacity > 0 and not is_held:
+        while start < len(positions) and (room := session.capacity) > 0 and not is_held:
             end = start
+            last = min(len(positions), start + room)
             size = 0
-            while end < len(positions) and size < BATCH_BYTES and end - start < session.capacity:
+            while end < last and size < BATCH_BYTES:
                 size += positions[end].size
                 end += 1
             if stream is None:

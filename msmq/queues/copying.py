@@ -55,7 +55,7 @@ class Copying:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
         plain = positions
-        if any(map(_is_copied, positions)):
+        if _any_copied(positions):
             plain = []
             for position in positions:
                 copy = self._journal(position, changes)
@@ -150,6 +150,18 @@ class Copying:
         """The changes were not stored: there never were these copies."""
         for copy in copies:
             self.holdings.unlink(copy)
+
+
+def _any_copied(positions: Iterable[MessagePosition]) -> bool:
+    """Whether a copy is kept of any of these; every message that leaves is asked for."""
+    plain: Queue | None = None
+    for position in positions:
+        if position.queue is not plain:
+            if _is_copied(position):
+                return True
+            if not isinstance(position.queue, OutgoingQueue):
+                plain = position.queue
+    return False
 
 
 def _is_copied(position: MessagePosition) -> bool:

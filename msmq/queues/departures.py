@@ -59,8 +59,7 @@ class Departures:
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of a removal are stored: the messages are out of their queues, the copies are there."""
         self._numbers.stored(removal.changes)
-        for position in removal.positions:
-            self._holdings.unlink(position)
+        self._holdings.unlink_all(removal.positions)
         self._expiry.forget(removal.positions)
         return self._showing.show(removal.copies, now) if removal.copies else []
 
@@ -111,8 +110,7 @@ class Departures:
         """The changes of a departure are stored: its messages are out of their queue."""
         self._numbers.stored(settlement.changes)
         positions = settlement.departure.positions
-        for position in positions:
-            self._holdings.unlink(position)
+        self._holdings.unlink_all(positions)
         self._expiry.forget(positions)
         return self._showing.show(settlement.copies, now) if settlement.copies else []
 

@@ -147,6 +147,31 @@ class Holdings:
             elif position.is_cached:
                 self.uncache(position)
 
+    def unlink_all(self, positions: Iterable[MessagePosition]) -> None:
+        """The same as L{unlink} for each of them; what is so of their queue is asked once, not for each."""
+        storage = self.storage
+        memory, deleted = Kept.MEMORY, PositionState.DELETED
+        queue: Queue | None = None
+        entries: dict[int, MessagePosition] = {}
+        is_plain = False
+        for position in positions:
+            if position.queue is not queue:
+                queue = position.queue
+                entries = queue.positions
+                is_plain = queue.parent is None and queue.peekable is None and not queue.is_system
+            if not is_plain:
+                self.unlink(position)
+                continue
+            position.state = deleted
+            if entries.pop(position.lookup_id, None) is not None:
+                size = position.size
+                queue.total_bytes -= size
+                storage.used -= size
+                if position.kept is memory:
+                    storage.express -= size
+                elif position.is_cached:
+                    self.uncache(position)
+
     def cache(self, positions: Iterable[MessagePosition]) -> None:
         """Keep the packets of stored messages in memory as far as there is room for them, others not.
 

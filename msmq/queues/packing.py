@@ -11,12 +11,13 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.message import Message
+from msmq.queues.message import Delivery, Message
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.multi_queue_format_header import (
     ElementName,
     MQFDirectQueueFormatName,
@@ -34,6 +35,7 @@ from msmq.structures.queue_names import (
 from msmq.structures.status import MQError, Status
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
+from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.writer import Writer
 
@@ -44,6 +46,15 @@ _PADDING: Final = (b"", bytes(3), bytes(2), bytes(1))
 _TRACE_FLAGS: Final = BaseHeader.TR | BaseHeader.DH
 _UNNUMBERED: Final = TransactionHeader(TxSequenceID(0, 0), 1)
 
+# Looked up once, not for every packet.
+_VERSION_NUMBER: Final = BaseHeader.VERSION_NUMBER
+_SIGNATURE: Final = BaseHeader.SIGNATURE
+_MAXIMUM_PACKET_SIZE: Final = BaseHeader.MAXIMUM_PACKET_SIZE
+_DM_RECOVERABLE: Final = UserHeader.DM_RECOVERABLE
+_JP: Final = UserHeader.JP
+_JN: Final = UserHeader.JN
+_PROPERTIES_SIZE: Final = MessagePropertiesHeader.FIXED_SIZE
+
 
 @attrs.frozen
 class _Names:
@@ -52,11 +63,13 @@ class _Names:
     @ivar layout: BaseHeader, UserHeader with its names, TransactionHeader, and the fixed part of the
         MessagePropertiesHeader.
     @ivar variable: what stands between the fixed part of the UserHeader and the MessagePropertiesHeader.
+    @ivar names_end: where the UserHeader ends.
     """
 
     flags: int
     variable: bytes
     layout: Struct
+    names_end: int
 
 
 class PacketBuilder:
@@ -93,7 +106,11 @@ class PacketBuilder:
         self._last = self._plain = self._make_names(*self._last_key)
 
     def build(self, message: Message, *, message_id: int, sent_time: int) -> bytes:
-        """One packet.
+        """One packet, as L{view} makes it."""
+        return self.view(message, message_id, sent_time).packet
+
+    def view(self, message: Message, message_id: int, sent_time: int) -> UserMessageView:
+        """One packet, with all that is known of it already.
 
         @param message_id: MessageID, unsigned 32 bits; no other message of the source has it.
         @param sent_time: SentTime, seconds since 1970-01-01 UTC.
@@ -103,7 +120,7 @@ class PacketBuilder:
             response queue cannot be told to anyone.
         @raise LocalProtocolError: C{message_id} or C{sent_time} does not fit its field.
         """
-        acknowledge = message.acknowledge
+        acknowledge = int(message.acknowledge)
         transactional = message.transactional
         if (
             acknowledge
@@ -116,12 +133,13 @@ class PacketBuilder:
             names = self._plain
         base_flags = 0 if transactional else message.priority
         flags = names.flags
-        if message.is_recoverable:
-            flags |= UserHeader.DM_RECOVERABLE
+        is_recoverable = transactional or message.delivery is Delivery.RECOVERABLE
+        if is_recoverable:
+            flags |= _DM_RECOVERABLE
         if message.journal:
-            flags |= UserHeader.JP
+            flags |= _JP
         if message.dead_letter:
-            flags |= UserHeader.JN
+            flags |= _JN
         debug = b""
         if message.trace is not None:
             base_flags |= _TRACE_FLAGS
@@ -137,14 +155,14 @@ class PacketBuilder:
         layout = names.layout
         unpadded = layout.size + label_size + extension_size + body_size
         size = (unpadded + 3 & ~3) + len(debug) + len(destinations)
-        if size > BaseHeader.MAXIMUM_PACKET_SIZE:
+        if size > _MAXIMUM_PACKET_SIZE:
             raise _too_large(size, body_size)
         try:
             head = layout.pack(
-                BaseHeader.VERSION_NUMBER,
+                _VERSION_NUMBER,
                 0,
                 base_flags,
-                BaseHeader.SIGNATURE,
+                _SIGNATURE,
                 size,
                 message.time_to_reach_queue,
                 self._source_bytes,
@@ -171,7 +189,19 @@ class PacketBuilder:
             raise LocalProtocolError(
                 f"MessageID {message_id} or SentTime {sent_time} does not fit 32 bits"
             ) from error
-        return b"".join((head, label, extension, body, _PADDING[unpadded & 3], debug, destinations))
+        packet = b"".join((head, label, extension, body, _PADDING[unpadded & 3], debug, destinations))
+        return UserMessageView.known(
+            packet,
+            base_flags=base_flags,
+            flags=flags,
+            is_recoverable=is_recoverable,
+            message_class=message.message_class,
+            body_size=body_size,
+            extension_size=extension_size,
+            label_length=label_size >> 1,
+            names_end=names.names_end,
+            properties=layout.size - _PROPERTIES_SIZE,
+        )
 
     def _names(self, message: Message) -> _Names:
         admin = message.admin_queue if message.acknowledge else None
@@ -209,13 +239,14 @@ class PacketBuilder:
             has_transaction_header=transactional,
             has_multi_queue_format_header=bool(self._destinations),
         ).write(writer)
+        names_end = BaseHeader.SIZE + len(writer.getvalue())
         if transactional:
             _UNNUMBERED.write(writer)
         header = writer.getvalue()
         *_, flags = UserHeader.LAYOUT.unpack_from(header)
         variable = header[UserHeader.FIXED_SIZE :]
         layout = Struct(f"<BBHIII16s16sIIII{len(variable)}sBBH20sIIIIIIII")
-        return _Names(flags, variable, layout)
+        return _Names(flags, variable, layout, names_end)
 
     def _response(
         self, admin: FormatName | None, response: FormatName | None

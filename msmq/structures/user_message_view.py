@@ -155,6 +155,41 @@ class UserMessageView:
         self._label_length = label_length
         self._extension_size = extension_size
 
+    @classmethod
+    def known(
+        cls,
+        packet: bytes,
+        *,
+        base_flags: int,
+        flags: int,
+        is_recoverable: bool,
+        message_class: int,
+        body_size: int,
+        extension_size: int,
+        label_length: int,
+        names_end: int,
+        properties: int,
+    ) -> UserMessageView:
+        """A packet that was made here: what the constructor would find is known already, and is not checked.
+
+        @param label_length: characters of the label, its NUL included.
+        @param names_end: where the UserHeader ends.
+        @param properties: where the MessagePropertiesHeader begins.
+        """
+        view = cls.__new__(cls)
+        view.packet = packet
+        view.size = len(packet)
+        view.base_flags = base_flags
+        view.flags = flags
+        view.is_recoverable = is_recoverable
+        view.message_class = message_class
+        view.body_size = body_size
+        view._extension_size = extension_size
+        view._label_length = label_length
+        view._names_end = names_end
+        view._properties = properties
+        return view
+
     def _read_strictly(self) -> None:
         """Learn the same from the readers of the single headers."""
         message = UserMessage.from_bytes(self.packet)

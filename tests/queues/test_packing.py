@@ -183,6 +183,23 @@ class EquivalenceTests(SynchronousTestCase):
         )
         self.assertEqual(packet, encoded(message, destination, message_id, sent_time))
 
+    @given(
+        messages(),
+        st.sampled_from(sorted(EXPECTED_DESTINATIONS, key=str)),
+        st.sampled_from((b"", list_of_destinations((DIRECT, PublicFormatName(GAMMA))))),
+    )
+    def test_what_is_known_of_it(
+        self, message: Message, destination: FormatName, destinations: bytes
+    ) -> None:
+        """Whoever made a packet knows the same of it as who reads it."""
+        builder = PacketBuilder(
+            destination, source=ALPHA, destination_queue_manager=BETA, destinations=destinations
+        )
+        made = builder.view(message, 1, 2)
+        read = UserMessageView(made.packet)
+        for name in UserMessageView.__slots__:
+            self.assertEqual(getattr(made, name), getattr(read, name), name)
+
     @given(st.lists(messages(), max_size=6))
     def test_one_builder_for_many(self, sent: list[Message]) -> None:
         """What a builder remembers of one message does not get into the next."""
