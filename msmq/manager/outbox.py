@@ -231,6 +231,14 @@ class Outbox:
         """What is to be told of some messages, together with what happens to them."""
         return Answers(self._performer, self._answer)
 
+    async def send_own(self, name: FormatName, message: Message) -> None:
+        """Send a message of our own making, a report for example, to a queue that a peer chose.
+
+        @raise MQError: that queue cannot be sent to, or takes transactional messages only; there are too
+            many outgoing queues; or as L{put}.
+        """
+        await self.put([self._target(name)], [message])
+
     async def put_packet(self, name: FormatName, packet: bytes) -> None:
         """Send a packet of our own making to a queue of another queue manager.
 
@@ -267,4 +275,7 @@ class Outbox:
     def _target(self, name: FormatName) -> Target:
         if not self._performer.model.is_local(name) and not self.make_room():
             raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "there are too many outgoing queues")
-        return destination(self._performer.model, name, self._performer.clock.now())
+        target = destination(self._performer.model, name, self._performer.clock.now())
+        if target.is_local and target.queue.definition.transactional:
+            raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{name} takes transactional messages only")
+        return target

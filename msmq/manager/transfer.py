@@ -9,7 +9,7 @@ connection catches up, everything that may go is sent (reading 25).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 from uuid import UUID
 
@@ -100,6 +100,8 @@ class Transfer:
         self._loading: set[ISession] = set()
         self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
         self._is_stopped = False
+        self.on_sent: Callable[[ISession, Sequence[bytes]], None] | None = None
+        """Told of packets that a session has sent; it may send others meanwhile."""
         performer.on_outgoing = self.ready
         outbox.make_room = self.make_room
         sequences.on_room = self.ready
@@ -303,6 +305,7 @@ class Transfer:
             )
             return False
         stream = self._sequences.find(queue)
+        sent: list[bytes] = []
         start = 0
         is_held = False
         while start < len(positions) and (room := session.capacity) > 0 and not is_held:
@@ -313,20 +316,25 @@ class Transfer:
                 size += positions[end].size
                 end += 1
             if stream is None:
-                session.send(positions[start:end])
+                outgoing: Sequence[OutgoingMessage] = positions[start:end]
+                session.send(outgoing)
             else:
                 transmission = self._sequences.transmit(
                     queue, stream, positions[start:end], now, session.remote_identifier
                 )
-                if transmission.outgoing:
+                outgoing = transmission.outgoing
+                if outgoing:
                     self._carried.setdefault(session, {})[queue] = None
-                    session.send(transmission.outgoing)
+                    session.send(outgoing)
                 if transmission.held:
                     is_held = True
                     self._give_back(transmission.held, now)
+            sent += () if self.on_sent is None else [message.packet for message in outgoing]
             start = end
         if start < len(positions):
             self._give_back(positions[start:], now)
+        if sent and self.on_sent is not None:
+            self.on_sent(session, sent)
         return is_held
 
     def _give_back(self, positions: Iterable[MessagePosition], now: Moment) -> None:
