@@ -65,6 +65,9 @@ class IConnector(Interface):
         @param is_retry: the retry timer asks ([MS-MQQB] 3.1.6.1).
         """
 
+    def peer_is_there() -> None:
+        """The peer has just been heard: whoever waits to dial it again does so now."""
+
     def stop() -> None:
         """Dial no more, and end what there is."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 from uuid import UUID
@@ -60,13 +61,22 @@ class Connector:
         self._probe = probe
         self._attempt: Deferred[None] | None = None
         self._is_stopped = False
+        self._failures = 0
+        self._found: tuple[str, ...] = ()
+        self._untried: deque[NextHopAddress] = deque()
         self.session: SessionProtocol | None = None
-        self.addresses: tuple[str, ...] = ()
 
     @property
     def state(self) -> SessionState:
         """Where the session stands; C{CLOSED} too while an attempt has no connection yet."""
         return SessionState.CLOSED if self.session is None else self.session.state
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """NextHops: what the latest resolution found; while a session is open only where it leads."""
+        if self.session is not None and self.session.is_open:
+            return (self.session.remote_address,)
+        return self._found
 
     @property
     def is_trying(self) -> bool:
@@ -82,10 +92,12 @@ class Connector:
             return
         if self._factory.is_offline:
             return
+        self._count_failure(is_retry)
         self.session = self._factory.build(
             is_initiator=True,
             expected_identifier=self._expected_identifier,
             has_backlog=self._has_backlog,
+            retry_time=self._retry_time,
         )
         self.session.dialled_for = self._dialled_for
         attempt = Deferred.fromCoroutine(self._dial(self.session, is_retry))
@@ -93,6 +105,27 @@ class Connector:
             self._attempt = attempt
         attempt.addErrback(lambda failure: failure.trap(CancelledError) and None)
         attempt.addErrback(lambda failure: self.log.failure("an attempt to reach a next hop failed", failure))
+
+    def peer_is_there(self) -> None:
+        """The peer has just been heard: whoever waits to dial it again does so now."""
+        if self.session is not None and self.state is SessionState.WAITING_RECONNECT:
+            self.session.close(CloseReason.STOPPED)
+            self.connect(is_retry=True)
+
+    def _count_failure(self, is_retry: bool) -> None:
+        """How many attempts in a row came to nothing; one that is made for a new message begins anew."""
+        failed = self.session is not None and not self.session.session.was_open
+        self._failures = self._failures + 1 if is_retry and failed else 0
+        if not self._failures:
+            self._untried.clear()
+
+    @property
+    def _retry_time(self) -> float:
+        """Seconds to wait if the attempt fails: the first wait of the settings, doubled with each failure."""
+        settings = self._factory.settings
+        # Enough for any wait to reach its end, and never too large for a float.
+        doubled = settings.session_retry * 2.0 ** min(self._failures, 32)
+        return max(settings.session_retry, min(doubled, settings.session_retry_maximum))
 
     def stop(self) -> None:
         """Dial no more, and end what there is."""
@@ -112,15 +145,21 @@ class Connector:
                 protocol.attempt_failed(progress)
 
     async def _try_addresses(self, protocol: SessionProtocol, is_retry: bool) -> ConnectionProgress:
-        """Connect to the first address that answers; C{IN_PROCESS} if one did."""
-        try:
-            hops = await self._resolve()
-        except MQError as error:
-            self.log.info("no address for a next hop: {error}", error=error)
-            return ConnectionProgress.DNS_FAILURE
-        self.addresses = tuple(hop.address for hop in hops)
+        """Connect to the first address that answers; C{IN_PROCESS} if one did.
+
+        [MS-MQQB] 3.1.6.1: addresses behind one at which the handshake came to nothing are tried in their
+        turn, before the name is resolved again.
+        """
+        if not self._untried:
+            try:
+                self._untried.extend(await self._resolve())
+            except MQError as error:
+                self.log.info("no address for a next hop: {error}", error=error)
+                return ConnectionProgress.DNS_FAILURE
+            self._found = tuple(hop.address for hop in self._untried)
         progress = ConnectionProgress.DNS_FAILURE
-        for hop in hops:
+        while self._untried:
+            hop = self._untried.popleft()
             protocol.remote_address = hop.address
             if self._probe is not None and not is_retry:
                 if not await self._probe(hop.address):

@@ -85,6 +85,7 @@ class SessionFactory(ServerFactory):
         expected_identifier: UUID | None = None,
         was_pinged: bool = False,
         has_backlog: Callable[[], bool] | None = None,
+        retry_time: float | None = None,
     ) -> SessionProtocol:
         """A session without a connection; its parameters are those of L{Session}."""
         session = Session(
@@ -96,6 +97,7 @@ class SessionFactory(ServerFactory):
             accepts=lambda: protocol.may_open(),
             has_backlog=has_backlog,
             counts=self.counts,
+            retry_time=retry_time,
         )
         protocol = self.protocol(self, session)
         return protocol

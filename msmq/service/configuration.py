@@ -268,6 +268,7 @@ class _Reading:
             **self._fields("queue_manager", SessionSettings),
             **self._fields("limits", SessionSettings),
             **self._fields("timers", SessionSettings),
+            **self._fields("security", SessionSettings),
         }
         if self._get("queue_manager", "routing_server"):
             fields.setdefault("session_cleanup", _ROUTING_SERVER_CLEANUP)

@@ -285,6 +285,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "max_sessions": _counted(0, _U32, _SESSION["max_sessions"], "sessions"),
         "max_handshakes": _counted(1, _U32, _SESSION["max_handshakes"], "connections"),
         "max_connections_per_host": _counted(1, _U32, _SESSION["max_connections_per_host"], "connections"),
+        "receive_memory": _counted(0, 1 << 50, _SESSION["receive_memory"], "bytes"),
         "pings_per_second": _counted(0, 1_000_000, _SESSION["pings_per_second"], "pings a second"),
         "quota": _counted(1, _U32, _LIMITS["quota"], "KB"),
         "journal_quota": _counted(0, _U32, _LIMITS["journal_quota"], "KB"),
@@ -303,6 +304,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "session_initialization": _timed(0.1, 3600, _SESSION["session_initialization"]),
         "session_cleanup": _timed(1, 86400, _SESSION["session_cleanup"]),
         "session_retry": _timed(0.1, 3600, _SESSION["session_retry"]),
+        "session_retry_maximum": _timed(0.1, 3600, _SESSION["session_retry_maximum"]),
         "ack_wait_timeout": _timed(20, 120, _SESSION["ack_wait_timeout"]),
         "direct_ack_wait_factor": _counted(1, 100, _SESSION["direct_ack_wait_factor"], "times"),
         "recoverable_ack_minimum": _timed(0.5, 120, _SESSION["recoverable_ack_minimum"]),
@@ -321,6 +323,9 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "name_resolution": _timed(0.1, 300, _TIMERS["name_resolution"]),
         "connect": _timed(0.1, 300, _TIMERS["connect"]),
     },
-    "security": {"hardened": Key(Flag(), _SECURITY["hardened"])},
+    "security": {
+        "hardened": Key(Flag(), _SECURITY["hardened"]),
+        "trust_identifiers": Key(Flag(), _SESSION["trust_identifiers"]),
+    },
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

@@ -120,6 +120,7 @@ def _open(core: SessionCore, now: Moment) -> None:
     core.timers.stop(Timer.INITIALIZATION)
     core.timers.start(Timer.CLEANUP, core.settings.session_cleanup, now)
     assert core.remote_identifier is not None, "both handshakes learn it before they open"
+    core.was_open = True
     core.effects.append(Opened(core.remote_identifier))
 
 

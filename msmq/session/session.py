@@ -38,6 +38,8 @@ class Session:
     @param accepts: asked when an initiator introduces itself: may it have a session now?
     @param has_backlog: asked when a dialled session ends: do messages wait for this next hop?
     @param counts: where packets are counted; its own by default.
+    @param retry_time: seconds from its failure to L{msmq.session.effects.Reconnect}, if it never opens; by
+        default what the settings say.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Session:
         accepts: Callable[[], bool] | None = None,
         has_backlog: Callable[[], bool] | None = None,
         counts: PacketCounts | None = None,
+        retry_time: float | None = None,
     ) -> None:
         core = SessionCore(
             identifier=identifier,
@@ -58,6 +61,7 @@ class Session:
             is_initiator=is_initiator,
             expected_identifier=expected_identifier,
             was_pinged=was_pinged,
+            retry_time=retry_time,
         )
         if accepts is not None:
             core.accepts = accepts
@@ -82,6 +86,11 @@ class Session:
     def remote_identifier(self) -> UUID | None:
         """RemoteQMGuid, once the peer has said it."""
         return self._core.remote_identifier
+
+    @property
+    def was_open(self) -> bool:
+        """Whether its handshake was ever complete."""
+        return self._core.was_open
 
     @property
     def statistics(self) -> SessionStatistics:

@@ -21,6 +21,9 @@ class SessionSettings:
     session_retry: float = 5.0
     """Session Retry Connect Timer: from a failure to the next attempt (note 45)."""
 
+    session_retry_maximum: float = 60.0
+    """Each attempt that fails doubles the wait for the next one, up to this; an open session ends that."""
+
     ack_wait_timeout: float = 20.0
     """AckWaitTimeout: without an acknowledgement for this long a session closes, 20 to 120 (note 51)."""
 
@@ -104,3 +107,11 @@ class SessionSettings:
 
     max_connections_per_host: int = 1000
     """Accepted connections from one address; one more is closed at once."""
+
+    receive_memory: int = 256 * 1024 * 1024
+    """Bytes, over all sessions, of packets that are not whole yet or wait for the store; beyond it only one
+    session at a time reads on."""
+
+    trust_identifiers: bool = False
+    """Whether a queue manager is believed to be who it says at whatever address; otherwise what is queued for
+    it, and what acknowledges, is bound to the address at which it is known."""

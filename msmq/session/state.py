@@ -78,6 +78,12 @@ class SessionCore:
     has_backlog: Callable[[], bool] = never
     """Asked when a dialled session ends: do messages still wait for this next hop?"""
 
+    retry_time: float | None = None
+    """Seconds to wait before dialling again; C{None} for the first wait of the settings."""
+
+    was_open: bool = False
+    """Whether its handshake was ever complete."""
+
     state: SessionState = SessionState.CLOSED
     """Where the machine stands; the machine alone sets it."""
 

@@ -33,6 +33,7 @@ _LETTERS = "letters"
 _TIMERS = """
 [timers]
 session_retry = 0.2
+session_retry_maximum = 1
 resend_short = 1
 resend_medium = 2
 resend_long = 2

@@ -357,7 +357,7 @@ class DocumentationTests(SynchronousTestCase):
 
     def test_every_session_setting_has_a_key(self) -> None:
         """Nothing that [MS-MQQB] leaves to configuration is out of the operator's reach."""
-        keys = {key for table in ("queue_manager", "limits", "timers") for key in TABLES[table]}
+        keys = {key for table in ("queue_manager", "limits", "timers", "security") for key in TABLES[table]}
         self.assertEqual(set(attrs.fields_dict(SessionSettings)) - keys, set())
 
     def test_every_default_is_within_its_range(self) -> None:
