@@ -257,10 +257,12 @@ class Administration:
             resting = [position for position in slice_of_it if position.is_at_rest]
             await self._read(resting)
             changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
-            if not await self._see_to(self._events.trim(changes), told):
+            answers = self._outbox.answers()
+            views = (position.view for position in resting if position.view is not None)
+            answers.tell(views, MessageClass.NACK_Q_DELETED)
+            if not await self._see_to([*self._events.trim(changes), *answers.prepare()], told):
                 return
-            views = [position.view for position in resting if position.view is not None]
-            self._outbox.acknowledge(views, MessageClass.NACK_Q_DELETED)
+            answers.show()
             for position in resting:
                 position.view = None
             if gone:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
+from msmq.manager.answers import Answers
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
@@ -19,7 +20,7 @@ from msmq.manager.sequences import Sequences
 from msmq.manager.tracing import shown
 from msmq.manager.turns import Turns
 from msmq.queues.admission import Admission, EnqueueStatus
-from msmq.queues.changes import AppendEvent
+from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.expiring import FOREVER, TIME_TO_REACH_QUEUE, is_late
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
@@ -46,6 +47,7 @@ class _Batch:
     @ivar first_recoverable: the number of the first recoverable one.
     @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
     @ivar verdicts: what was found of those that were judged.
+    @ivar answers: what their senders are told.
     @ivar is_judged: they have to be stored with what judged them.
     @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
     @ivar is_cut: nothing that follows may be acknowledged.
@@ -54,6 +56,7 @@ class _Batch:
 
     session: ISession
     first_recoverable: int
+    answers: Answers
     last_recoverable: int = attrs.field(init=False)
     verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
     is_judged: bool = False
@@ -79,7 +82,6 @@ class Arrivals:
         self._outbox = outbox
         self._events = events
         self._own_address = performer.model.identifier.bytes_le
-        self.on_refused: Callable[[UserMessageView, MessageClass], None] = lambda view, why: None
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
 
@@ -91,7 +93,7 @@ class Arrivals:
         A recoverable message that no store can keep closes its session unacknowledged, so that its
         sender keeps it.
         """
-        batch = _Batch(session, first_recoverable)
+        batch = _Batch(session, first_recoverable, self._outbox.answers())
         if any(message.is_recoverable for message in messages):
             messages = self._judge(batch, messages)
         performer = self._performer
@@ -110,7 +112,7 @@ class Arrivals:
                 continue
             address = message.queue_manager_address
             if address != null_address and address != own_address:
-                self._refuse(session, message, "NOT_FOR_US")
+                self._refuse(batch, message, "NOT_FOR_US")
                 continue
             queue = queue_for(message)
             if queue is None:
@@ -118,27 +120,30 @@ class Arrivals:
             elif queue.definition.transactional is not message.is_transactional:
                 is_transactional = queue.definition.transactional
                 self._refuse(
-                    session,
+                    batch,
                     message,
                     MessageClass.NACK_NOT_TRANSACTIONAL_MSG
                     if is_transactional
                     else MessageClass.NACK_NOT_TRANSACTIONAL_Q,
                 )
             elif message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
-                self._refuse(session, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+                self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             else:
                 arrivals.append((queue, message))
         admission = model.admit(arrivals, now)
-        if self._report(session, admission):
+        if self._report(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
         if batch.close is not None:
             session.close(batch.close)
         if admission.overflow:
             performer.overflow(admission)
         drained = performer.drained()
-        if batch.is_judged or admission.changes or drained is not None:
-            return Deferred.fromCoroutine(self._store(batch, admission, drained))
-        self._show(admission)
+        reached = (position.view for position in admission.positions if position.view is not None)
+        batch.answers.tell(reached, MessageClass.ACK_REACH_QUEUE)
+        changes = [*admission.changes, *batch.answers.prepare()]
+        if batch.is_judged or changes or drained is not None:
+            return Deferred.fromCoroutine(self._store(batch, admission, changes, drained))
+        self._show(batch, admission)
         return None
 
     def disconnected(self, address: str) -> None:
@@ -156,7 +161,7 @@ class Arrivals:
                 if message.is_recoverable:
                     batch.close = CloseReason.UNSUPPORTED_MESSAGE
                     kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
-                    self._refuse(batch.session, message, f"UNSUPPORTED_{kind}")
+                    self._refuse(batch, message, f"UNSUPPORTED_{kind}")
                     return messages[:index]
         free = self._performer.model.storage.free
         is_short = sum(message.size for message in messages) > free
@@ -167,7 +172,7 @@ class Arrivals:
             free -= message.size
             if free < 0 and message.is_recoverable:
                 batch.close = CloseReason.NO_RESOURCES
-                self._refuse(batch.session, message, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED.name)
+                self._refuse(batch, message, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED.name)
                 messages = messages[:index]
                 break
         own = (NULL_GUID.bytes_le, self._own_address)
@@ -212,7 +217,7 @@ class Arrivals:
             )
             return
         if ack is None:
-            self._refuse(batch.session, message, MessageClass.NACK_BAD_DST_Q)
+            self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
         elif not self._sequences.may_tell(ack, batch.session.remote_identifier):
             self.refused["ACKNOWLEDGEMENT_BY_ANOTHER"] += 1
             self.log.warn(
@@ -222,23 +227,30 @@ class Arrivals:
         else:
             batch.acknowledgements.append(Deferred.fromCoroutine(self._sequences.acknowledged(ack)))
 
-    async def _store(self, batch: _Batch, admission: Admission, drained: Deferred[None] | None) -> None:
+    async def _store(
+        self,
+        batch: _Batch,
+        admission: Admission,
+        changes: Sequence[Change],
+        drained: Deferred[None] | None,
+    ) -> None:
         """Store, show, and only then let the session acknowledge."""
         performer = self._performer
         if batch.is_judged:
-            is_stored = await self._turns.store(admission)
+            is_stored = await self._turns.store(changes)
         else:
             try:
-                await performer.commit(admission.changes)
+                await performer.commit(changes)
                 is_stored = True
             except MQError:
                 is_stored = False
         if not is_stored:
+            batch.answers.withdraw()
             performer.model.withdraw(admission)
             self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
             batch.session.close(CloseReason.NO_RESOURCES)
             return
-        self._show(admission)
+        self._show(batch, admission)
         # Nobody sends a FinalAck twice, so what follows from it has to be stored first.
         for acknowledgement in batch.acknowledgements:
             await acknowledgement
@@ -247,15 +259,14 @@ class Arrivals:
         if drained is not None:
             await drained
 
-    def _show(self, admission: Admission) -> None:
+    def _show(self, batch: _Batch, admission: Admission) -> None:
         """The messages have reached their queues."""
-        reached = [position.view for position in admission.positions if position.view is not None]
         effects = self._performer.model.commit(admission, self._performer.clock.now())
-        self._outbox.acknowledge(reached, MessageClass.ACK_REACH_QUEUE)
+        batch.answers.show()
         # What happens to the messages in their queues comes after their arrival.
         self._performer.perform(effects)
 
-    def _report(self, session: ISession, admission: Admission) -> bool:
+    def _report(self, batch: _Batch, admission: Admission) -> bool:
         """Trace what was refused; whether the queue manager itself is full.
 
         Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
@@ -265,22 +276,22 @@ class Arrivals:
         for refusal in admission.refusals:
             if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
                 is_full = True
-                self._refuse(session, refusal.view, refusal.status.name)
+                self._refuse(batch, refusal.view, refusal.status.name)
             else:
-                self._refuse(session, refusal.view, _REFUSED[refusal.status])
+                self._refuse(batch, refusal.view, _REFUSED[refusal.status])
         return is_full
 
-    def _refuse(self, session: ISession, message: UserMessageView, why: MessageClass | str) -> None:
+    def _refuse(self, batch: _Batch, message: UserMessageView, why: MessageClass | str) -> None:
         """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
 
         @param why: the class of the negative acknowledgement, or a name of our own if there is none.
         """
         if isinstance(why, MessageClass):
             reason = why.name
-            self._outbox.acknowledge((message,), why)
-            self.on_refused(message, why)
+            batch.answers.tell((message,), why, is_refusal=True)
         else:
             reason = why
+        session = batch.session
         self.refused[reason] += 1
         self._events.record(
             AppendEvent(

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import MessageNotStored
+from msmq.manager.answers import Answers
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import RETRY, Performer
@@ -48,7 +49,9 @@ class Departures:
         performer = self._performer
         settlement = performer.model.settle(departure, performer.clock.now())
         performer.commit_later(self._events.trim(settlement.changes), "what tells of messages that left")
+        answers = self._answers(departure)
         self._gone(settlement)
+        answers.send()
 
     async def finish(self, departure: Departure, *, is_patient: bool = False) -> None:
         """Let these messages leave, durably, and tell of it.
@@ -60,12 +63,23 @@ class Departures:
         performer = self._performer
         await self._read(departure, is_patient)
         settlement = performer.model.settle(departure, performer.clock.now())
+        answers = self._answers(departure)
         try:
-            await performer.commit(self._events.trim(settlement.changes))
+            await performer.commit([*self._events.trim(settlement.changes), *answers.prepare()])
         except Exception:
+            answers.withdraw()
             performer.model.unsettle(settlement)
             raise
         self._gone(settlement)
+        answers.show()
+
+    def _answers(self, departure: Departure) -> Answers:
+        answers = self._outbox.answers()
+        if not departure.queue.is_system:
+            # The sender of a copy was told of the message itself.
+            views = (position.view for position in departure.positions if position.view is not None)
+            answers.tell(views, departure.message_class)
+        return answers
 
     async def _read(self, departure: Departure, is_patient: bool) -> None:
         performer = self._performer
@@ -119,10 +133,6 @@ class Departures:
             reason=reason.name,
             messages=", ".join(map(_name, positions)),
         )
-        if not departure.queue.is_system:
-            # The sender of a copy was told of the message itself.
-            views = [position.view for position in positions if position.view is not None]
-            self._outbox.acknowledge(views, reason)
         self.on_left(departure.queue, positions)
         performer.perform(effects)
         performer.tidy(positions)

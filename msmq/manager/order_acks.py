@@ -15,6 +15,7 @@ from msmq.manager.turns import Turns
 from msmq.moment import Moment
 from msmq.session.ordering.acknowledgements import final_ack, order_ack, order_queue, wants_final_ack
 from msmq.session.ordering.incoming_streams import OwedOrderAck
+from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
@@ -37,32 +38,31 @@ class OrderAcks:
         own_address = performer.model.identifier.bytes_le
         self._own = own_address
         self._for_us = (own_address, NULL_GUID.bytes_le)
-        outbox.on_fate = self.leaving
+        outbox.final_ack = self.final_ack
 
     def expire(self, now: Moment) -> None:
         """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event."""
         for owed in self._turns.streams.expire(now):
             self._begin(self._order_ack(owed, now), "an order acknowledgement")
 
-    def leaving(self, view: UserMessageView, message_class: MessageClass) -> None:
-        """[MS-MQQB] 3.1.7.2.2 a message has left its queue: its sender is told if he wants to know."""
-        if message_class is not MessageClass.ACK_REACH_QUEUE and wants_final_ack(view):
-            self._final_ack(view, message_class)
+    def final_ack(
+        self, view: UserMessageView, message_class: MessageClass, is_refusal: bool
+    ) -> tuple[FormatName, bytes] | None:
+        """[MS-MQQB] 3.1.7.2.2 the FinalAck of a message that has left its queue, and the queue it goes to.
 
-    def refused(self, view: UserMessageView, message_class: MessageClass) -> None:
-        """A transactional message was refused in its turn: its sender is told in any case (reading 51)."""
-        if view.is_transactional and not wants_final_ack(view):
-            self._final_ack(view, message_class)
-
-    def _final_ack(self, view: UserMessageView, message_class: MessageClass) -> None:
+        @param is_refusal: the message was refused in its turn: its sender is told in any case (reading 51).
+        @return: C{None} if its sender does not want to know.
+        """
+        if message_class is MessageClass.ACK_REACH_QUEUE or not (is_refusal or wants_final_ack(view)):
+            return None
         if view.source_queue_manager == self._own or view.queue_manager_address not in self._for_us:
-            return
+            return None
         answer_to = self._turns.streams.answer_to(view)
         if answer_to is None:
             self.log.warn(
                 "nobody knows where to tell what became of message {message}", message=view.identifier
             )
-            return
+            return None
         model = self._performer.model
         ack = final_ack(
             view,
@@ -72,9 +72,7 @@ class OrderAcks:
             message_id=model.take_message_ids(1),
             sent_time=self._performer.clock.now().unix_seconds,
         )
-        self._begin(
-            self._outbox.put_packet(order_queue(answer_to), ack.to_bytes()), "a final acknowledgement"
-        )
+        return order_queue(answer_to), ack.to_bytes()
 
     async def _order_ack(self, owed: OwedOrderAck, now: Moment) -> None:
         model = self._performer.model

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
+from msmq.manager.answers import Answers
 from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.performing import Performer
 from msmq.manager.reservation import Reservation
@@ -75,7 +76,7 @@ class Reads:
             positions,
             views=views,
             is_held=not is_peek and transaction is None,
-            received=self._received,
+            answers=self._answers,
         )
 
     async def _find(
@@ -114,8 +115,10 @@ class Reads:
             performer = self._performer
             performer.perform(performer.model.release(positions, performer.clock.now()))
 
-    def _received(self, positions: Sequence[MessagePosition]) -> None:
-        self._outbox.acknowledge(told_of(positions), MessageClass.ACK_RECEIVE)
+    def _answers(self, positions: Sequence[MessagePosition]) -> Answers:
+        answers = self._outbox.answers()
+        answers.tell(told_of(positions), MessageClass.ACK_RECEIVE)
+        return answers
 
 
 def _check_active(transaction: Transaction, positions: Sequence[MessagePosition]) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from zope.interface import implementer
 
 from msmq.interfaces.queue_manager import IReservation, ReceivedMessage
+from msmq.manager.answers import Answers
 from msmq.manager.performing import Performer
 from msmq.manager.undivided import undivided
+from msmq.queues.changes import Change
 from msmq.queues.leaving import Removal
 from msmq.queues.position import MessagePosition
 from msmq.structures.user_message_view import UserMessageView
@@ -23,7 +25,7 @@ class Reservation:
 
     @param views: the packets, in the same order.
     @param is_held: the decision is made here; false for a peek, and for what a transaction decides about.
-    @param received: told of the messages once they are removed for good.
+    @param answers: what the senders are told when they are removed for good.
     """
 
     def __init__(
@@ -33,10 +35,10 @@ class Reservation:
         *,
         views: Sequence[UserMessageView],
         is_held: bool,
-        received: Callable[[Sequence[MessagePosition]], None],
+        answers: Callable[[Sequence[MessagePosition]], Answers],
     ) -> None:
         self._performer = performer
-        self._received = received
+        self._answers = answers
         self._positions: Sequence[MessagePosition] = positions if is_held else ()
         self.messages: Sequence[ReceivedMessage] = [
             ReceivedMessage(view, position.lookup_id, position.arrived, position.aborts, position.moves)
@@ -55,25 +57,28 @@ class Reservation:
         positions, self._positions = self._positions, ()
         removal = self._performer.model.remove(positions)
         self._performer.perform(removal.departures)
-        if removal.changes:
-            await undivided(self._store(removal))
+        answers = self._answers(removal.positions)
+        changes = [*removal.changes, *answers.prepare()]
+        if changes:
+            await undivided(self._store(removal, answers, changes))
         else:
-            self._removed(removal)
+            self._removed(removal, answers)
 
-    async def _store(self, removal: Removal) -> None:
+    async def _store(self, removal: Removal, answers: Answers, changes: Sequence[Change]) -> None:
         performer = self._performer
         try:
-            await performer.commit(removal.changes)
+            await performer.commit(changes)
         except Exception:
+            answers.withdraw()
             performer.perform(performer.model.restored(removal, performer.clock.now()))
             raise
-        self._removed(removal)
+        self._removed(removal, answers)
 
-    def _removed(self, removal: Removal) -> None:
+    def _removed(self, removal: Removal, answers: Answers) -> None:
         performer = self._performer
         performer.perform(performer.model.removed(removal, performer.clock.now()))
         performer.tidy(removal.positions)
-        self._received(removal.positions)
+        answers.show()
 
     def release(self) -> None:
         """Give the messages back, each in its place; nothing if they are confirmed or given back.

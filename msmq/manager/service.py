@@ -120,7 +120,6 @@ class QueueManagerService(Service):
         self._turns = Turns(performer, settings)
         self._order_acks = OrderAcks(performer, outbox, self._turns)
         arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences)
-        arrivals.on_refused = self._order_acks.refused
         self._departures.on_left = self._sequences.left
         self._transfer = Transfer(performer, sessions, outbox, arrivals, self._sequences)
         self._wakeup = Wakeup(reactor, clock, self._deadline, self._expire)

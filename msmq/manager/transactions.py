@@ -130,28 +130,30 @@ class Transactions:
         transacting = model.transacting
         numbering = self._numbers.begin()
         commitment = transacting.commit(transaction, numbering.give, performer.clock.now())
-        changes = [*commitment.changes, *model.reservations(), *also]
+        sent = (
+            position.view
+            for queue, positions in commitment.sent.items()
+            for position in positions
+            if position.view is not None and not isinstance(queue, OutgoingQueue)
+        )
+        answers = self._outbox.answers()
+        answers.tell(sent, MessageClass.ACK_REACH_QUEUE)
+        answers.tell(told_of(commitment.removal.positions), MessageClass.ACK_RECEIVE)
+        changes = [*commitment.changes, *answers.prepare(), *model.reservations(), *also]
         try:
             await performer.commit(changes)
         except Exception:
+            answers.withdraw()
             numbering.withdrawn()
             performer.perform(transacting.uncommit(commitment))
             raise
         model.stored(changes)
         numbering.stored()
-        sent = [
-            position.view
-            for queue, positions in commitment.sent.items()
-            for position in positions
-            if position.view is not None and not isinstance(queue, OutgoingQueue)
-        ]
-        received = told_of(commitment.removal.positions)
         left = _queues(transaction)
         effects = model.committed(commitment, performer.clock.now())
-        self._outbox.acknowledge(sent, MessageClass.ACK_REACH_QUEUE)
         performer.perform(commitment.removal.departures)
         performer.perform(effects)
-        self._outbox.acknowledge(received, MessageClass.ACK_RECEIVE)
+        answers.show()
         self._ended(transaction, left)
 
     async def commit_or_abort(self, transaction: Transaction) -> None:

@@ -13,7 +13,6 @@ from twisted.internet.defer import Deferred
 
 from msmq.manager.performing import Performer
 from msmq.manager.state import as_changes
-from msmq.queues.admission import Admission
 from msmq.queues.changes import Change
 from msmq.session.ordering.duplicates import DuplicateHistory
 from msmq.session.ordering.incoming_stream import Verdict
@@ -30,7 +29,7 @@ class _Waiting:
     @ivar done: fires with whether they are stored.
     """
 
-    admission: Admission
+    changes: Sequence[Change]
     done: Deferred[bool]
 
 
@@ -80,13 +79,13 @@ class Turns:
             return self.streams.has_passed(message)
         return message.is_recoverable and self.history.knows(message)
 
-    def store(self, admission: Admission) -> Deferred[bool]:
-        """Store messages that were judged; fires with whether they are.
+    def store(self, changes: Sequence[Change]) -> Deferred[bool]:
+        """Store what follows from messages that were judged; fires with whether it is.
 
         If they are not, none of them was acknowledged and all come again.
         """
         done: Deferred[bool] = Deferred()
-        self._waiting.append(_Waiting(admission, done))
+        self._waiting.append(_Waiting(changes, done))
         if not self._is_storing:
             self._is_storing = True
             Deferred.fromCoroutine(self._store())
@@ -98,7 +97,7 @@ class Turns:
             while self._waiting:
                 turn, self._waiting = self._waiting, []
                 now = performer.clock.now()
-                changes: list[Change] = [change for each in turn for change in each.admission.changes]
+                changes: list[Change] = [change for each in turn for change in each.changes]
                 changes += as_changes(self.streams.take_changes())
                 changes += as_changes(self.history.take_changes(now))
                 try:

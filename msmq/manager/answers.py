@@ -1,0 +1,116 @@
+"""What the senders of messages are told, stored together with what they are told of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.manager.performing import Performer
+from msmq.queues.admission import Admission
+from msmq.queues.changes import Change
+from msmq.queues.holdings import forget_queues
+from msmq.queues.queue import Queue
+from msmq.structures.message_class import MessageClass
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+
+Answer = tuple[Queue, UserMessageView]
+"""A packet of our own, and the queue that it goes to."""
+
+Answering = Callable[[UserMessageView, MessageClass, bool], Iterable[Answer]]
+"""Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival."""
+
+
+class Answers:
+    """[MS-MQQB] 3.1.7.15 and 3.1.7.17: the acknowledgements of some messages, of which none leaves alone.
+
+    What happens to the messages and what is said about it are one batch of the store, so that a crash
+    neither swallows an acknowledgement nor lets one come twice.
+    One that cannot be made is dropped; the message that it is about is not affected.
+
+    After L{prepare} the changes are to be stored with those of the messages; then L{show} has to follow, or
+    L{withdraw} if they were not stored.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, make: Answering) -> None:
+        self._performer = performer
+        self._make = make
+        self._arrivals: list[Answer] = []
+        self._about: list[tuple[UserMessageView, MessageClass]] = []
+        self._admission: Admission | None = None
+
+    def tell(
+        self, views: Iterable[UserMessageView], message_class: MessageClass, *, is_refusal: bool = False
+    ) -> None:
+        """Answer these messages.
+
+        @param is_refusal: they were refused on arrival, and the sender of a transactional one hears of that
+            in any case (reading 51).
+        """
+        # No FinalAck tells of an arrival.
+        is_final = message_class is not MessageClass.ACK_REACH_QUEUE
+        for view in views:
+            if not view.acknowledge and not (is_final and view.is_transactional):
+                continue
+            try:
+                for answer in self._make(view, message_class, is_refusal):
+                    self._arrivals.append(answer)
+                    self._about.append((view, message_class))
+            except MQError as error:
+                self._drop(view, message_class, error)
+
+    def prepare(self) -> Sequence[Change]:
+        """Put the answers into their queues, where nobody sees them; what has to be stored for it."""
+        if not self._arrivals:
+            return ()
+        performer = self._performer
+        self._admission = admission = performer.model.admit(self._arrivals, performer.clock.now())
+        for refusal in admission.refusals:
+            self._drop(*self._about[refusal.index], refusal.status.name)
+        return admission.changes
+
+    def show(self) -> None:
+        """The changes are stored: the answers may leave."""
+        admission = self._admission
+        if admission is not None:
+            performer = self._performer
+            performer.overflow(admission)
+            performer.perform(performer.model.commit(admission, performer.clock.now()))
+
+    def withdraw(self) -> None:
+        """The changes were not stored: there are no answers."""
+        admission = self._admission
+        if admission is not None:
+            self._performer.model.withdraw(admission)
+            forget_queues(admission.overflow, admission.groups)
+
+    def send(self) -> None:
+        """Store and show them by themselves, where nothing else is stored."""
+        changes = self.prepare()
+        if changes:
+            Deferred.fromCoroutine(self._store(changes))
+        else:
+            self.show()
+
+    async def _store(self, changes: Sequence[Change]) -> None:
+        try:
+            await self._performer.commit(changes)
+        except MQError as error:
+            self.withdraw()
+            for view, message_class in self._about:
+                self._drop(view, message_class, error)
+        else:
+            self.show()
+
+    def _drop(self, view: UserMessageView, message_class: MessageClass, why: object) -> None:
+        self.log.warn(
+            "acknowledgement {name} of message {message} not sent: {why}",
+            name=message_class.name,
+            message=view.identifier,
+            why=why,
+        )
