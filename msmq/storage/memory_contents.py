@@ -28,11 +28,9 @@ from msmq.queues.changes import (
 from msmq.queues.definition import QueueDefinition
 from msmq.queues.snapshot import Snapshot, StoredMessage
 from msmq.storage.identity import identity_of
+from msmq.storage.log_answer import one_answer
 
 Messages = dict[UUID, dict[int, PutMessage]]
-
-LOG_BYTES = 4 * 1024 * 1024
-"""Bytes of packets that one answer about a message log holds, if it holds more than one entry."""
 
 
 @attrs.define
@@ -119,14 +117,9 @@ class Contents:
                         yield queue, lookup_id
 
     def log_entries(self, queue: UUID, after: int, limit: int) -> Iterator[LogEntry]:
-        """Entries of a message log with larger numbers, up to L{LOG_BYTES}."""
-        size = 0
+        """Entries of a message log with larger numbers, as many as one answer holds."""
         later = (entry for entry in self.logs.get(queue, ()) if entry.sequence > after)
-        for entry in islice(later, max(0, limit)):
-            if size and size + len(entry.packet) > LOG_BYTES:
-                return
-            size += len(entry.packet)
-            yield entry
+        return one_answer(islice(later, max(0, limit)))
 
     def log_extent(self, queue: UUID) -> LogExtent:
         """What a message log holds."""

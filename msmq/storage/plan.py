@@ -133,6 +133,14 @@ class Plan:
         number = queue.int
         return self.changed[number] if number in self.changed else self.known.get(number)
 
+    def apply_to(self, known: dict[int, int]) -> None:
+        """Have these rows be those that are kept once the plan is written."""
+        for identifier, row in self.changed.items():
+            if row is None:
+                known.pop(identifier, None)
+            else:
+                known[identifier] = row
+
     def _add_other(self, change: Other) -> None:
         match change:
             case MoveMessage(queue, lookup_id, target, new_lookup_id, is_express=is_express):

@@ -244,11 +244,7 @@ class Database:
     def _finish(self, attempt: _Attempt) -> None:
         """Take note of what a transaction has done."""
         plan, script_ = attempt.plan, attempt.script
-        for identifier, row in plan.changed.items():
-            if row is None:
-                self._known.pop(identifier, None)
-            else:
-                self._known[identifier] = row
+        plan.apply_to(self._known)
         self._next_queue = plan.next_queue
         self._remains.trimmed |= script_.trimmed
         self._remains.has_removed |= bool(plan.removed)

@@ -11,11 +11,15 @@ import attrs
 from msmq.queues.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
 from msmq.storage.plan import LogStep
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers
-from msmq.storage.postgresql.statement import STATEMENT_BYTES, Statement
+from msmq.storage.postgresql.statement import Statement, chunks
 from msmq.storage.records import stored_lookup_id
 
 Appended: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """By row of the queue, the numbers and sizes of the entries that are appended to its message log."""
+
+
+Entry: TypeAlias = tuple[int, int, AppendLog]
+"""The row of the queue, the number of the entry, the entry."""
 
 
 @attrs.define
@@ -43,23 +47,19 @@ def append_entries(
     @param statements: take what is too large for C{main}.
     """
     appended: dict[int, list[tuple[int, int]]] = {}
-    chunk: list[tuple[int, int, AppendLog]] = []
-    size = 0
+    entries: list[Entry] = []
     for row, change in steps:
-        if not isinstance(change, AppendLog):
-            continue
-        if chunk and size + len(change.packet) > STATEMENT_BYTES:
+        if isinstance(change, AppendLog):
+            numbers.entry += 1
+            entries.append((row, numbers.entry, change))
+            appended.setdefault(row, []).append((numbers.entry, len(change.packet)))
+    if entries:
+        *others, last = chunks(entries, _size_of)
+        for chunk in others:
             statement = Statement()
             _append(chunk, statement)
             statements.append(statement)
-            chunk, size = [], 0
-        numbers.entry += 1
-        chunk.append((row, numbers.entry, change))
-        size += len(change.packet)
-        appended.setdefault(row, []).append((numbers.entry, len(change.packet)))
-    if chunk:
-        _append(chunk, main)
-    if appended:
+        _append(last, main)
         main.add(
             "INSERT INTO log_extent SELECT g.queue, 1, g.entries, g.size"
             " FROM unnest({0}, {1}, {2}) AS g (queue, entries, size) ON CONFLICT (queue) DO UPDATE"
@@ -71,7 +71,11 @@ def append_entries(
     return appended
 
 
-def _append(entries: Sequence[tuple[int, int, AppendLog]], statement: Statement) -> None:
+def _size_of(entry: Entry) -> int:
+    return len(entry[2].packet)
+
+
+def _append(entries: Sequence[Entry], statement: Statement) -> None:
     arrived = [entry.arrived for _, _, entry in entries]
     if math.isnan(sum(arrived)):
         raise ValueError("an ArrivalTime is no number")

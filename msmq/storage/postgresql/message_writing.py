@@ -10,7 +10,7 @@ from msmq.queues.changes import PutMessage
 from msmq.storage.identity import identity_of
 from msmq.storage.part_plan import Move, PartPlan, Stage
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers, nullable_bigints
-from msmq.storage.postgresql.statement import STATEMENT_BYTES, Statement
+from msmq.storage.postgresql.statement import Statement, chunks
 
 Table = Literal["message", "express"]
 
@@ -72,7 +72,7 @@ def _stage(
             integers([row for row, _ in gone]),
             bigints([lookup_id for _, lookup_id in gone]),
         )
-    *others, last = list(_chunks(put)) or [[]]
+    *others, last = list(chunks(put, _size_of)) or [[]]
     for chunk in others:
         statement = Statement()
         _put(table, chunk, statement, may_replace=may_replace)
@@ -106,19 +106,6 @@ _REPLACE: Final = (
     " due = excluded.due, aborts = excluded.aborts, moves = excluded.moves, identity = excluded.identity,"
     " packet = excluded.packet"
 )
-
-
-def _chunks(messages: Sequence[Put]) -> Iterator[Sequence[Put]]:
-    chunk: list[Put] = []
-    size = 0
-    for put in messages:
-        if chunk and size + len(put[2].packet) > STATEMENT_BYTES:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(put)
-        size += len(put[2].packet)
-    if chunk:
-        yield chunk
 
 
 def _disjoint(moves: Iterable[Move]) -> Iterator[Sequence[Move]]:
@@ -161,3 +148,7 @@ def _move(table: Table, moves: Sequence[Move], statements: list[Statement]) -> N
         bigints(counts),
     )
     statements += gone, moved
+
+
+def _size_of(put: Put) -> int:
+    return len(put[2].packet)

@@ -13,6 +13,7 @@ import psycopg
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
 from msmq.queues.changes import AppendEvent
+from msmq.storage.log_answer import LOG_BYTES
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.arrays import bigints
 from msmq.storage.postgresql.connection import Link, connect
@@ -24,9 +25,6 @@ from msmq.storage.records import lookup_id_of, stored_lookup_id
 TOGETHER: Final = 500
 """Messages that are asked for with one statement."""
 
-LOG_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of packets that one answer about a message log holds, if it holds more than one entry."""
-
 RETRY_SECONDS: Final = 0.5
 """From one attempt to connect again to the next."""
 
@@ -36,7 +34,7 @@ _LAST: Final = (1 << 63) - 1
 _RESULT = TypeVar("_RESULT")
 
 
-class Reader:
+class DatabaseReader:
     """Reads; connects when it is first asked, and again when the connection was lost.
 
     While the database is away it tries again for as long as commits wait, and then fails at once.

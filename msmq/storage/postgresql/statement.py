@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
 
 import attrs
 
+Row = TypeVar("Row")
+
 STATEMENT_BYTES: Final = 16 * 1024 * 1024
 """Bytes of packets in one statement."""
+
+
+def chunks(rows: Iterable[Row], size_of: Callable[[Row], int]) -> Iterator[list[Row]]:
+    """Cut into pieces with at most L{STATEMENT_BYTES}, and one row at least."""
+    chunk: list[Row] = []
+    size = 0
+    for row in rows:
+        if chunk and size + size_of(row) > STATEMENT_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(row)
+        size += size_of(row)
+    if chunk:
+        yield chunk
 
 
 @attrs.define

@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
-from threading import Thread
+from queue import Empty
 from typing import Final, TypeAlias
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
 from msmq.interfaces.storage import StorageError
 from msmq.queues.changes import Change
-from msmq.queues.snapshot import Snapshot
 from msmq.storage.postgresql.database import Database, Outcomes
 from msmq.storage.postgresql.failures import Away, Refused
-from msmq.storage.postgresql.reading_thread import Deliver, Outcome, Read, ReadingThread, storage_error
+from msmq.storage.postgresql.reading import DatabaseReader
+from msmq.storage.reading_thread import Outcome, Read, ReadingThread, storage_error
+from msmq.storage.writing_thread import Listener, Stop, WritingThread
 
 GROUP_BYTES: Final = 64 * 1024 * 1024
 """About what goes into one transaction at most, unless a single batch is larger."""
@@ -42,15 +41,10 @@ class Commit:
     weight: int
 
 
-@attrs.frozen(eq=False)
-class Stop:
-    """The end, after everything that came before."""
+Asked: TypeAlias = Commit | Read
 
 
-Asked: TypeAlias = Commit | Read | Stop
-
-
-class WritingThread:
+class PostgresqlWritingThread(WritingThread[Database, Asked]):
     """Opens the schema, then writes until it is told to stop.
 
     Whatever has come while the database was busy goes to it as one transaction.
@@ -60,64 +54,29 @@ class WritingThread:
 
     @param open_database: opens the schema; called in the thread.
     @param wait: seconds.
-    @param reading: for packets, and for searches; they get each read when the batches before it are done,
-        and end with this thread.
-    @param opened: is told, once, what the schema holds, or why it cannot be used; then the thread has ended.
-    @param deliver: is told what became of the batches.
-    @param ended: is told that a stop was reached and the schema was let go.
+    @param readers: what the other threads read with, each through a connection of its own.
+    @param reading: these threads, which end with this one.
     """
-
-    log = Logger()
 
     def __init__(
         self,
         open_database: Callable[[], Database],
         wait: float,
-        reading: tuple[ReadingThread, ReadingThread],
-        opened: Callable[[Snapshot | StorageError], object],
-        deliver: Deliver,
-        ended: Callable[[], object],
+        readers: Sequence[DatabaseReader],
+        reading: Sequence[ReadingThread],
+        listener: Listener,
     ) -> None:
-        self._open_database = open_database
+        super().__init__("msmq postgresql writer", open_database, reading, listener)
         self._wait = wait
-        self._reading = reading
-        self._opened = opened
-        self._deliver = deliver
-        self._ended = ended
-        self._asked: SimpleQueue[Asked] = SimpleQueue()
+        self._readers = readers
         self._is_end = False
         # When the database was first found away since it last did something; None while it is there.
         self._away_since: float | None = None
-        # A daemon: whatever ends the process ends this too, and the database is made for that.
-        Thread(target=self._run, name="msmq postgresql writer", daemon=True).start()
-
-    def put(self, asked: Asked) -> None:
-        """Do this after all that was put before."""
-        self._asked.put(asked)
-
-    def _run(self) -> None:
-        try:
-            database = self._open_database()
-        except Exception as error:
-            self._stop_reading()
-            self._opened(storage_error(error))
-            return
-        try:
-            snapshot = database.snapshot()
-        except Exception as error:
-            self._stop_reading()
-            database.close()
-            self._opened(storage_error(error))
-            return
-        self._opened(snapshot)
-        self._serve(database)
-        self._stop_reading()
-        database.close()
-        self._ended()
 
     def _stop_reading(self) -> None:
-        for reading in self._reading:
-            reading.stop()
+        for reader in self._readers:
+            reader.end()
+        super()._stop_reading()
 
     def _serve(self, database: Database) -> None:
         # The time of the next step that tidies up; None while there is nothing to tidy.
@@ -131,10 +90,10 @@ class WritingThread:
             elif tidy_at <= now and self._away_since is None:
                 tidy_at = time.monotonic() + TIDY_SECONDS if self._tidy(database) else None
 
-    def _take(self, until: float | None) -> list[Asked]:
+    def _take(self, until: float | None) -> list[Asked | Stop]:
         """What waits, as much as goes together; if nothing does, wait for it, but not for long."""
         timeout = CHECK_SECONDS if until is None else max(0.0, min(CHECK_SECONDS, until - time.monotonic()))
-        group: list[Asked] = []
+        group: list[Asked | Stop] = []
         weight = 0
         try:
             asked = self._asked.get(timeout=timeout)
@@ -148,7 +107,7 @@ class WritingThread:
         except Empty:
             return group
 
-    def _perform(self, database: Database, group: Sequence[Asked]) -> bool:
+    def _perform(self, database: Database, group: Sequence[Asked | Stop]) -> bool:
         """Write the batches, tell how it went and let the reads begin; whether there were batches."""
         commits = [asked for asked in group if isinstance(asked, Commit)]
         if commits:
@@ -158,7 +117,7 @@ class WritingThread:
         for asked in group:
             match asked:
                 case Read():
-                    self._reading[asked.is_search].put(asked)
+                    asked.begin()
                 case Stop():
                     self._is_end = True
         return bool(commits)
@@ -185,7 +144,7 @@ class WritingThread:
             else:
                 groups.popleft()
                 outcomes += [(commit.done, outcome) for commit, outcome in zip(group, found, strict=True)]
-        self._deliver(outcomes)
+        self._listener.deliver(outcomes)
 
     def _write_or_wait(
         self, database: Database, group: list[Commit], groups: deque[list[Commit]], outcomes: list[Outcome]
@@ -233,7 +192,7 @@ class WritingThread:
                 while len(groups) > 1:
                     outcomes += _all_failed(groups.pop(), error)
                 if outcomes:
-                    self._deliver(list(outcomes))
+                    self._listener.deliver(list(outcomes))
                     outcomes.clear()
                 if not self._refuse_what_comes(error):
                     raise _with_doubt(database, error)
@@ -243,7 +202,7 @@ class WritingThread:
         for asked in self._take(None):
             match asked:
                 case Commit(done=done) | Read(done=done):
-                    self._deliver([(done, error)])
+                    self._listener.deliver([(done, error)])
                 case Stop():
                     self._is_end = True
         return not self._is_end
@@ -270,8 +229,8 @@ class WritingThread:
     def _is_back(self, database: Database) -> None:
         if self._away_since is not None:
             self._away_since = None
-            for reading in self._reading:
-                reading.try_again()
+            for reader in self._readers:
+                reader.try_again()
             self.log.info("{place}: the database is back", place=database.address.text)
 
     def _is_over(self) -> bool:

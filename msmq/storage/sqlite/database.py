@@ -211,11 +211,7 @@ class Database:
                 self._known, self._next_queue = read_rows(connection)
                 self._writer.find_numbers()
             return error
-        for identifier, row in plan.changed.items():
-            if row is None:
-                self._known.pop(identifier, None)
-            else:
-                self._known[identifier] = row
+        plan.apply_to(self._known)
         self._next_queue = plan.next_queue
         return None
 

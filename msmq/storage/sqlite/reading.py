@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
 from msmq.queues.changes import AppendEvent
+from msmq.storage.log_answer import one_answer
 from msmq.storage.records import lookup_id_of, stored_lookup_id
 from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.failures import failure
@@ -19,8 +20,6 @@ from msmq.storage.sqlite.text import text_of
 
 TOGETHER: Final = 64
 """Messages that are asked for with one statement."""
-LOG_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of packets that one answer about a message log holds, if it holds more than one entry."""
 LAST: Final = (1 << 63) - 1
 
 
@@ -136,18 +135,17 @@ def _packets(connection: sqlite3.Connection, row: int, wanted: Sequence[int]) ->
 
 
 def _read_log(durable: sqlite3.Connection, row: int, after: int, limit: int) -> list[LogEntry]:
-    entries: list[LogEntry] = []
-    size = 0
-    for sequence, place, arrived, packet in durable.execute(
+    rows = durable.execute(
         "SELECT sequence, lookup_id, arrived, packet FROM log WHERE queue = ?1 AND sequence > ?2"
         " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT ?3",
         (row, min(after, LAST), max(0, min(limit, LAST))),
-    ):
-        size += len(packet)
-        if entries and size > LOG_BYTES:
-            break
-        entries.append(LogEntry(sequence, lookup_id_of(place), arrived, packet))
-    return entries
+    )
+    return list(
+        one_answer(
+            LogEntry(sequence, lookup_id_of(place), arrived, packet)
+            for sequence, place, arrived, packet in rows
+        )
+    )
 
 
 def _log_extent(durable: sqlite3.Connection, row: int) -> LogExtent:

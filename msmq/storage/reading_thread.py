@@ -1,0 +1,96 @@
+"""Threads that read; they wait neither for the one that writes nor for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Protocol, TypeAlias
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent
+
+Outcome: TypeAlias = tuple[Deferred[Any], object]
+"""A Deferred, and the result or the exception that it is to fire with."""
+
+Deliver: TypeAlias = Callable[[Sequence[Outcome]], object]
+"""Has these Deferreds fire in their own thread."""
+
+
+class Reader(Protocol):
+    """Reads what L{msmq.interfaces.IMessageStore} tells of; it blocks, and belongs to one thread."""
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
+        """The packets of these messages, in this order."""
+
+    def find(self, identity: bytes) -> list[tuple[UUID, int]]:
+        """The places of all messages that have this identity."""
+
+    def read_log(self, queue: UUID, after: int, limit: int) -> list[LogEntry]:
+        """Entries of a message log with larger numbers."""
+
+    def log_extent(self, queue: UUID) -> LogExtent:
+        """What a message log holds."""
+
+    def read_events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
+        """Events with larger numbers."""
+
+    def close(self) -> None:
+        """Let go of what it reads from."""
+
+
+@attrs.frozen(eq=False)
+class Read:
+    """Something to be read after every batch that came before.
+
+    @ivar thread: the one that reads it.
+    """
+
+    ask: Callable[[Reader], object]
+    done: Deferred[Any]
+    thread: ReadingThread
+
+    def begin(self) -> None:
+        """Have it read now."""
+        self.thread.put(self)
+
+
+class ReadingThread:
+    """Reads in the order in which it is asked.
+
+    @param name: for whoever looks at the threads of the process.
+    @param deliver: is told what was read.
+    """
+
+    def __init__(self, name: str, reader: Reader, deliver: Deliver) -> None:
+        self._reader = reader
+        self._deliver = deliver
+        self._asked: SimpleQueue[Read | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def put(self, read: Read) -> None:
+        """Read this after all that was put before."""
+        self._asked.put(read)
+
+    def stop(self) -> None:
+        """Wait until everything is read, or has failed."""
+        self._asked.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (read := self._asked.get()) is not None:
+            try:
+                outcome = read.ask(self._reader)
+            except Exception as error:
+                outcome = storage_error(error)
+            self._deliver([(read.done, outcome)])
+        self._reader.close()
+
+
+def storage_error(error: Exception) -> StorageError:
+    """Any error as one of the store."""
+    return error if isinstance(error, StorageError) else StorageError(f"the store failed: {error!r}")

@@ -1,0 +1,84 @@
+"""The thread that writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty
+from typing import Final, TypeAlias
+
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.storage import StorageError
+from msmq.queues.changes import Change
+from msmq.storage.reading_thread import Outcome, Read, storage_error
+from msmq.storage.sqlite.database import Database
+from msmq.storage.writing_thread import Stop, WritingThread
+
+TIDY_INTERVAL: Final = 0.05
+"""Seconds between two steps that give space back, while there is some."""
+
+Commit: TypeAlias = tuple[Sequence[Change], Deferred[None]]
+"""A batch to be done."""
+
+Asked: TypeAlias = Commit | Read
+
+
+class SqliteWritingThread(WritingThread[Database, Asked]):
+    """Writes whatever has come while the disk was busy as one transaction."""
+
+    def _serve(self, database: Database) -> None:
+        # The time of the next step that gives space back; None while there is nothing to give.
+        tidy_at: float | None = time.monotonic()
+        while not self._perform(database, self._take(tidy_at)):
+            now = time.monotonic()
+            if tidy_at is None:
+                tidy_at = now + TIDY_INTERVAL
+            elif tidy_at <= now:
+                is_more = self._try(database.tidy)
+                self._try(database.checkpoint)
+                tidy_at = time.monotonic() + TIDY_INTERVAL if is_more else None
+
+    def _take(self, until: float | None) -> list[Asked | Stop]:
+        """Everything that waits; if nothing does, wait for it, but not longer than that."""
+        timeout = None if until is None else max(0.0, until - time.monotonic())
+        group: list[Asked | Stop] = []
+        try:
+            group.append(self._asked.get(timeout=timeout))
+            while True:
+                group.append(self._asked.get_nowait())
+        except Empty:
+            return group
+
+    def _perform(self, database: Database, group: Sequence[Asked | Stop]) -> bool:
+        """Write the batches, then let the reads begin and tell how it went; whether it was the end."""
+        commits = [asked for asked in group if isinstance(asked, tuple)]
+        outcomes = self._write(database, commits) if commits else []
+        is_end = False
+        if len(commits) < len(group):
+            for asked in group:
+                match asked:
+                    case Read():
+                        asked.begin()
+                    case Stop():
+                        is_end = True
+        if commits:
+            self._listener.deliver(outcomes)
+            self._try(database.checkpoint)
+        return is_end
+
+    def _write(self, database: Database, commits: Sequence[Commit]) -> list[Outcome]:
+        try:
+            outcomes: Sequence[StorageError | None] = database.write([changes for changes, _ in commits])
+        except Exception as error:
+            # The thread must live, and whoever waits must hear of it.
+            outcomes = [storage_error(error)] * len(commits)
+        return [(done, outcome) for (_, done), outcome in zip(commits, outcomes, strict=True)]
+
+    def _try(self, step: Callable[[], bool]) -> bool:
+        """Do something that nobody waits for; whether there is more of it to do."""
+        try:
+            return step()
+        except StorageError as error:
+            self.log.error("{error}", error=error)
+            return False

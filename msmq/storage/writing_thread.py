@@ -1,0 +1,115 @@
+"""What the threads that write have in common, whatever they write to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import attrs
+from twisted.logger import Logger
+
+from msmq.interfaces.storage import StorageError
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.reading_thread import Deliver, ReadingThread, storage_error
+
+
+class Opened(Protocol):
+    """What is written to, once it is open; it blocks, and belongs to one thread."""
+
+    def snapshot(self) -> Snapshot:
+        """What it holds.
+
+        @raise StorageError: it cannot be read.
+        """
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+Database = TypeVar("Database", bound=Opened)
+Asked = TypeVar("Asked")
+
+
+@attrs.frozen(eq=False)
+class Stop:
+    """The end, after everything that came before."""
+
+
+@attrs.frozen
+class Listener:
+    """Who is told by a writing thread how it goes; each has to see to its own thread.
+
+    @ivar opened: is told, once, what is kept, or why it cannot be used; then the thread has ended.
+    @ivar deliver: is told what became of the batches.
+    @ivar ended: is told that a stop was reached and everything was let go.
+    """
+
+    opened: Callable[[Snapshot | StorageError], object]
+    deliver: Deliver
+    ended: Callable[[], object]
+
+
+class WritingThread(ABC, Generic[Database, Asked]):
+    """Opens what is written to, then writes until it is told to stop.
+
+    Whatever has come while it was busy is written as one transaction.
+
+    @param name: for whoever looks at the threads of the process.
+    @param open_database: called in the thread.
+    @param reading: end with this thread.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        name: str,
+        open_database: Callable[[], Database],
+        reading: Sequence[ReadingThread],
+        listener: Listener,
+    ) -> None:
+        self._open_database = open_database
+        self._reading = reading
+        self._listener = listener
+        self._asked: SimpleQueue[Asked | Stop] = SimpleQueue()
+        # A daemon: whatever ends the process ends this too, and what is written to is made for that.
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to open."""
+        self._thread.start()
+
+    def put(self, asked: Asked | Stop) -> None:
+        """Do this after all that was put before."""
+        self._asked.put(asked)
+
+    @abstractmethod
+    def _serve(self, database: Database) -> None:
+        """Do what is asked for, until a stop was reached."""
+
+    def _run(self) -> None:
+        try:
+            database = self._open_database()
+        except Exception as error:
+            self._stop_reading()
+            self._listener.opened(storage_error(error))
+            return
+        try:
+            snapshot = database.snapshot()
+        except Exception as error:
+            self._stop_reading()
+            database.close()
+            self._listener.opened(storage_error(error))
+            return
+        self._listener.opened(snapshot)
+        self._serve(database)
+        self._stop_reading()
+        database.close()
+        self._listener.ended()
+
+    def _stop_reading(self) -> None:
+        for reading in self._reading:
+            reading.stop()
