@@ -1,0 +1,114 @@
+"""[MS-MQSD] 3.2: a queue manager that knows the directory servers tells those who ask.
+
+The server keeps nothing of a request and has no timers.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+from msmq.discovery.packets import (
+    MAXIMUM_NETWORKS,
+    DirectoryServer,
+    TopologyClientRequest,
+    TopologyServerReply,
+)
+from msmq.errors import RemoteProtocolError
+
+LARGEST_REPLY: Final = 65_507
+"""The most bytes that one UDP datagram carries over IPv4."""
+
+
+class Unanswered(enum.Enum):
+    """Why a datagram is not answered; its sender learns nothing."""
+
+    MALFORMED = "no TopologyClientRequest"
+    OTHER_ENTERPRISE = "a request from another enterprise"
+    NO_NETWORK = "no connected network is configured"
+
+
+class DiscoveryServer:
+    """[MS-MQSD] 3.2: the directory service discovery server.
+
+    What it tells may be changed at any time; the next reply says it.
+
+    @ivar enterprise: Enterprise.Identifier.
+    @ivar site: Site.Identifier; who is in it is told of no servers, because it knows them.
+    @ivar directory_servers: DirectoryServerList; its own name, if it is empty (reading 22).
+    @ivar connected_networks: ConnectedNetworkIdentifierList; the first 32 are told, and without any
+        nobody is answered (reading 23).
+    @ivar answered: requests that were answered.
+    @ivar unanswered: datagrams that were not, by reason.
+    """
+
+    def __init__(
+        self,
+        enterprise: UUID,
+        site: UUID,
+        computer_name: str,
+        *,
+        directory_servers: Sequence[str] = (),
+        connected_networks: Sequence[UUID] = (),
+        checks_enterprise: bool = False,
+    ) -> None:
+        """Serve what a queue manager knows.
+
+        @param computer_name: its own name.
+        @param checks_enterprise: pass over requests from other enterprises, which the document does not
+            ask for (reading 16).
+        """
+        self.enterprise = enterprise
+        self.site = site
+        self.directory_servers = tuple(directory_servers)
+        self.connected_networks = tuple(connected_networks)
+        self.answered = 0
+        self.unanswered: Counter[Unanswered] = Counter()
+        self._computer_name = computer_name
+        self._checks_enterprise = checks_enterprise
+
+    def answer(self, datagram: bytes, *, is_ipx: bool = False) -> bytes | Unanswered:
+        """[MS-MQSD] 3.2.5.1 Receiving a TopologyClientRequest: the reply to whoever sent it.
+
+        @param is_ipx: it came over IPX.
+        """
+        outcome = self._judge(datagram, is_ipx)
+        if isinstance(outcome, Unanswered):
+            self.unanswered[outcome] += 1
+            return outcome
+        self.answered += 1
+        return outcome.to_bytes()
+
+    def _judge(self, datagram: bytes, is_ipx: bool) -> TopologyServerReply | Unanswered:
+        try:
+            request = TopologyClientRequest.from_bytes(datagram, is_ipx=is_ipx)
+        except RemoteProtocolError:
+            return Unanswered.MALFORMED
+        if self._checks_enterprise and request.enterprise_id != self.enterprise:
+            return Unanswered.OTHER_ENTERPRISE
+        networks = self.connected_networks[:MAXIMUM_NETWORKS]
+        if not networks:
+            return Unanswered.NO_NETWORK
+        mask = (1 << len(networks)) - 1 if is_ipx else 0
+        if request.site_id == self.site:
+            return TopologyServerReply(request.request_id, networks, connected_network_mask=mask)
+        names = self.directory_servers or (self._computer_name,)
+        room = LARGEST_REPLY - TopologyServerReply.SIZE - 16 * (len(networks) + 1)
+        return TopologyServerReply(
+            request.request_id, networks, self.site, _fitting(names, room), connected_network_mask=mask
+        )
+
+
+def _fitting(names: Iterable[str], room: int) -> tuple[DirectoryServer, ...]:
+    """As many servers as one datagram holds, which are some thousands."""
+    servers = []
+    for name in names:
+        # Two flags, the name, and the comma or the NUL after it, two bytes each.
+        room -= 2 * (len(name.encode("utf-16-le", "surrogatepass")) // 2 + 3)
+        if room < 0:
+            break
+        servers.append(DirectoryServer(name))
+    return tuple(servers)

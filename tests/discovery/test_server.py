@@ -1,0 +1,166 @@
+"""[MS-MQSD] 3.2: the discovery server, by what it answers."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.discovery.packets import TopologyClientRequest, TopologyServerReply
+from msmq.discovery.server import LARGEST_REPLY, DiscoveryServer, Unanswered
+from msmq.wire.guid import NULL_GUID
+from tests.vectors import vector
+
+ENTERPRISE = UUID("e6eaba61-d1c6-11db-baac-0003ff4e2d22")
+SITE = UUID("e6eaba60-d1c6-11db-baac-0003ff4e2d22")
+NETWORK = UUID("e6eaba62-d1c6-11db-baac-0003ff4e2d22")
+OTHER_SITE = UUID(int=5)
+REQUEST = TopologyClientRequest(ENTERPRISE, UUID(int=0x1234), OTHER_SITE)
+EXAMPLE = vector("mqsd-4-topology-client-request")
+
+
+def server(*names: str, checks_enterprise: bool = False) -> DiscoveryServer:
+    return DiscoveryServer(
+        ENTERPRISE,
+        SITE,
+        "GAMMA",
+        directory_servers=names,
+        connected_networks=(NETWORK,),
+        checks_enterprise=checks_enterprise,
+    )
+
+
+class AnswerTests(SynchronousTestCase):
+    """Replies, byte for byte or as a client reads them."""
+
+    def reply(
+        self, serving: DiscoveryServer, request: TopologyClientRequest = REQUEST, *, is_ipx: bool = False
+    ) -> TopologyServerReply:
+        answer = serving.answer(request.to_bytes(), is_ipx=is_ipx)
+        assert isinstance(answer, bytes)
+        return TopologyServerReply.from_bytes(answer)
+
+    def test_client_of_the_own_site(self) -> None:
+        """MQSD-3.2.5.1-07 MQSD-3.2.5.1-03 MQSD-3.2.5.1-05: the first reply of the worked example."""
+        serving = server("nt4pec")
+        serving.site = TopologyClientRequest.from_bytes(EXAMPLE).site_id
+        self.assertEqual(serving.answer(EXAMPLE), vector("mqsd-4-topology-server-reply-same-site"))
+
+    def test_client_of_another_site(self) -> None:
+        """MQSD-3.2.5.1-08 MQSD-3.2.5.1-09 MQSD-3.2.5.1-10: the second reply of the worked example."""
+        self.assertEqual(server("nt4pec").answer(EXAMPLE), vector("mqsd-4-topology-server-reply-other-site"))
+
+    def test_client_without_a_site(self) -> None:
+        """Reading 26: it is told of the servers."""
+        reply = self.reply(server("DS1"), attrs.evolve(REQUEST, site_id=NULL_GUID))
+        self.assertEqual(reply.responding_site_id, SITE)
+
+    def test_servers_in_their_order(self) -> None:
+        """MQSD-3.2.5.1-09: all of them."""
+        reply = self.reply(server("DS3", "DS1", "DS2"))
+        self.assertEqual([each.name for each in reply.servers], ["DS3", "DS1", "DS2"])
+        self.assertTrue(all(each.supports_ip and not each.supports_ipx for each in reply.servers))
+
+    def test_no_servers_are_configured(self) -> None:
+        """Reading 22: it names itself."""
+        self.assertEqual([each.name for each in self.reply(server()).servers], ["GAMMA"])
+
+    def test_what_changes_meanwhile(self) -> None:
+        """MQSD-3.2.1.1-01 MQSD-3.2.1.1-02 MQSD-3.2.5.1-02: the next reply says it, the last one does not."""
+        serving = server("DS1")
+        before = serving.answer(REQUEST.to_bytes())
+        again = serving.answer(REQUEST.to_bytes())
+        serving.directory_servers = ("DS9",)
+        serving.connected_networks = (UUID(int=8), UUID(int=9))
+        reply = self.reply(serving)
+        self.assertEqual([each.name for each in reply.servers], ["DS9"])
+        self.assertEqual(reply.connected_networks, (UUID(int=8), UUID(int=9)))
+        self.assertEqual(before, again)
+
+    def test_networks(self) -> None:
+        """MQSD-3.2.5.1-04, reading 23: all of them in their order, of more than 32 the first."""
+        serving = server("DS1")
+        serving.connected_networks = tuple(UUID(int=number) for number in range(40))
+        self.assertEqual(self.reply(serving).connected_networks, serving.connected_networks[:32])
+
+    def test_masks(self) -> None:
+        """MQSD-3.2.5.1-05 MQSD-3.2.5.1-06: over IPX a bit for each network, over IP none."""
+        serving = server("DS1")
+        serving.connected_networks = tuple(UUID(int=number) for number in range(3))
+        self.assertEqual(self.reply(serving).connected_network_mask, 0)
+        self.assertEqual(self.reply(serving, is_ipx=True).connected_network_mask, 0b111)
+
+    def test_other_enterprise(self) -> None:
+        """MQSD-3.2.5.1-12: it is answered, unless it is to be passed over (reading 16)."""
+        stranger = attrs.evolve(REQUEST, enterprise_id=UUID(int=3))
+        self.assertEqual(self.reply(server("DS1"), stranger).correlation_id, REQUEST.request_id)
+        strict = server("DS1", checks_enterprise=True)
+        self.assertEqual(strict.answer(stranger.to_bytes()), Unanswered.OTHER_ENTERPRISE)
+        self.assertIsInstance(strict.answer(REQUEST.to_bytes()), bytes)
+
+    def test_other_version(self) -> None:
+        """MQSD-1.7-01 MQSD-1.6-01: Version and Reserved are not looked at."""
+        packet = b"\x7f" + REQUEST.to_bytes()[1:2] + b"\xff\xff" + REQUEST.to_bytes()[4:]
+        self.assertEqual(server("DS1").answer(packet), server("DS1").answer(REQUEST.to_bytes()))
+
+    def test_what_follows_a_request(self) -> None:
+        """MQSD-3.2.5.1-01, reading 17: fields of IPX are read over IPX only, and from 60 bytes on."""
+        serving = server("DS1")
+        plain = serving.answer(REQUEST.to_bytes())
+        for rest in (b"\0" * 7, b"\0" * 8, b"\xff" * 300):
+            self.assertEqual(serving.answer(REQUEST.to_bytes() + rest), plain)
+        over_ipx = serving.answer(REQUEST.to_bytes(), is_ipx=True)
+        self.assertEqual(serving.answer(REQUEST.to_bytes() + b"\0" * 7, is_ipx=True), over_ipx)
+        self.assertEqual(serving.answer(REQUEST.to_bytes() + b"\0" * 8, is_ipx=True), Unanswered.MALFORMED)
+
+    def test_very_many_servers(self) -> None:
+        """A reply is one datagram: as many as fit are told, the first."""
+        names = [f"DIRECTORY-{number:05}" for number in range(5000)]
+        serving = server(*names)
+        answer = serving.answer(REQUEST.to_bytes())
+        assert isinstance(answer, bytes)
+        self.assertLessEqual(len(answer), LARGEST_REPLY)
+        self.assertGreater(len(answer), LARGEST_REPLY - 40)
+        told = [each.name for each in TopologyServerReply.from_bytes(answer).servers]
+        self.assertEqual(told, names[: len(told)])
+
+
+class SilenceTests(SynchronousTestCase):
+    """Datagrams that nobody is answered for."""
+
+    @given(st.binary(max_size=200))
+    def test_rubbish(self, data: bytes) -> None:
+        """Reading 15: what is no request is dropped, and the next request is answered."""
+        serving = server("DS1")
+        serving.answer(data)
+        self.assertIsInstance(serving.answer(REQUEST.to_bytes()), bytes)
+
+    def test_cut_short(self) -> None:
+        """Reading 15: at any length, and a reply is none either."""
+        serving = server("DS1")
+        packet = REQUEST.to_bytes()
+        for length in range(len(packet)):
+            self.assertEqual(serving.answer(packet[:length]), Unanswered.MALFORMED)
+        reply = serving.answer(packet)
+        assert isinstance(reply, bytes)
+        self.assertEqual(serving.answer(reply), Unanswered.MALFORMED)
+        self.assertEqual(serving.unanswered[Unanswered.MALFORMED], len(packet) + 1)
+        self.assertEqual(serving.answered, 1)
+
+    def test_no_network_is_configured(self) -> None:
+        """Reading 23: a reply needs one, so there is none."""
+        serving = server("DS1")
+        serving.connected_networks = ()
+        self.assertEqual(serving.answer(REQUEST.to_bytes()), Unanswered.NO_NETWORK)
+
+    def test_many_in_a_row(self) -> None:
+        """MQSD-3.2.5-01: a thousand requests have a thousand answers, each to its own."""
+        serving = server("DS1")
+        for number in range(1000):
+            request = attrs.evolve(REQUEST, request_id=UUID(int=number))
+            answer = serving.answer(request.to_bytes())
+            assert isinstance(answer, bytes)
+            self.assertEqual(TopologyServerReply.from_bytes(answer).correlation_id, UUID(int=number))
