@@ -63,6 +63,7 @@ class SessionProtocol(Protocol):
 
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
+    @ivar received: bytes that the peer has sent.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -73,7 +74,11 @@ class SessionProtocol(Protocol):
         self.session = session
         self.remote_address = ""
         self.dialled_for: object = None
+        self.received = 0
         self._framer = StreamFramer(measure_user_message, internal_only=True)
+        self._in_hand = 0
+        self._held = 0
+        self._pauses: set[object] = set()
         self._effects: deque[Effect] = deque()
         self._is_performing = False
         self._waits_for: Deferred[None] | None = None
@@ -233,6 +238,8 @@ class SessionProtocol(Protocol):
             return
         now = self._now()
         framer = self._framer
+        self.received += len(data)
+        arrived = framer.buffered + len(data)
         frames = framer.feed(data)
         effects = self.session.receive(frames, now) if frames else []
         if framer.internal_only and framer.user_packet_waiting:
@@ -243,12 +250,16 @@ class SessionProtocol(Protocol):
                 effects += self.session.user_message_before_open(now)
         if framer.error is not None:
             effects += self.session.malformed(framer.error, now)
+        arrived -= framer.buffered
         self._perform(effects)
+        self._in_hand += arrived
+        self._account()
 
     def connectionLost(self, reason: Failure | None = None) -> None:
         """The connection is gone, whoever closed it."""
         self._is_connected = False
         self._perform(self.session.connection_lost(self._now()))
+        self._account()
         self._factory.connection_lost(self)
         if self._factory.broker is not None:
             self._guarded(self._factory.broker.connection_lost, self)
@@ -268,7 +279,54 @@ class SessionProtocol(Protocol):
     def stopProducing(self) -> None:
         """The connection is closing; L{connectionLost} follows."""
 
+    # Called by ReceiveMemory
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a hook has not finished with what arrived."""
+        return self._waits_for is not None
+
+    def stop_reading(self) -> None:
+        """There is no room for more of what the peer sends."""
+        self._pause_reading("memory")
+
+    def go_on_reading(self) -> None:
+        """There is room again."""
+        self._resume_reading("memory")
+
+    def end_stalled(self) -> None:
+        """Others have no room, because the peer does not finish its packet."""
+        self.close(CloseReason.STALLED)
+        self._account()
+
     # The rest is private
+
+    def _account(self) -> None:
+        """Tell how much is held of what arrived: packets that are not whole, or not dealt with."""
+        if self.session.state in _OVER:
+            # What is left of the stream means nothing any more.
+            self._framer = StreamFramer(measure_user_message, internal_only=True)
+            self._in_hand = 0
+        elif self._waits_for is None:
+            self._in_hand = 0
+        held = self._framer.buffered + self._in_hand
+        if held != self._held:
+            self._held = held
+            self._factory.receive_memory.changed(self, held)
+
+    def _pause_reading(self, why: object) -> None:
+        if not self._pauses:
+            pause = getattr(self.transport, "pauseProducing", None)
+            if pause is not None:
+                pause()
+        self._pauses.add(why)
+
+    def _resume_reading(self, why: object) -> None:
+        self._pauses.discard(why)
+        if not self._pauses and self.session.state not in _OVER:
+            resume = getattr(self.transport, "resumeProducing", None)
+            if resume is not None:
+                resume()
 
     def _now(self) -> Moment:
         return self._factory.clock.now()
@@ -363,18 +421,15 @@ class SessionProtocol(Protocol):
     def _suspend(self, waits_for: Deferred[None]) -> None:
         """Read no further, and perform nothing further, until the hook is done."""
         self._waits_for = waits_for
-        pause = getattr(self.transport, "pauseProducing", None)
-        if pause is not None:
-            pause()
+        self._pause_reading("hook")
         waits_for.addErrback(self._fail)
         waits_for.addBoth(self._go_on)
 
     def _go_on(self, _: object) -> None:
         self._waits_for = None
-        resume = getattr(self.transport, "resumeProducing", None)
-        if resume is not None and self.session.state not in _OVER:
-            resume()
+        self._resume_reading("hook")
         self._perform(())
+        self._account()
 
     def _fail(self, failure: Failure) -> None:
         self.log.failure("a hook of the session with {address} failed", failure, address=self.remote_address)

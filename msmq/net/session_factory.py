@@ -12,6 +12,7 @@ from twisted.internet.protocol import ServerFactory
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
+from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
 from msmq.session.counting import PacketCounts
 from msmq.session.effects import CloseReason
@@ -28,6 +29,7 @@ class SessionFactory(ServerFactory):
     @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
     @ivar broker: told of everything by the default hooks; may be C{None}.
     @ivar counts: the packets of all its sessions, by kind.
+    @ivar receive_memory: what its sessions hold of packets that are not done with.
     @ivar is_offline: whether connections are refused, and nobody is dialled.
     """
 
@@ -50,6 +52,7 @@ class SessionFactory(ServerFactory):
         self.broker = broker
         self.counts = PacketCounts()
         self.is_offline = False
+        self.receive_memory = ReceiveMemory(self.settings.receive_memory, reactor)
         self._connections: set[SessionProtocol] = set()
         # The one that has waited the longest comes first.
         self._handshaking: dict[SessionProtocol, None] = {}

@@ -35,6 +35,7 @@ class CloseReason(enum.Enum):
     STOPPED = "stopped"
     UNSUPPORTED_MESSAGE = "message that cannot be stored"
     NO_RESOURCES = "no room for messages"
+    STALLED = "packet not finished while memory is short"
     INTERNAL_ERROR = "internal error"
 
 

@@ -1,0 +1,280 @@
+"""Packets that do not end, from many peers at once, and what all of them together may cost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import StringTransportWithDisconnection
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.net.receive_memory import LARGEST_READ, LITTLE
+from msmq.net.session import SessionProtocol
+from msmq.net.session_factory import SessionFactory
+from msmq.session.effects import CloseReason
+from msmq.session.settings import SessionSettings
+from msmq.structures.user_message_view import UserMessageView
+from msmq.testing.clock import ManualClock
+from tests.builders import ALPHA, BETA, establish, parameters, user_packet
+
+KIB = 1024
+LIMIT = 1024 * KIB
+LARGE = user_packet(bytes(600 * KIB))
+
+
+class Collecting(SessionProtocol):
+    """Keeps the bodies of what arrives; a store that is slow holds them up."""
+
+    arrived: list[bytes]
+    reasons: list[CloseReason]
+    store: Deferred[None] | None = None
+
+    def connectionMade(self) -> None:
+        self.arrived = []
+        self.reasons = []
+        super().connectionMade()
+
+    def messages_arriving(
+        self, messages: Sequence[UserMessageView], first_recoverable: int
+    ) -> Deferred[None] | None:
+        self.arrived += [bytes(message.body) for message in messages]
+        return type(self).store
+
+    def session_closed(self, reason: CloseReason, *rest: object) -> None:
+        self.reasons.append(reason)
+
+
+class Peer:
+    """Somebody who sends in portions, as far as the other side reads."""
+
+    def __init__(self, factory: SessionFactory, number: int) -> None:
+        address = IPv4Address("TCP", "127.0.0.9", 20000 + number)
+        built = factory.buildProtocol(address)
+        assert isinstance(built, Collecting)
+        self.session = built
+        self.transport = StringTransportWithDisconnection(peerAddress=address)
+        self.transport.protocol = built
+        built.makeConnection(self.transport)
+        built.dataReceived(establish(ALPHA) + parameters())
+        self.unsent = b""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the other side takes anything."""
+        return self.transport.connected and self.transport.producerState == "producing"
+
+    @property
+    def is_open(self) -> bool:
+        return self.session.is_open
+
+    def send(self, data: bytes) -> None:
+        """Send this, as far as it is read."""
+        self.unsent += data
+        self.go_on()
+
+    def portion(self) -> bool:
+        """Send as much as is read at once; whether there was anything to send, and it was read."""
+        if not (self.unsent and self.is_read):
+            return False
+        portion, self.unsent = self.unsent[:LARGEST_READ], self.unsent[LARGEST_READ:]
+        self.session.dataReceived(portion)
+        return True
+
+    def go_on(self) -> bool:
+        """Send what was not read before; whether any of it was."""
+        sent = False
+        while self.portion():
+            sent = True
+        return sent
+
+
+class ReceiveMemoryTestCase(SynchronousTestCase):
+    """A queue manager that holds 1 MiB of unfinished packets."""
+
+    limit = LIMIT
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.factory = SessionFactory(
+            BETA,
+            reactor=self.clock.reactor,
+            clock=self.clock,
+            settings=SessionSettings(receive_memory=self.limit),
+        )
+        self.memory = self.factory.receive_memory
+
+        class Mine(Collecting):
+            pass
+
+        self.protocol = Mine
+        self.factory.protocol = Mine
+        self.peers: list[Peer] = []
+
+    def peer(self) -> Peer:
+        """One more peer, after its handshake."""
+        peer = Peer(self.factory, len(self.peers))
+        self.peers.append(peer)
+        return peer
+
+    def settle(self) -> None:
+        """Let all send until nobody can any more."""
+        while any([peer.go_on() for peer in self.peers]):
+            pass
+
+    def assert_bounded(self, sessions: int) -> None:
+        """No more was ever held than is promised."""
+        self.assertLess(self.memory.peak, self.limit + len(LARGE) + sessions * (LITTLE + LARGEST_READ))
+
+
+class PartialPacketsTests(ReceiveMemoryTestCase):
+    """Everyone has sent the beginning of a packet."""
+
+    def test_who_would_hold_too_much_is_not_read(self) -> None:
+        """The kernel makes them wait; those who hold nothing are read as ever."""
+        stalled = [self.peer() for _ in range(20)]
+        for peer in stalled:
+            peer.send(LARGE[:-1])
+        self.assert_bounded(20)
+        self.assertGreater(self.memory.stopped, 10)
+        small = self.peer()
+        for _ in range(10):
+            packet = user_packet(bytes(1000))
+            small.send(packet + packet[:500])
+            small.send(packet[500:])
+        self.assertEqual(len(small.session.arrived), 20)
+
+    def test_all_arrive_in_the_end(self) -> None:
+        """Twenty large packets at once need more than there is, and come one after the other."""
+        peers = [self.peer() for _ in range(20)]
+        for peer in peers:
+            peer.send(LARGE)
+        self.settle()
+        self.assertEqual([len(peer.session.arrived) for peer in peers], [1] * 20)
+        self.assertEqual((self.memory.used, self.memory.stopped), (0, 0))
+        self.assert_bounded(20)
+
+    def test_the_peers_that_stand_still_make_room(self) -> None:
+        """They lose their sessions as far as is needed, the greediest first; who sends stays."""
+        greediest, greedy, less = self.peer(), self.peer(), self.peer()
+        greediest.send(LARGE[: 600 * KIB])
+        greedy.send(LARGE[: 300 * KIB])
+        less.send(LARGE[: 200 * KIB])
+        honest = [self.peer() for _ in range(3)]
+        for peer in honest:
+            peer.send(LARGE[: 100 * KIB])
+        for _ in range(30):
+            self.clock.advance(1)
+            for peer in honest:
+                peer.send(b"")
+                if len(peer.unsent) == 0 and peer.session.received < 500 * KIB:
+                    peer.send(LARGE[100 * KIB : 120 * KIB])
+        self.assertEqual(greediest.session.reasons, [CloseReason.STALLED])
+        self.assertTrue(all(peer.is_open for peer in honest))
+
+    def test_slow_peers_are_left_alone_while_there_is_room(self) -> None:
+        """Who takes its time harms nobody."""
+        slow = self.peer()
+        slow.send(LARGE[: 500 * KIB])
+        self.clock.advance(100)
+        self.assertTrue(slow.is_open)
+        slow.send(LARGE[500 * KIB :])
+        self.assertEqual(len(slow.session.arrived), 1)
+
+    def test_a_lost_connection_gives_back_what_it_held(self) -> None:
+        """And those that waited go on."""
+        first, second, third = self.peer(), self.peer(), self.peer()
+        for peer in (first, second, third):
+            peer.send(LARGE[:-1])
+        self.assertFalse(third.is_read)
+        second.session.connectionLost(Failure(ConnectionDone()))
+        self.settle()
+        third.send(LARGE[-1:])
+        self.assertEqual(len(third.session.arrived), 1)
+        first.session.close()
+        self.assertEqual((self.memory.used, self.memory.stopped), (0, 0))
+
+    def test_nothing_is_left_behind(self) -> None:
+        """No timer, and no byte that is counted."""
+        for _ in range(5):
+            self.peer().send(LARGE[:-1])
+        for peer in self.peers:
+            peer.transport.loseConnection()
+        self.assertEqual(self.memory.used, 0)
+        self.clock.advance(10)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+
+    def test_any_crowd(self) -> None:
+        """Whoever sends to the end arrives, however many others do not."""
+        chance = random.Random(11)
+        for _ in range(10):
+            self.setUp()
+            stalled = [self.peer() for _ in range(chance.randrange(20))]
+            honest = [self.peer() for _ in range(1, chance.randrange(2, 10))]
+            for peer in stalled:
+                peer.send(LARGE[: chance.randrange(1, len(LARGE))])
+            for peer in honest:
+                peer.unsent = LARGE * chance.randrange(1, 4)
+            expected = [len(peer.unsent) // len(LARGE) for peer in honest]
+            for _ in range(400):
+                self.clock.advance(1)
+                self.settle()
+            self.assertEqual([len(peer.session.arrived) for peer in honest], expected)
+            self.assert_bounded(len(self.peers))
+
+
+class NoMemoryTests(ReceiveMemoryTestCase):
+    """A queue manager that may hold nothing."""
+
+    limit = 0
+
+    def test_a_session_that_alone_needs_memory_proceeds(self) -> None:
+        """There is room for one packet in any case, however slowly it comes."""
+        alone = self.peer()
+        for start in range(0, len(LARGE), LARGEST_READ):
+            alone.send(LARGE[start : start + LARGEST_READ])
+            self.clock.advance(20)
+        self.assertEqual(len(alone.session.arrived), 1)
+
+    def test_who_sends_on_and_on_has_no_more_turns_than_others(self) -> None:
+        """A stream of large packets does not keep the others waiting for its end."""
+        greedy, modest = self.peer(), self.peer()
+        greedy.unsent, modest.unsent = LARGE * 10, LARGE
+        while modest.unsent:
+            greedy.portion()
+            modest.portion()
+        self.assertLess(len(greedy.session.arrived), 3)
+
+    def test_others_have_their_turns(self) -> None:
+        """One packet at a time."""
+        for _ in range(5):
+            self.peer().send(LARGE * 2)
+        self.settle()
+        self.assertEqual([len(peer.session.arrived) for peer in self.peers], [2] * 5)
+
+
+class SlowStoreTests(ReceiveMemoryTestCase):
+    """Packets are whole, and wait for a disk."""
+
+    def test_what_waits_for_the_store_counts(self) -> None:
+        """No more than the limit and one packet are there before the first of them is stored."""
+        stores: list[Deferred[None]] = []
+        for _ in range(10):
+            self.protocol.store = Deferred()
+            stores.append(self.protocol.store)
+            self.peer().send(LARGE)
+        arrived = sum(len(peer.session.arrived) for peer in self.peers)
+        self.assertLess(arrived, 4)
+        self.assertGreater(self.memory.used, LIMIT)
+        self.clock.advance(100)
+        self.assertTrue(all(peer.is_open for peer in self.peers))
+        self.protocol.store = None
+        for store in stores:
+            store.callback(None)
+        self.settle()
+        self.assertEqual([len(peer.session.arrived) for peer in self.peers], [1] * 10)
+        self.assertEqual(self.memory.used, 0)
+        self.assert_bounded(10)
