@@ -55,6 +55,11 @@ class PartPlan:
 
     stages: list[Stage] = attrs.field(factory=lambda: [Stage()])
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything is planned."""
+        return any(stage.moves or stage.aborts or stage.messages for stage in self.stages)
+
     def messages_of(self, row: int) -> Messages:
         """What is planned for a queue up to the next move; messages may be put and removed in it."""
         messages = self.stages[-1].messages

@@ -133,6 +133,18 @@ class Plan:
         number = queue.int
         return self.changed[number] if number in self.changed else self.known.get(number)
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether it changes anything beside express messages."""
+        return bool(
+            self.durable.is_changed or self.queues or self.removed or self.state or self.logs or self.events
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing."""
+        return not self.is_durable and (self.express is None or not self.express.is_changed)
+
     def apply_to(self, known: dict[int, int]) -> None:
         """Have these rows be those that are kept once the plan is written."""
         for identifier, row in self.changed.items():

@@ -7,13 +7,14 @@ import os
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from msmq.interfaces import StorageError
-from msmq.queues.changes import PutQueue
+from msmq.queues.changes import AppendEvent, Change, PutQueue
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.message_store import ORDERS, put
 
@@ -23,10 +24,8 @@ def limit_files(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
 
-async def main(path: Path) -> None:
-    store = SqliteMessageStore(path)
-    await store.open()
-    await store.commit([PutQueue(ORDERS)])
+async def fill(store: SqliteMessageStore) -> dict[str, object]:
+    """Put messages until nothing more is taken."""
     limit_files(300_000)
     stored: list[int] = []
     errors: list[str] = []
@@ -41,8 +40,55 @@ async def main(path: Path) -> None:
     read = await store.read(ORDERS.identifier, stored)
     limit_files(resource.RLIM_INFINITY)
     await store.commit([put(1000, b"after")])
+    return {"stored": stored, "errors": errors, "read": len(read)}
+
+
+async def lose_express(store: SqliteMessageStore) -> dict[str, object]:
+    """Have only the file for express messages fail, in batches that hold others too."""
+    await store.commit([put(number, bytes(100_000), is_express=True) for number in range(30)])
+    # It has grown beyond this already; the other file has not.
+    limit_files(2_000_000)
+    told: list[str] = []
+    for number in (100, 200):
+        batch: list[Change] = [
+            put(number, b"durable"),
+            put(number + 1, b"express", is_express=True),
+            AppendEvent(1.0, b"", str(number)),
+        ]
+        told.append(await outcome(store.commit(batch)))
+    told.append(await outcome(store.commit([put(300, b"durable")])))
+    limit_files(resource.RLIM_INFINITY)
+    told.append(await outcome(store.commit([put(400, b"express", is_express=True)])))
+    packets = await store.read(ORDERS.identifier, [100, 101, 300, 400])
+    lost = await outcome(store.read(ORDERS.identifier, [201]))
+    events = await store.read_events(0, 10)
+    return {
+        "told": told,
+        "packets": [packet.decode() for packet in packets],
+        "lost": lost,
+        "events": [entry.event.event for entry in events],
+    }
+
+
+async def outcome(asked: Deferred[Any]) -> str:
+    """What the error says, if there is one."""
+    try:
+        await asked
+    except StorageError as error:
+        return str(error)
+    return "done"
+
+
+SCENES = {"fill": fill, "lose_express": lose_express}
+
+
+async def main(path: Path, scene: str) -> None:
+    store = SqliteMessageStore(path)
+    await store.open()
+    await store.commit([PutQueue(ORDERS)])
+    told = await SCENES[scene](store)
     await store.close()
-    sys.stdout.write(json.dumps({"stored": stored, "errors": errors, "read": len(read)}))
+    sys.stdout.write(json.dumps(told))
     sys.stdout.flush()
     os._exit(0)
 
@@ -53,5 +99,5 @@ def failed(failure: Failure) -> None:
 
 
 if __name__ == "__main__":
-    Deferred.fromCoroutine(main(Path(sys.argv[1]))).addErrback(failed)
+    Deferred.fromCoroutine(main(Path(sys.argv[1]), sys.argv[2])).addErrback(failed)
     reactor.run()

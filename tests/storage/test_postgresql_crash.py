@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.snapshot import Snapshot
 from msmq.storage.postgresql.database import Database
-from msmq.storage.postgresql.reading import Reader
+from msmq.storage.postgresql.reading import DatabaseReader
 from tests.contracts.message_store import ORDERS
 from tests.servers.postgresql import PostgresqlServer, shared_server
 from tests.storage.crash_model import STEP, Model, batch
@@ -99,7 +99,7 @@ class ProcessKilledTests(SynchronousTestCase):
             self.model.perform(batch(step))
         self.step = found
         assert_is_model(self, snapshot, self.model)
-        reader = Reader(address)
+        reader = DatabaseReader(address)
         for queue, kept in self.model.messages.items():
             packets = reader.read(queue, list(kept))
             self.assertEqual(packets, [packet for packet, _ in kept.values()])

@@ -146,17 +146,21 @@ class FailingTests(TestCase):
         await store.commit([PutQueue(ORDERS), put(1, b"one")])
         self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
 
-    async def test_disk_that_fails(self) -> None:
-        """When the system refuses to write, batches fail, reads go on, and it recovers by itself."""
+    def told_by_limited(self, scene: str) -> Any:
+        """What a process tells whose files may not grow."""
         done = subprocess.run(
-            [sys.executable, "-m", "tests.storage.limited_child", str(self.path)],
+            [sys.executable, "-m", "tests.storage.limited_child", str(self.path), scene],
             cwd=PROJECT,
             capture_output=True,
             text=True,
             timeout=60,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        told = json.loads(done.stdout)
+        return json.loads(done.stdout)
+
+    async def test_disk_that_fails(self) -> None:
+        """When the system refuses to write, batches fail, reads go on, and it recovers by itself."""
+        told = self.told_by_limited("fill")
         self.assertIn("cannot write: the disk or its file system failed: disk I/O error", told["errors"][0])
         self.assertEqual(len(told["stored"]), told["read"])
         self.assertGreater(told["read"], 1)
@@ -165,6 +169,20 @@ class FailingTests(TestCase):
         self.addCleanup(store.close)
         index = [entry[0] for entry in snapshot.messages[ORDERS.identifier]]
         self.assertEqual(index, [*told["stored"], 1000])
+
+    async def test_express_file_that_fails(self) -> None:
+        """A batch is done whole, though its express messages have to wait for their file, or not at all."""
+        told = self.told_by_limited("lose_express")
+        [first, second, *others] = told["told"]
+        self.assertEqual((first, others), ("done", ["done", "done"]))
+        self.assertIn(f"{self.path}.express: cannot write: the disk or its file system failed", second)
+        self.assertEqual(told["packets"], ["durable", "express", "durable", "express"])
+        self.assertIn("keeps no message", told["lost"])
+        self.assertEqual(told["events"], ["100"])
+        store = SqliteMessageStore(self.path)
+        snapshot = await store.open()
+        self.addCleanup(store.close)
+        self.assertEqual([entry[0] for entry in snapshot.messages[ORDERS.identifier]], [100, 300])
 
 
 class LostFileTests(TestCase):

@@ -36,7 +36,7 @@ from msmq.storage.postgresql.opening import (
 )
 from msmq.storage.postgresql.schema import SCHEMA, Schema
 from msmq.storage.postgresql.tidying import Remains
-from msmq.storage.postgresql.writing import Script, is_empty, script
+from msmq.storage.postgresql.writing import Script, script
 from msmq.storage.records import lookup_id_of, read_definition
 
 Outcomes = list[StorageError | None]
@@ -164,7 +164,7 @@ class Database:
             else:
                 outcomes.append(None)
         try:
-            if not is_empty(plan):
+            if not plan.is_empty:
                 self._perform(link, plan, outcomes)
         except Exception as error:
             raise failure(self.address, "write", error) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-from msmq.storage.part_plan import PartPlan
 from msmq.storage.plan import Plan
 from msmq.storage.postgresql.arrays import byte_strings, integers
 from msmq.storage.postgresql.log_writing import Numbers, append_entries, trim_logs, write_events
@@ -53,23 +52,7 @@ def script(plan: Plan, last: Numbers, *, may_replace: bool) -> Script:
     )
     statements.append(main)
     trimmed = trim_logs(plan.logs, last.entry, appended, statements)
-    return Script(statements, numbers, trimmed, is_durable=is_durable(plan))
-
-
-def is_durable(plan: Plan) -> bool:
-    """Whether it changes anything beside express messages."""
-    return bool(
-        _is_changed(plan.durable) or plan.queues or plan.removed or plan.state or plan.logs or plan.events
-    )
-
-
-def is_empty(plan: Plan) -> bool:
-    """Whether it changes nothing."""
-    return not is_durable(plan) and (plan.express is None or not _is_changed(plan.express))
-
-
-def _is_changed(part: PartPlan) -> bool:
-    return any(stage.moves or stage.aborts or stage.messages for stage in part.stages)
+    return Script(statements, numbers, trimmed, is_durable=plan.is_durable)
 
 
 def _queues(plan: Plan, statements: list[Statement]) -> None:

@@ -7,7 +7,9 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
+
+from twisted.logger import Logger
 
 from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.queues.changes import (
@@ -24,8 +26,9 @@ from msmq.queues.changes import (
     TrimLog,
 )
 from msmq.queues.snapshot import Snapshot
+from msmq.storage.part_plan import PartPlan
 from msmq.storage.plan import Plan
-from msmq.storage.sqlite.express import ExpressLog, attach_express, remove_express
+from msmq.storage.sqlite.express import ExpressLog, express_path, open_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.files import Presence, create_file, lock_file
 from msmq.storage.sqlite.index import read_rows, read_snapshot
@@ -33,7 +36,7 @@ from msmq.storage.sqlite.opening import connect, prepare
 from msmq.storage.sqlite.reserve import Reserve
 from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.space import Space
-from msmq.storage.sqlite.writing import PlanWriter
+from msmq.storage.sqlite.writing import Numbers, PlanWriter
 
 CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 """About what is written to the log before it is brought into the file."""
@@ -47,12 +50,17 @@ REMOVING: Final = (RemoveMessages, RemoveQueue, MoveMessage, PutAborts, TrimLog,
 
 
 class Database:
-    """One file, from L{Database.__init__} to L{close}.
+    """One file, from L{Database.__init__} to L{close}, and the one for express messages beside it.
+
+    Express messages are owed when their file fails after the durable part of their batch is committed.
+    Those of one group are owed at most, since no other express message is taken before they are written.
 
     @param path: the file; made if it is not there.
     @param page_limit: the most pages that it may have; C{None} for no limit of ours.
     @raise StorageError: it cannot be used; says why.
     """
+
+    log: ClassVar[Logger] = Logger()
 
     def __init__(self, path: Path, *, page_limit: int | None = None, schema: Schema = SCHEMA) -> None:
         self.path = path
@@ -62,16 +70,19 @@ class Database:
             opened.callback(os.close, lock_file(path))
             opened.callback(_remove_express, path)
             try:
-                self._connection = connection = self._open(schema)
+                self._connection, self._express = connection, express = self._open(schema)
                 opened.callback(connection.close)
+                opened.callback(express.close)
+                self._limit_pages(0)
                 self._presence = Presence.of(path)
                 self._known, self._next_queue = read_rows(connection)
-                self._writer = PlanWriter.found(connection)
+                self._writer = PlanWriter.found(connection, express)
             except Exception as error:
                 raise failure(path, "open", error) from error
             self._opened = opened.pop_all()
-        self._space = Space(connection, self._writer.logs)
-        self._express_log = ExpressLog(connection, path)
+        self._space = Space(connection, express, self._writer.logs)
+        self._express_log = ExpressLog(express, path)
+        self._owed: PartPlan | None = None
         self._reserve.hold()
 
     def close(self) -> None:
@@ -120,9 +131,11 @@ class Database:
         """
         is_urgent = self._reserve.is_spent and not self._reserve.hold()
         try:
-            return self._space.give_back(is_urgent=is_urgent)
+            is_more = self._space.give_back(is_urgent=is_urgent)
         except sqlite3.Error as error:
             raise failure(self.path, "give space back", error) from error
+        self._pay()
+        return is_more
 
     def checkpoint(self) -> bool:
         """Bring the log into the file, if it has become long; it is all done at once.
@@ -133,13 +146,14 @@ class Database:
             return False
         self._writer.written = self._space.written = 0
         try:
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            for connection in (self._connection, self._express):
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             return False
         except sqlite3.Error as error:
             raise failure(self.path, "bring the log into the file", error) from error
 
-    def _open(self, schema: Schema) -> sqlite3.Connection:
-        """Connect; on a full disk with the help of the reserve."""
+    def _open(self, schema: Schema) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+        """Connect to both files; on a full disk with the help of the reserve."""
         try:
             return self._connect(schema)
         except StorageFull:
@@ -147,35 +161,35 @@ class Database:
                 raise
         return self._connect(schema)
 
-    def _connect(self, schema: Schema) -> sqlite3.Connection:
+    def _connect(self, schema: Schema) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         with ExitStack() as opened:
             try:
                 create_file(self.path)
                 connection = connect(self.path)
                 opened.callback(connection.close)
                 prepare(connection, self.path, schema)
-                attach_express(connection, self.path)
-                for part in ("main", "express"):
-                    connection.execute(f"PRAGMA {part}.journal_size_limit = {LOG_BYTES}")
-                connection.execute("PRAGMA wal_autocheckpoint = 8000")
-                self._limit_pages(connection, 0)
+                express = open_express(self.path)
+                opened.callback(express.close)
+                for each in (connection, express):
+                    each.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
+                    each.execute("PRAGMA wal_autocheckpoint = 8000")
             except Exception as error:
                 raise failure(self.path, "open", error) from error
             opened.pop_all()
-        return connection
+        return connection, express
 
-    def _limit_pages(self, connection: sqlite3.Connection, more: int) -> None:
+    def _limit_pages(self, more: int) -> None:
         if self._page_limit is not None:
-            for part in ("main", "express"):
-                connection.execute(f"PRAGMA {part}.max_page_count = {self._page_limit + more}")
+            for connection in (self._connection, self._express):
+                connection.execute(f"PRAGMA max_page_count = {self._page_limit + more}")
 
     @contextmanager
     def _more_room(self) -> Iterator[None]:
         """Space that only removing may use."""
         self._reserve.spend()
-        self._limit_pages(self._connection, RESERVE_PAGES)
+        self._limit_pages(RESERVE_PAGES)
         yield
-        self._limit_pages(self._connection, 0)
+        self._limit_pages(0)
 
     def _write_without_space(self, batches: Sequence[Sequence[Change]]) -> list[StorageError | None]:
         """Do those of them that put nothing."""
@@ -190,36 +204,74 @@ class Database:
 
         @param is_careful: see to it first that there is space enough for the express messages.
         """
-        connection = self._connection
+        express = plan.express
+        is_durable = plan.is_durable
         numbers = self._writer.numbers()
         try:
-            if plan.express is not None and is_careful:
-                self._express_log.make_room(plan.express)
-            # Locks a file only when it is written, and nobody else writes.
-            connection.execute("BEGIN")
-            self._writer.write(plan)
+            if express is not None:
+                self._pay()
+                if is_careful:
+                    self._express_log.make_room(express)
+                self._express.execute("BEGIN")
+                self._writer.express.write(express)
+            if is_durable:
+                # Locks the file only when it is written, and nobody else writes.
+                self._connection.execute("BEGIN")
+                self._writer.write(plan)
+                self._connection.execute("COMMIT")
+            elif express is not None:
+                self._express.execute("COMMIT")
         except Exception as error:
             self._writer.restore(numbers)
-            self._roll_back()
+            _roll_back(self._express)
+            _roll_back(self._connection)
             return error
-        try:
-            connection.execute("COMMIT")
-        except Exception as error:
-            self._roll_back()
-            # Of the two files one may have been written, so that only they can tell.
-            with suppress(sqlite3.Error):
-                self._known, self._next_queue = read_rows(connection)
-                self._writer.find_numbers()
-            return error
+        if is_durable and express is not None:
+            self._commit_express(express, numbers)
         plan.apply_to(self._known)
         self._next_queue = plan.next_queue
         return None
 
-    def _roll_back(self) -> None:
-        # A failure of the disk ends the transaction by itself.
-        if self._connection.in_transaction:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
+    def _commit_express(self, express: PartPlan, before: Numbers) -> None:
+        """Commit what belongs to a durable part that is committed; if that fails, owe it.
+
+        @param before: the numbers from which on it was written.
+        """
+        try:
+            self._express.execute("COMMIT")
+        except sqlite3.Error as error:
+            _roll_back(self._express)
+            self._writer.express.next_packet = before.express
+            self._owed = express
+            self.log.error(
+                "{error}; the express messages of a batch that is done are in memory until it works",
+                error=failure(express_path(self.path), "write", error),
+            )
+
+    def _pay(self) -> None:
+        """Write what is owed.
+
+        @raise StorageError: it failed, and is owed still.
+        """
+        if self._owed is None:
+            return
+        numbers = self._writer.numbers()
+        try:
+            self._express.execute("BEGIN")
+            self._writer.express.write(self._owed)
+            self._express.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._writer.restore(numbers)
+            _roll_back(self._express)
+            raise failure(express_path(self.path), "write", error) from error
+        self._owed = None
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # A failure of the disk ends the transaction by itself.
+    if connection.in_transaction:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
 
 
 def _puts(changes: Sequence[Change]) -> bool:

@@ -1,20 +1,23 @@
 """The file for express messages: beside the other, never waited for, and of no use after its process.
 
-It is part of the same transactions.
-SQLite commits the files of a transaction one after the other, the durable one first; so that this one
-does not fail then for want of space, its log has that space before the transaction begins.
+A batch of both kinds is two transactions: this one is written first and committed last, when the durable
+one is.
+So that it does not fail then for want of space, its log has that space before it begins; what fails
+nevertheless is owed, and written before anything else is.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from msmq.storage.part_plan import PartPlan
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.files import make_file
+from msmq.storage.sqlite.opening import connect
 from msmq.storage.sqlite.schema import MESSAGE_TABLES
 
 FRAME_BYTES: Final = 4096 + 24
@@ -42,32 +45,32 @@ def remove_express(path: Path) -> None:
         place.with_name(place.name + suffix).unlink(missing_ok=True)
 
 
-def attach_express(connection: sqlite3.Connection, path: Path) -> None:
-    """Have an empty file for express messages in the connection, as C{express}.
+def open_express(path: Path) -> sqlite3.Connection:
+    """A connection to an empty file for express messages.
 
     @raise StorageError: it cannot be made.
     """
     place = express_path(path)
-    try:
-        remove_express(path)
-        make_file(place)
-        connection.execute("ATTACH ? AS express", (str(place),))
-        for pragma in (
-            "auto_vacuum = INCREMENTAL",
-            "journal_mode = WAL",
-            "synchronous = OFF",
-            "cache_size = -16384",
-        ):
-            connection.execute(f"PRAGMA express.{pragma}").fetchone()
-        for statement in MESSAGE_TABLES:
-            connection.execute(statement.format(part="express"))
-    except (OSError, sqlite3.Error) as error:
-        raise failure(place, "open", error) from error
+    with ExitStack() as opened:
+        try:
+            remove_express(path)
+            make_file(place)
+            connection = connect(place)
+            opened.callback(connection.close)
+            for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = OFF"):
+                connection.execute(f"PRAGMA {pragma}").fetchone()
+            for statement in MESSAGE_TABLES:
+                connection.execute(statement)
+        except (OSError, sqlite3.Error) as error:
+            raise failure(place, "open", error) from error
+        opened.pop_all()
+    return connection
 
 
 class ExpressLog:
     """Sees to it that there is space in the log of the express messages.
 
+    @param connection: to the file of express messages.
     @param path: the file of the store.
     """
 
@@ -88,7 +91,7 @@ class ExpressLog:
             size = self._path.stat().st_size
             if self._used + needed > size:
                 # What was brought into the file makes room, unless somebody reads it still.
-                _, frames, _ = self._connection.execute("PRAGMA express.wal_checkpoint(PASSIVE)").fetchone()
+                _, frames, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 self._used = frames * FRAME_BYTES
                 if self._used + needed > size:
                     self._grow(self._used + needed + STEP_BYTES)

@@ -78,7 +78,7 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA)
     if mode != "wal":
         raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {mode!r})")
     # Begins with an empty log, and brings the file to the size that its header tells.
-    is_whole = empty_log(connection, "main")
+    is_whole = empty_log(connection)
     if is_new:
         _perform(connection, schema.tables, schema.version)
         return
@@ -107,7 +107,7 @@ def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None
             raise StorageError(f"{path}: the file is damaged: {found}")
 
 
-def empty_log(connection: sqlite3.Connection, part: str) -> bool:
+def empty_log(connection: sqlite3.Connection) -> bool:
     """Bring the log into its file, and cut it to nothing; whether that was possible.
 
     Whoever reads the file meanwhile is not waited for.
@@ -116,7 +116,7 @@ def empty_log(connection: sqlite3.Connection, part: str) -> bool:
     """
     connection.execute("PRAGMA busy_timeout = 0")
     try:
-        busy, *_ = connection.execute(f"PRAGMA {part}.wal_checkpoint(TRUNCATE)").fetchone()
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
     return not busy

@@ -29,14 +29,14 @@ class Schema:
 
 MESSAGE_TABLES = (
     # All that a start reads of a message; the packets lie elsewhere and stay unread.
-    "CREATE TABLE {part}.message (queue INTEGER NOT NULL, lookup_id INTEGER NOT NULL, size INTEGER NOT NULL,"
+    "CREATE TABLE message (queue INTEGER NOT NULL, lookup_id INTEGER NOT NULL, size INTEGER NOT NULL,"
     " arrived REAL NOT NULL, packet INTEGER NOT NULL, due INTEGER, aborts INTEGER NOT NULL DEFAULT 0,"
     " moves INTEGER NOT NULL DEFAULT 0, identity BLOB NOT NULL DEFAULT x'',"
     " PRIMARY KEY (queue, lookup_id)) WITHOUT ROWID",
-    "CREATE TABLE {part}.packet (id INTEGER PRIMARY KEY, content BLOB NOT NULL)",
-    "CREATE TRIGGER {part}.message_removed AFTER DELETE ON message"
+    "CREATE TABLE packet (id INTEGER PRIMARY KEY, content BLOB NOT NULL)",
+    "CREATE TRIGGER message_removed AFTER DELETE ON message"
     " BEGIN DELETE FROM packet WHERE id = OLD.packet; END",
-    "CREATE TRIGGER {part}.message_replaced AFTER UPDATE OF packet ON message"
+    "CREATE TRIGGER message_replaced AFTER UPDATE OF packet ON message"
     " BEGIN DELETE FROM packet WHERE id = OLD.packet; END",
 )
 """The tables of messages, which the file and the file for express messages both have."""
@@ -63,7 +63,7 @@ SCHEMA = Schema(
     tables=(
         "CREATE TABLE queue (id INTEGER PRIMARY KEY, identifier BLOB NOT NULL UNIQUE,"
         " definition BLOB NOT NULL)",
-        *(statement.format(part="main") for statement in MESSAGE_TABLES),
+        *MESSAGE_TABLES,
         # Queues that are gone, whose messages are deleted little by little.
         "CREATE TABLE removed_queue (id INTEGER PRIMARY KEY)",
         "CREATE TABLE state (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",

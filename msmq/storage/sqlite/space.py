@@ -19,12 +19,13 @@ STEP_BYTES: Final = 1024 * 1024
 STEP_ROWS: Final = 1000
 """Messages of a removed queue, or entries of a log, that are deleted in one step."""
 
-_OF_REMOVED_QUEUE: Final = (
-    "DELETE FROM main.message WHERE queue = ?1 AND lookup_id IN"
-    " (SELECT lookup_id FROM main.message WHERE queue = ?1 LIMIT ?2)",
-    "DELETE FROM express.message WHERE queue = ?1 AND lookup_id IN"
-    " (SELECT lookup_id FROM express.message WHERE queue = ?1 LIMIT ?2)",
-    "DELETE FROM log WHERE sequence IN (SELECT sequence FROM log WHERE queue = ?1 LIMIT ?2)",
+_MESSAGES_OF_REMOVED_QUEUE: Final = (
+    "DELETE FROM message WHERE queue = ?1 AND lookup_id IN"
+    " (SELECT lookup_id FROM message WHERE queue = ?1 LIMIT ?2)"
+)
+
+_LOG_OF_REMOVED_QUEUE: Final = (
+    "DELETE FROM log WHERE sequence IN (SELECT sequence FROM log WHERE queue = ?1 LIMIT ?2)"
 )
 
 _OF_TRIMMED_LOG: Final = (
@@ -46,6 +47,7 @@ class Space:
     """
 
     connection: sqlite3.Connection
+    express: sqlite3.Connection
     logs: Logs
     written: int = 0
 
@@ -59,10 +61,10 @@ class Space:
             self.written += STEP_BYTES
             return True
         slack = 0 if is_urgent else SLACK_PAGES
-        is_more = any([self._shrink(part, slack) for part in ("main", "express")])
+        is_more = any([self._shrink(connection, slack) for connection in (self.connection, self.express)])
         if is_urgent and not is_more:
-            for part in ("main", "express"):
-                empty_log(self.connection, part)
+            empty_log(self.connection)
+            empty_log(self.express)
         return is_more
 
     def _delete(self) -> bool:
@@ -70,8 +72,12 @@ class Space:
         execute = self.connection.execute
         left = execute("SELECT id FROM removed_queue LIMIT 1").fetchone()
         if left is not None:
-            for statement in _OF_REMOVED_QUEUE:
-                if execute(statement, (*left, STEP_ROWS)).rowcount == STEP_ROWS:
+            for connection, statement in (
+                (self.connection, _MESSAGES_OF_REMOVED_QUEUE),
+                (self.express, _MESSAGES_OF_REMOVED_QUEUE),
+                (self.connection, _LOG_OF_REMOVED_QUEUE),
+            ):
+                if connection.execute(statement, (*left, STEP_ROWS)).rowcount == STEP_ROWS:
                     return True
             execute("DELETE FROM removed_queue WHERE id = ?", left)
             return True
@@ -81,15 +87,15 @@ class Space:
             return True
         return execute(_OF_TRIMMED_EVENTS, (STEP_ROWS,)).rowcount > 0
 
-    def _shrink(self, part: str, slack: int) -> bool:
+    def _shrink(self, connection: sqlite3.Connection, slack: int) -> bool:
         """Give pages back, if there are many; whether there are more."""
-        excess = pragma(self.connection, f"{part}.freelist_count") - slack
-        if excess <= 0 or (slack and 4 * (excess + slack) < pragma(self.connection, f"{part}.page_count")):
+        excess = pragma(connection, "freelist_count") - slack
+        if excess <= 0 or (slack and 4 * (excess + slack) < pragma(connection, "page_count")):
             return False
         # It answers with a row without columns for each page, and only a script goes on after the first.
-        self.connection.executescript(f"PRAGMA {part}.incremental_vacuum({min(excess, STEP_PAGES)})")
+        connection.executescript(f"PRAGMA incremental_vacuum({min(excess, STEP_PAGES)})")
         self.written += STEP_BYTES
         if excess <= STEP_PAGES:
             # The file itself is cut only when the log is brought into it.
-            self.connection.execute(f"PRAGMA {part}.wal_checkpoint(PASSIVE)").fetchone()
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return excess > STEP_PAGES

@@ -26,13 +26,12 @@ MOVED_BYTES = 2048
 class MessageWriter:
     """Writes the messages of one part.
 
-    @ivar part: the name of its database in the connection.
+    @ivar connection: to its file.
     @ivar next_packet: the number that the next packet gets.
     @ivar written: about how many bytes were written.
     """
 
     connection: sqlite3.Connection
-    part: str
     next_packet: int = 1
     written: int = 0
 
@@ -53,7 +52,7 @@ class MessageWriter:
             gone = [lookup_id for lookup_id, message in messages.items() if message is None]
             for ids in pieces(gone):
                 self.connection.execute(
-                    f"DELETE FROM {self.part}.message WHERE queue = ? AND lookup_id IN {marks(len(ids), 1)}",
+                    f"DELETE FROM message WHERE queue = ? AND lookup_id IN {marks(len(ids), 1)}",
                     (row, *ids),
                 )
             self.written += MOVED_BYTES * len(gone)
@@ -78,8 +77,8 @@ class MessageWriter:
                 message.moves,
                 identity_of(packet),
             )
-        self.connection.execute(_put_packets(self.part, count), (first, *packets))
-        self.connection.execute(_put_messages(self.part, count), values)
+        self.connection.execute(_put_packets(count), (first, *packets))
+        self.connection.execute(_put_messages(count), values)
         self.next_packet += count
         self.written += size
 
@@ -100,9 +99,7 @@ class MessageWriter:
                 self._move([move])
 
     def _make_room(self, move: Move) -> None:
-        self.connection.execute(
-            f"DELETE FROM {self.part}.message WHERE queue = ? AND lookup_id = ?", move[2:4]
-        )
+        self.connection.execute("DELETE FROM message WHERE queue = ? AND lookup_id = ?", move[2:4])
 
     def _put_aborts(self, aborts: Sequence[tuple[int, int, int]]) -> None:
         self._update("(queue, lookup_id, aborts)", "aborts = change.aborts", aborts)
@@ -111,10 +108,26 @@ class MessageWriter:
     def _update(self, columns: str, values: str, rows: Sequence[tuple[int | None, ...]]) -> None:
         self.connection.execute(
             f"WITH change {columns} AS (VALUES {marks(len(rows[0]), len(rows))})"
-            f" UPDATE {self.part}.message AS kept SET {values} FROM change"
+            f" UPDATE message AS kept SET {values} FROM change"
             " WHERE kept.queue = change.queue AND kept.lookup_id = change.lookup_id",
             tuple(chain.from_iterable(rows)),
         )
+
+
+@attrs.frozen
+class Numbers:
+    """The numbers that come next.
+
+    @ivar durable: of a packet.
+    @ivar express: of a packet of an express message.
+    @ivar last_entry: of the newest entry of any message log.
+    @ivar last_event: of the newest event.
+    """
+
+    durable: int
+    express: int
+    last_entry: int
+    last_event: int
 
 
 @attrs.define
@@ -127,25 +140,18 @@ class PlanWriter:
     logs: Logs
 
     @classmethod
-    def found(cls, connection: sqlite3.Connection) -> PlanWriter:
-        """A writer that goes on where the file ends.
+    def found(cls, connection: sqlite3.Connection, express: sqlite3.Connection) -> PlanWriter:
+        """A writer that goes on where the files end.
 
         @raise sqlite3.Error: it cannot be read.
         """
-        durable, express = MessageWriter(connection, "main"), MessageWriter(connection, "express")
-        writer = cls(connection, durable, express, Logs(connection))
-        writer.find_numbers()
-        return writer
-
-    def find_numbers(self) -> None:
-        """Begin every number behind the last that is in use.
-
-        @raise sqlite3.Error: it cannot be read.
-        """
-        for part in (self.durable, self.express):
-            (last,) = self.connection.execute(f"SELECT max(id) FROM {part.part}.packet").fetchone()
+        writer = cls(connection, MessageWriter(connection), MessageWriter(express), Logs(connection))
+        # Every number begins behind the last that is in use.
+        for part in (writer.durable, writer.express):
+            (last,) = part.connection.execute("SELECT max(id) FROM packet").fetchone()
             part.next_packet = (last or 0) + 1
-        self.logs.find_numbers()
+        writer.logs.find_numbers()
+        return writer
 
     @property
     def written(self) -> int:
@@ -156,26 +162,24 @@ class PlanWriter:
     def written(self, value: int) -> None:
         self.durable.written = self.express.written = self.logs.written = value
 
-    def numbers(self) -> tuple[int, int, int, int]:
+    def numbers(self) -> Numbers:
         """What L{restore} takes if a transaction fails."""
-        return (
+        return Numbers(
             self.durable.next_packet,
             self.express.next_packet,
             self.logs.last_entry,
             self.logs.last_event,
         )
 
-    def restore(self, numbers: tuple[int, int, int, int]) -> None:
+    def restore(self, numbers: Numbers) -> None:
         """Go on with these numbers, since what was written is not kept."""
-        (
-            self.durable.next_packet,
-            self.express.next_packet,
-            self.logs.last_entry,
-            self.logs.last_event,
-        ) = numbers
+        self.durable.next_packet = numbers.durable
+        self.express.next_packet = numbers.express
+        self.logs.last_entry = numbers.last_entry
+        self.logs.last_event = numbers.last_event
 
     def write(self, plan: Plan) -> None:
-        """Write a plan."""
+        """Write a plan, but its express messages."""
         execute = self.connection.execute
         for row in plan.removed:
             execute("INSERT INTO removed_queue VALUES (?)", (row,))
@@ -189,8 +193,6 @@ class PlanWriter:
                 (row, identifier, record),
             )
         self.durable.write(plan.durable)
-        if plan.express is not None:
-            self.express.write(plan.express)
         for name, value in plan.state.items():
             if value is None:
                 execute("DELETE FROM state WHERE name = ?", (name,))
@@ -205,21 +207,21 @@ class PlanWriter:
 
 
 @cache
-def _put_packets(part: str, count: int) -> str:
+def _put_packets(count: int) -> str:
     """Takes the number of the first packet, and the packets."""
     rows = ", ".join(f"(?1 + {number}, ?{number + 2})" for number in range(count))
-    return f"INSERT INTO {part}.packet VALUES {rows}"
+    return f"INSERT INTO packet VALUES {rows}"
 
 
 @cache
-def _put_messages(part: str, count: int) -> str:
+def _put_messages(count: int) -> str:
     """Takes the row of the queue, the number of the first packet, and for each message: lookup_id, size,
     arrived, due, aborts, moves, identity.
     """
     # A mark without a number takes the next one after all that came before.
     others = "".join(f", (?1, ?, ?, ?, ?2 + {number}, ?, ?, ?, ?)" for number in range(1, count))
     return (
-        f"INSERT INTO {part}.message VALUES (?1, ?3, ?, ?, ?2, ?, ?, ?, ?){others}"
+        f"INSERT INTO message VALUES (?1, ?3, ?, ?, ?2, ?, ?, ?, ?){others}"
         " ON CONFLICT (queue, lookup_id) DO UPDATE SET size = excluded.size, arrived = excluded.arrived,"
         " packet = excluded.packet, due = excluded.due, aborts = excluded.aborts,"
         " moves = excluded.moves, identity = excluded.identity"
