@@ -21,6 +21,7 @@ _SHOWN: Final = (
 )
 _PLACES: Final = ("queue", "state", "arrived_time", "class_name", "abort_count", "move_count", "transaction")
 _EVENTS: Final = ("time", "event", "class_name", "queue", "reason")
+_REPORTS: Final = ("time", "event", "queue_manager", "next_hop", "hops", "target_queue", "queue")
 
 
 @click.command
@@ -41,7 +42,10 @@ def explain(settings: Settings, id: str) -> None:
         output.one({key: message[key] for key in _SHOWN if key in message})
         output.table("places", places, _PLACES)
         output.table("events", events, _EVENTS)
-        if not places and not events:
+        reports = known["reports"]
+        if reports:
+            output.table("reports", reports, _REPORTS)
+        if not places and not events and not reports:
             output.write(
                 "\nIt is not here, and nothing happened to it here but that it was received or sent on."
             )

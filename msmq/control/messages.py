@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from msmq.decoding.message_json import message_json
 from msmq.decoding.values import unix_time
-from msmq.interfaces.queue_manager import Explanation, Place, ReceivedMessage
+from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
 from msmq.queues.changes import AppendEvent
 from msmq.structures.message_class import class_name
-from msmq.wire.guid import format_guid
+from msmq.wire.guid import format_guid, guid_from_bytes
 
 _OF_A_PLACE: Final = ("lookup_id", "arrived_time", "class", "class_name", "abort_count", "move_count")
 """The properties that the same message has anew in each of its places."""
@@ -30,7 +30,7 @@ def letter_of(place: Place) -> dict[str, Any]:
 
 
 def explanation_of(explanation: Explanation) -> dict[str, Any]:
-    """All that is known of a message: C{message}, C{events}, C{places}.
+    """All that is known of a message: C{message}, C{events}, C{places}, C{reports}.
 
     Of a message that is nowhere only the identifier is known.
     """
@@ -43,6 +43,20 @@ def explanation_of(explanation: Explanation) -> dict[str, Any]:
         "message": message,
         "events": [_event(event) for event in explanation.events],
         "places": [_place(place) for place in places],
+        "reports": [_report(report) for report in explanation.reports],
+    }
+
+
+def _report(report: FoundReport) -> dict[str, Any]:
+    hop = report.hop
+    return {
+        "time": unix_time(report.view.sent_time),
+        "event": "arrived" if hop.next_hop is None else "sent",
+        "queue_manager": format_guid(guid_from_bytes(report.view.source_queue_manager)),
+        "next_hop": hop.next_hop,
+        "hops": hop.hop_count,
+        "target_queue": hop.target_queue,
+        "queue": report.queue,
     }
 
 

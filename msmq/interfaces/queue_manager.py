@@ -12,6 +12,7 @@ from zope.interface import Attribute, Interface
 from msmq.interfaces.storage import LogExtent
 from msmq.queues.changes import AppendEvent
 from msmq.queues.message import Message
+from msmq.queues.reporting import Hop
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.user_message_view import UserMessageView
 
@@ -93,16 +94,32 @@ class Place:
 
 
 @attrs.frozen
+class FoundReport:
+    """A report of a traced message that lies in a queue here.
+
+    @ivar queue: the path of that queue.
+    @ivar view: the report itself; its source is the queue manager that reports.
+    @ivar hop: what it tells.
+    """
+
+    queue: str
+    view: UserMessageView = attrs.field(repr=False)
+    hop: Hop
+
+
+@attrs.frozen
 class Explanation:
     """What is known of a message.
 
     @ivar places: where it is, journals and dead-letter queues included.
     @ivar events: what happened to it, the oldest first.
+    @ivar reports: what its reports tell, as far as they are here and in memory, the oldest first.
     """
 
     identifier: MessageIdentifier
     places: Sequence[Place]
     events: Sequence[AppendEvent]
+    reports: Sequence[FoundReport] = ()
 
 
 class IQueueManager(Interface):

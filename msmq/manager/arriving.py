@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import attrs
@@ -82,6 +82,8 @@ class Arrivals:
         self._outbox = outbox
         self._events = events
         self._own_address = performer.model.identifier.bytes_le
+        self.on_reached: Callable[[Sequence[UserMessageView]], None] | None = None
+        """Told of messages that have reached their queues, before their senders are."""
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
 
@@ -261,7 +263,12 @@ class Arrivals:
 
     def _show(self, batch: _Batch, admission: Admission) -> None:
         """The messages have reached their queues."""
+        reached: list[UserMessageView] = []
+        if self.on_reached is not None:
+            reached += (position.view for position in admission.positions if position.view is not None)
         effects = self._performer.model.commit(admission, self._performer.clock.now())
+        if self.on_reached is not None and reached:
+            self.on_reached(reached)
         batch.answers.show()
         # What happens to the messages in their queues comes after their arrival.
         self._performer.perform(effects)

@@ -8,7 +8,7 @@ from uuid import UUID
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.interfaces.queue_manager import Explanation, Place, ReceivedMessage
+from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.manager.describing import queue_path
 from msmq.manager.events import EventLog
@@ -24,6 +24,7 @@ from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
+from msmq.queues.reporting import read_report
 from msmq.queues.transaction import Transaction
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass
@@ -96,7 +97,19 @@ class Search:
             events = await self._performer.store.read_events(0, EVENTS, message.to_bytes())
         except StorageError as error:
             raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-        return Explanation(message, places, [entry.event for entry in events])
+        return Explanation(message, places, [entry.event for entry in events], await self._reports(message))
+
+    async def _reports(self, message: MessageIdentifier) -> list[FoundReport]:
+        """What lies here of the reports of a message; they are express ones."""
+        found: list[FoundReport] = []
+        async for position in self._in_memory():
+            view = position.view
+            if view is None or isinstance(position.queue, OutgoingQueue):
+                continue
+            hop = read_report(view)
+            if hop is not None and hop.identifier == message:
+                found.append(FoundReport(queue_path(position.queue), view, hop))
+        return sorted(found, key=lambda report: report.view.sent_time)
 
     async def places(self, positions: Iterable[MessagePosition]) -> list[Place]:
         """These messages with their packets, as far as they are still there when those were read."""

@@ -39,6 +39,7 @@ from msmq.manager.order_acks import OrderAcks
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
+from msmq.manager.reporting import Reports
 from msmq.manager.reservation import Reservation
 from msmq.manager.searching import Search
 from msmq.manager.sending import Sender
@@ -75,6 +76,8 @@ class QueueManagerService(Service):
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
     @param send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether strangers are told that a
         queue is missing or closed to them.
+    @param report_messages: [MS-MQQB] 3.1.5.8.9, [MS-MQMQ] note 23: whether reports of traced messages are
+        sent.
     @param session_settings: what the behaviour notes of [MS-MQQB] leave open; the defaults without.
     @param events: how many events the event log keeps.
     @param addresses: tells where the queue manager listens, for L{status}.
@@ -97,6 +100,7 @@ class QueueManagerService(Service):
         dns_name: str,
         addresses: Callable[[], Sequence[str]] = tuple,
         send_insecure_nacks: bool = False,
+        report_messages: bool = False,
         events: int = DEFAULT_EVENTS,
         session_settings: SessionSettings | None = None,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
@@ -114,6 +118,7 @@ class QueueManagerService(Service):
         performer = self._performer = Performer(model, store, reactor, clock)
         self._events = EventLog(performer, events)
         outbox = self._outbox = Outbox(performer, send_insecure=send_insecure_nacks)
+        self._reports = Reports(performer, outbox)
         self._departures = Departures(performer, outbox, self._events)
         settings = SessionSettings() if session_settings is None else session_settings
         self._sequences = Sequences(performer, self._events, settings, reactor)
@@ -122,6 +127,9 @@ class QueueManagerService(Service):
         arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences)
         self._departures.on_left = self._sequences.left
         self._transfer = Transfer(performer, sessions, outbox, arrivals, self._sequences)
+        if report_messages:
+            arrivals.on_reached = self._reports.arrived
+            self._transfer.on_sent = self._reports.departed
         self._wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
         self._sequences.on_change = self._turns.on_change = self._wakeup.look
         self._transactions = Transactions(performer, outbox, self._sequences)
@@ -241,6 +249,7 @@ class QueueManagerService(Service):
             "packets": describe_counts(self._sessions.counts),
             "refused": dict(self._transfer.arrivals.refused),
             "expired": dict(self._departures.expired),
+            "reports": {"sent": self._reports.sent, "discarded": self._reports.discarded},
             "throttled": self.model.storage.throttled,
             "connection_active": self.connection_active,
             **describe_losses(self.model),

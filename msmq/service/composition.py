@@ -135,6 +135,8 @@ def compose(
         computer_name=queue_manager.name,
         dns_name=queue_manager.dns_name,
         addresses=addresses,
+        send_insecure_nacks=configuration.security.permit_insecure_nacks,
+        report_messages=queue_manager.report_messages,
         events=limits.events,
         session_settings=settings,
     )

@@ -268,6 +268,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "ping_before_session": Key(Flag(), _SESSION["ping_before_session"]),
         "session_port": _counted(1, 65535, _SESSION["session_port"], "TCP port"),
         "ping_port": _counted(1, 65535, _SESSION["ping_port"], "UDP port"),
+        "report_messages": Key(Flag(), _QUEUE_MANAGER["report_messages"]),
     },
     "listen": {
         "session": Key(Text(_stream, "a server endpoint or off"), "tcp:1801:interface=127.0.0.1"),
@@ -326,6 +327,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
     "security": {
         "hardened": Key(Flag(), _SECURITY["hardened"]),
         "trust_identifiers": Key(Flag(), _SESSION["trust_identifiers"]),
+        "permit_insecure_nacks": Key(Flag(), _SECURITY["permit_insecure_nacks"]),
     },
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

@@ -42,6 +42,9 @@ class QueueManagerSettings:
     connected_networks: tuple[UUID, ...] = ()
     """[MS-MQDMPR] 3.1.1.1 ConnectedNetworkCollection."""
 
+    report_messages: bool = False
+    """[MS-MQMQ] note 23 EnableReportMessages: whether reports of traced messages are sent."""
+
 
 @attrs.frozen(kw_only=True)
 class ListenSettings:
@@ -104,6 +107,10 @@ class SecuritySettings:
 
     hardened: bool = False
     """[MS-MQDMPR] 3.1.1.1 HardenedSecurity: whether no message is transferred but over HTTP."""
+
+    permit_insecure_nacks: bool = False
+    """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether strangers are told that a queue is missing or
+    closed to them."""
 
 
 @attrs.frozen(kw_only=True)

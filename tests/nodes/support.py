@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -36,6 +36,7 @@ class Node:
 
     @param events: how many events it keeps.
     @param directory: where it is published.
+    @param options: of its L{QueueManagerService}.
     @param limits: as of L{QueueManagerModel}.
     """
 
@@ -50,6 +51,7 @@ class Node:
         *,
         events: int = DEFAULT_EVENTS,
         directory: IDirectory | None = None,
+        options: Mapping[str, Any] | None = None,
         **limits: Any,
     ) -> None:
         self.address = ADDRESSES[name]
@@ -76,6 +78,7 @@ class Node:
             dns_name=f"{name.lower()}.example.com",
             events=events,
             directory=directory,
+            **(options or {}),
         )
         self._port: Any = None
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.decoding.message_json import message_json
 from msmq.moment import Moment
 from msmq.queues.message import Delivery, Message
 from msmq.queues.packing import build_packet
@@ -85,7 +86,7 @@ class TextTests(SynchronousTestCase):
         made = reported(traced())
         self.assertEqual(str(made.destination), f"PUBLIC={str(BETA).upper()}")
         view = sent(made)
-        self.assertEqual(view.message_class, 1)
+        self.assertEqual((view.message_class, message_json(view)["class_name"]), (1, "MQMSG_CLASS_REPORT"))
         self.assertEqual((view.is_recoverable, view.is_traced, view.acknowledge), (False, False, 0))
         self.assertEqual(view.label, LABEL)
         self.assertIn((LABEL + "\0").encode("utf-16-le"), view.packet)
