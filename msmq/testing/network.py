@@ -241,6 +241,10 @@ class Network:
         port = None if host is None else host.datagram_port(destination[1])
         if port is not None:
             port.protocol.datagramReceived(payload[: port.largest], source)
+        for other in list(self._hosts.values()):
+            if not self.is_partitioned(source[0], other.address):
+                for ear in other.ears(destination):
+                    ear.datagramReceived(payload, source)
 
 
 @implementer(IReactorUDP, IReactorTime)
@@ -256,6 +260,7 @@ class MemoryHost:
         self._network = network
         self._streams: dict[int, IProtocolFactory] = {}
         self._datagrams: dict[int, _DatagramPort] = {}
+        self._ears: dict[tuple[str, int], list[DatagramProtocol]] = {}
         self._next_port = FIRST_EPHEMERAL_PORT
         self._is_dead = False
         self.address = address
@@ -301,6 +306,23 @@ class MemoryHost:
         protocol.makeConnection(transport)
         return transport
 
+    def listenMulticast(
+        self, port: int, protocol: DatagramProtocol, interface: str, *, listenMultiple: bool = False
+    ) -> IListeningPort:
+        """Hear what is sent to a port of a broadcast address; any number of sockets may."""
+        self._ears.setdefault((ip_address(interface).compressed, port), []).append(protocol)
+        return _Ear(self, interface, port, protocol)
+
+    def ears(self, destination: tuple[str, int]) -> list[DatagramProtocol]:
+        """Who hears what is sent to a broadcast address."""
+        return list(self._ears.get(destination, ()))
+
+    def close_ear(self, address: str, port: int, protocol: DatagramProtocol) -> None:
+        """Hear no more there."""
+        ears = self._ears.get((ip_address(address).compressed, port), [])
+        if protocol in ears:
+            ears.remove(protocol)
+
     def ephemeral_port(self) -> int:
         """A port that nobody uses."""
         self._next_port += 1
@@ -338,6 +360,7 @@ class MemoryHost:
         self._is_dead = True
         self._streams.clear()
         self._datagrams.clear()
+        self._ears.clear()
 
 
 @implementer(IListeningPort, IUDPTransport)
@@ -361,6 +384,8 @@ class _DatagramPort:
             raise InvalidAddressError(destination[0], "an address of the other family")
         if len(packet) > LARGEST_DATAGRAM:
             raise MessageLengthError("message too long")
+        if destination[0].endswith(".255") and not self._is_broadcast_allowed:
+            raise PermissionError(13, "a socket has to be allowed to broadcast")
         self._host.send(self._port, destination, bytes(packet))
 
     def connect(self, host: str, port: int) -> None:
@@ -382,6 +407,25 @@ class _DatagramPort:
 
     def getBroadcastAllowed(self) -> bool:
         return self._is_broadcast_allowed
+
+
+@implementer(IListeningPort)
+@attrs.frozen
+class _Ear:
+    _host: MemoryHost
+    _address: str
+    _port: int
+    _protocol: DatagramProtocol
+
+    def getHost(self) -> IPv4Address | IPv6Address:
+        return _address("UDP", self._address, self._port)
+
+    def startListening(self) -> None:
+        """It listens from the beginning."""
+
+    def stopListening(self) -> Deferred[None]:
+        self._host.close_ear(self._address, self._port, self._protocol)
+        return succeed(None)
 
 
 @implementer(IListeningPort)

@@ -1,0 +1,305 @@
+"""[MS-MQSD] over UDP, both sides; thin callers of the two cores in msmq.discovery.
+
+On Linux a socket that is bound to one address hears no broadcasts.
+A server therefore has two: one on its own address, from which it answers, and one on the broadcast
+address of its network, which it shares with other servers on the same machine.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Protocol
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred, succeed
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IDelayedCall, IListeningPort
+from twisted.internet.protocol import DatagramProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.discovery.client import (
+    DiscoveryClient,
+    DiscoveryEffect,
+    DiscoveryEnded,
+    Network,
+    SendRequest,
+)
+from msmq.discovery.server import DiscoveryServer, Unanswered
+from msmq.interfaces.clock import IClock
+from msmq.net.networks import AttachedNetwork, attached_networks
+
+DISCOVERY_PORT = 1801
+"""[MS-MQSD] 1.9: the registered UDP port."""
+
+
+class DiscoveryReactor(Protocol):
+    """What discovery needs of a reactor, or of a host of L{msmq.testing.network}."""
+
+    def callLater(
+        self, delay: float, callable: Callable[..., object], *args: object, **kwargs: object
+    ) -> IDelayedCall:
+        """As C{IReactorTime.callLater}."""
+
+    def listenUDP(self, port: int, protocol: DatagramProtocol, interface: str) -> IListeningPort:
+        """As C{IReactorUDP.listenUDP}."""
+
+    def listenMulticast(
+        self, port: int, protocol: DatagramProtocol, interface: str, *, listenMultiple: bool
+    ) -> IListeningPort:
+        """As C{IReactorMulticast.listenMulticast}: a port that others may listen on as well."""
+
+
+class DiscoveryServerProtocol(DatagramProtocol):
+    """[MS-MQSD] 3.2: answers those who look for directory servers.
+
+    What is no request is passed over in silence.
+    To watch, override the hooks L{request_answered} and L{request_unanswered}; what they raise is logged.
+
+    @ivar server: the core, with its counters and with what it tells, which may be changed at any time.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, server: DiscoveryServer, reactor: DiscoveryReactor) -> None:
+        """Serve; L{listen} begins it."""
+        self.server = server
+        self._reactor = reactor
+        self._listener: Callable[[], list[IListeningPort]] | None = None
+        self._ports: list[IListeningPort] = []
+
+    def request_answered(self, reply: bytes, address: tuple[str, int]) -> None:
+        """Hook: a request was answered."""
+
+    def request_unanswered(self, reason: Unanswered, address: tuple[str, int]) -> None:
+        """Hook: a datagram was not answered; its sender is not told why."""
+
+    def listen(self, port: int, interface: str = "") -> IListeningPort:
+        """[MS-MQSD] 3.2.3: listen on an address and on the broadcast address of its network.
+
+        @param interface: an IPv4 address of this host; empty for all, where one socket hears everything.
+        @return: the port of the first.
+        @raise CannotListenError: it is taken.
+        """
+
+        def listener() -> list[IListeningPort]:
+            opened = [self._reactor.listenUDP(port, self, interface)]
+            if not interface:
+                return opened
+            host = opened[0].getHost()
+            assert isinstance(host, IPv4Address), "discovery is spoken over IPv4"
+            try:
+                for attached in attached_networks(interface):
+                    ear = _Ear(self)
+                    opened.append(
+                        self._reactor.listenMulticast(host.port, ear, attached.broadcast, listenMultiple=True)
+                    )
+            except CannotListenError:
+                for each in opened:
+                    maybeDeferred(each.stopListening).addErrback(self._not_closed)
+                raise
+            return opened
+
+        self._listener = listener
+        self._ports = listener()
+        return self._ports[0]
+
+    def stop(self) -> Deferred[None]:
+        """Answer no more."""
+        self._listener = None
+        ports, self._ports = self._ports, []
+        closing = gatherResults([maybeDeferred(port.stopListening) for port in ports])
+        return closing.addCallback(lambda _: None)
+
+    def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
+        """Answer one request, to the address and port that it came from."""
+        address = addr[0], addr[1]
+        outcome = self.server.answer(datagram)
+        if isinstance(outcome, Unanswered):
+            self.log.debug("ignored a datagram from {address}: {why}", address=address, why=outcome.value)
+            self.request_unanswered(outcome, address)
+            return
+        if self.transport is None:
+            return
+        try:
+            self.transport.write(outcome, address)
+        except OSError as error:
+            self.log.warn("cannot answer {address}: {error}", address=address, error=error)
+            self._reopen()
+            return
+        self.request_answered(outcome, address)
+
+    def _reopen(self) -> None:
+        """[MS-MQSD] 3.2.5: after a network error the sockets are closed and opened again.
+
+        If they cannot be, that is the end of the server.
+        """
+        listener = self._listener
+        ports, self._ports = self._ports, []
+        closing = gatherResults([maybeDeferred(port.stopListening) for port in ports])
+
+        def again(_: object) -> None:
+            if listener is not None and self._listener is listener:
+                self._ports = listener()
+
+        def gave_up(failure: Failure) -> None:
+            self._listener = None
+            self.log.error("discovery is not served any more: {error}", error=failure.value)
+
+        closing.addCallback(again).addErrback(gave_up)
+
+    def _not_closed(self, failure: Failure) -> None:
+        self.log.warn("a socket was not closed: {error}", error=failure.value)
+
+
+class _Ear(DatagramProtocol):
+    """Hears broadcasts for a server that answers from its own address."""
+
+    noisy = False
+
+    def __init__(self, server: DiscoveryServerProtocol) -> None:
+        self._server = server
+
+    def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
+        self._server.datagramReceived(datagram, addr)
+
+
+class Discovery:
+    """[MS-MQSD] 3.1: looks for directory servers on the networks of this host; one in a queue manager.
+
+    @ivar client: the core; its lists are right after a run that succeeded.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        client: DiscoveryClient,
+        *,
+        reactor: DiscoveryReactor,
+        clock: IClock,
+        port: int = DISCOVERY_PORT,
+        networks: Callable[[], Sequence[AttachedNetwork]] = attached_networks,
+        new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        """Look when asked to.
+
+        @param port: the UDP port of the servers; all of a site have the same ([MS-MQSD] 1.5).
+        @param networks: those of this host, now.
+        """
+        self.client = client
+        self._reactor = reactor
+        self._clock = clock
+        self._port = port
+        self._networks = networks
+        self._new_identifier = new_identifier
+        self._broadcasts: dict[Network, str] = {}
+        self._sockets: dict[Network, tuple[DatagramProtocol, IListeningPort]] = {}
+        self._waiting: list[Deferred[bool]] = []
+        self._timer: IDelayedCall | None = None
+
+    def get_directory_server_list(self) -> Deferred[bool]:
+        """[MS-MQSD] 3.1.4.1: whether the lists of the client are right now.
+
+        That takes up to 15 seconds for each network that is silent, and 30 where one server answers late.
+        Who asks while a run is under way is told its end; cancelling one leaves the others waiting.
+        """
+        done: Deferred[bool] = Deferred(self._forsaken)
+        self._waiting.append(done)
+        if not self.client.is_running:
+            attached = self._networks()
+            self._broadcasts = {each.network: each.broadcast for each in attached}
+            self._perform(
+                self.client.get_directory_server_list(
+                    tuple(self._broadcasts), self._new_identifier(), self._clock.now()
+                )
+            )
+        return done
+
+    def stop(self) -> Deferred[None]:
+        """Look no more; whoever still waits gets a C{CancelledError}."""
+        for done in list(self._waiting):
+            done.cancel()
+        return self._close()
+
+    def heard(self, network: Network, datagram: bytes) -> None:
+        """[MS-MQSD] 3.1.5.2: a datagram came to the socket of a network."""
+        self._perform(self.client.receive(datagram, network.address, self._clock.now()))
+
+    def _forsaken(self, done: Deferred[bool]) -> None:
+        self._waiting.remove(done)
+        if not self._waiting:
+            self.client.cancel()
+            self._perform(())
+            self._close().addErrback(self._not_closed)
+
+    def _perform(self, effects: Sequence[DiscoveryEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case SendRequest(network, datagram):
+                    self._send(network, datagram)
+                case DiscoveryEnded(found):
+                    self._end(found)
+        self._schedule()
+
+    def _send(self, network: Network, datagram: bytes) -> None:
+        """A network that takes no datagrams is a silent one."""
+        try:
+            if network not in self._sockets:
+                protocol = _ClientProtocol(self, network)
+                self._sockets[network] = protocol, self._reactor.listenUDP(0, protocol, network.address)
+            transport = self._sockets[network][0].transport
+            assert transport is not None, "the socket is open"
+            transport.setBroadcastAllowed(True)
+            transport.write(datagram, (self._broadcasts[network], self._port))
+        except (OSError, CannotListenError) as error:
+            self.log.warn(
+                "cannot ask the network of {address}: {error}", address=network.address, error=error
+            )
+
+    def _end(self, found: bool) -> None:
+        if not found:
+            self.log.error("no directory server answered on any network")
+        self._close().addErrback(self._not_closed)
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done.callback(found)
+
+    def _close(self) -> Deferred[None]:
+        ports = [port for _, port in self._sockets.values()]
+        self._sockets.clear()
+        if not ports:
+            return succeed(None)
+        return gatherResults([maybeDeferred(port.stopListening) for port in ports]).addCallback(
+            lambda _: None
+        )
+
+    def _not_closed(self, failure: Failure) -> None:
+        self.log.warn("a socket was not closed: {error}", error=failure.value)
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.client.deadline
+        if deadline is not None:
+            delay = max(0.0, deadline - self._clock.now().monotonic)
+            self._timer = self._reactor.callLater(delay, self._expired)
+
+    def _expired(self) -> None:
+        self._timer = None
+        self._perform(self.client.expire(self._clock.now()))
+
+
+class _ClientProtocol(DatagramProtocol):
+    """The socket of one network."""
+
+    noisy = False
+
+    def __init__(self, discovery: Discovery, network: Network) -> None:
+        self._discovery = discovery
+        self._network = network
+
+    def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
+        self._discovery.heard(self._network, datagram)

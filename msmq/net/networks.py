@@ -1,0 +1,78 @@
+"""The networks that this host is attached to, as its interfaces say."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Interface
+from typing import Any, Protocol
+
+import attrs
+import psutil
+
+from msmq.discovery.client import Network
+
+
+class InterfaceAddress(Protocol):
+    """What C{psutil} tells of one address of an interface."""
+
+    family: int
+    address: str
+    netmask: str | None
+    broadcast: str | None
+    ptp: str | None
+
+
+@attrs.frozen
+class AttachedNetwork:
+    """One network, and where all its hosts hear.
+
+    @ivar network: with this host's address on it.
+    @ivar broadcast: its broadcast address; of a line with two ends, the other end.
+    """
+
+    network: Network
+    broadcast: str
+
+
+def attached_networks(interface: str = "") -> list[AttachedNetwork]:
+    """The IPv4 networks of this host, each once, in the order of its interfaces.
+
+    @param interface: the address that requests are to leave from: only its network then. Without one, all
+        networks but the loopback.
+    """
+    stats = psutil.net_if_stats()
+    up = {
+        name: addresses
+        for name, addresses in psutil.net_if_addrs().items()
+        if name not in stats or stats[name].isup
+    }
+    return networks_of(up, interface)
+
+
+def networks_of(interfaces: Mapping[str, Sequence[Any]], interface: str = "") -> list[AttachedNetwork]:
+    """The same of these interfaces, each with its L{InterfaceAddress}es."""
+    found: dict[str, AttachedNetwork] = {}
+    for addresses in interfaces.values():
+        for each in addresses:
+            attached = _attached(each, interface)
+            if attached is not None:
+                found.setdefault(attached.network.address, attached)
+    return list(found.values())
+
+
+def _attached(each: InterfaceAddress, wanted: str) -> AttachedNetwork | None:
+    if each.family != socket.AF_INET:
+        return None
+    if each.ptp:
+        if wanted and each.address != wanted:
+            return None
+        # Lines that are dialled have two ends, and come and go.
+        return AttachedNetwork(Network(each.address, is_dial_up=True), each.ptp)
+    subnet = IPv4Interface(f"{each.address}/{each.netmask or 32}").network
+    broadcast = each.broadcast or str(subnet.broadcast_address)
+    if wanted:
+        # Every address of the loopback network is this host's, though the interface names one only.
+        is_wanted = each.address == wanted or (subnet.is_loopback and IPv4Interface(wanted).ip in subnet)
+        return AttachedNetwork(Network(wanted), broadcast) if is_wanted else None
+    return None if subnet.is_loopback else AttachedNetwork(Network(each.address), broadcast)

@@ -1,0 +1,340 @@
+"""[MS-MQSD] over UDP: on a network in memory under a clock of ours, and on the real loopback network."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, cast
+from uuid import UUID
+
+import attrs
+from twisted.internet import reactor as installed_reactor
+from twisted.internet.defer import CancelledError
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort
+from twisted.internet.protocol import DatagramProtocol
+from twisted.logger import LogLevel, capturedLogs, formatEvent
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from msmq.discovery.client import DiscoveryClient, Network
+from msmq.discovery.packets import TopologyClientRequest
+from msmq.discovery.server import DiscoveryServer, Unanswered
+from msmq.net.clock import SystemClock
+from msmq.net.discovery import Discovery, DiscoveryReactor, DiscoveryServerProtocol
+from msmq.net.networks import AttachedNetwork, networks_of
+from msmq.testing.clock import ManualClock
+from msmq.testing.network import MemoryHost
+from msmq.testing.network import Network as MemoryNetwork
+
+ENTERPRISE = UUID(int=0xE)
+OWN_SITE, OTHER_SITE, THIRD_SITE = UUID(int=0xA), UUID(int=0xB), UUID(int=0xC)
+NETWORK = UUID(int=0xD)
+CLIENT = "10.0.1.1"
+BROADCAST = "10.0.1.255"
+ATTACHED = AttachedNetwork(Network(CLIENT), BROADCAST)
+REQUEST = TopologyClientRequest(ENTERPRISE, UUID(int=1), OWN_SITE).to_bytes()
+
+
+def core(site: UUID, *names: str) -> DiscoveryServer:
+    return DiscoveryServer(ENTERPRISE, site, "SERVER", directory_servers=names, connected_networks=(NETWORK,))
+
+
+class Answering(DiscoveryServerProtocol):
+    """Remembers what its hooks are told."""
+
+    def __init__(self, server: DiscoveryServer, reactor: DiscoveryReactor) -> None:
+        super().__init__(server, reactor)
+        self.answered: list[tuple[str, int]] = []
+        self.unanswered: list[Unanswered] = []
+
+    def request_answered(self, reply: bytes, address: tuple[str, int]) -> None:
+        self.answered.append(address)
+
+    def request_unanswered(self, reason: Unanswered, address: tuple[str, int]) -> None:
+        self.unanswered.append(reason)
+
+
+class Serving(Answering):
+    """Listens as on a host whose interface has a broadcast address."""
+
+    def serve(self, host: MemoryHost, broadcast: str = BROADCAST) -> None:
+        host.listenUDP(1801, self)
+        host.listenMulticast(1801, Hearing(self), broadcast)
+
+
+class Hearing(DatagramProtocol):
+    """Hands on what is heard."""
+
+    def __init__(self, other: DatagramProtocol) -> None:
+        self.other = other
+
+    def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
+        self.other.datagramReceived(datagram, addr)
+
+
+class DiscoveryTests(SynchronousTestCase):
+    """A client that looks for servers, on networks in memory."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.network = MemoryNetwork(self.clock.reactor)
+        self.host = self.network.host(CLIENT)
+        self.identifiers = iter(map(UUID, (f"{number:032x}" for number in range(1, 9))))
+
+    def looking(self, *attached: AttachedNetwork, site: UUID = OWN_SITE) -> Discovery:
+        identifiers: Iterator[UUID] = self.identifiers
+        return Discovery(
+            DiscoveryClient(ENTERPRISE, site, directory_servers=("CONFIGURED",)),
+            reactor=self.host,
+            clock=self.clock,
+            networks=lambda: attached or (ATTACHED,),
+            new_identifier=lambda: next(identifiers),
+        )
+
+    def serving(self, address: str, site: UUID, *names: str) -> Serving:
+        host = self.network.host(address)
+        protocol = Serving(core(site, *names), host)
+        protocol.serve(host)
+        return protocol
+
+    def test_server_of_the_own_site(self) -> None:
+        """MQSD-3.1.4.1-01 MQSD-3.2.5.1-11 MQSD-2.1-03: it is heard at once, at the client's port."""
+        server = self.serving("10.0.1.2", OWN_SITE)
+        discovery = self.looking()
+        done = discovery.get_directory_server_list()
+        self.clock.advance(0.1)
+        self.assertTrue(self.successResultOf(done))
+        self.assertEqual(discovery.client.directory_servers, ("CONFIGURED",))
+        self.assertEqual(discovery.client.connected_networks, (NETWORK,))
+        [(host, port)] = server.answered
+        self.assertEqual(host, CLIENT)
+        self.assertNotEqual(port, 1801)
+
+    def test_server_of_another_site(self) -> None:
+        """MQSD-3.1.2.1-01 MQSD-3.1.1.1-03: one of the own site may still answer, for 15 seconds."""
+        self.serving("10.0.1.2", OTHER_SITE, "DS1", "DS2")
+        discovery = self.looking()
+        done = discovery.get_directory_server_list()
+        self.clock.advance(14.9)
+        self.assertNoResult(done)
+        self.clock.advance(0.2)
+        self.assertTrue(self.successResultOf(done))
+        self.assertEqual(discovery.client.directory_servers, ("DS1", "DS2"))
+
+    def test_nobody_answers(self) -> None:
+        """MQSD-3.1.4.1-02 MQSD-3.1.4.1-03 MQSD-3.1.6.1-03: after 15 seconds; the log has one line."""
+        with capturedLogs() as lines:
+            done = self.looking().get_directory_server_list()
+            self.clock.advance(15)
+        self.assertFalse(self.successResultOf(done))
+        self.assertEqual(len(self.network.datagrams), 1)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+        errors = [formatEvent(line) for line in lines if line["log_level"] is LogLevel.error]
+        self.assertEqual(errors, ["no directory server answered on any network"])
+
+    def test_each_network_in_turn(self) -> None:
+        """MQSD-3.1.5.1-05: the second is asked 15 seconds later, from its own address."""
+        # One host of this network in memory has one address, so the other is this one's as well.
+        second = AttachedNetwork(Network(CLIENT, is_dial_up=True), "10.0.2.255")
+        done = self.looking(ATTACHED, second).get_directory_server_list()
+        self.clock.advance(15)
+        self.clock.advance(15)
+        self.assertFalse(self.successResultOf(done))
+        asked = [each.destination for each in self.network.datagrams]
+        self.assertEqual(asked, [(BROADCAST, 1801), ("10.0.2.255", 1801)])
+
+    def test_network_that_takes_nothing(self) -> None:
+        """One that is asked in vain is as good as silent; the next has its turn."""
+        gone = AttachedNetwork(Network("10.0.9.9"), "10.0.9.255")
+        self.serving("10.0.1.2", OWN_SITE)
+        done = self.looking(gone, ATTACHED).get_directory_server_list()
+        self.clock.advance(15)
+        self.clock.advance(0.1)
+        self.assertTrue(self.successResultOf(done))
+
+    def test_who_asks_meanwhile(self) -> None:
+        """Reading 31: one run serves all who ask, and one who no longer wants to know takes nothing away."""
+        self.serving("10.0.1.2", OTHER_SITE, "DS1")
+        discovery = self.looking()
+        first, second = discovery.get_directory_server_list(), discovery.get_directory_server_list()
+        first.cancel()
+        self.failureResultOf(first, CancelledError)
+        self.clock.advance(15.1)
+        self.assertTrue(self.successResultOf(second))
+        self.assertEqual(len([each for each in self.network.datagrams if each.destination[1] == 1801]), 1)
+
+    def test_stop(self) -> None:
+        """Who waits is told, nothing is scheduled any more, and the sockets are closed."""
+        discovery = self.looking()
+        done = discovery.get_directory_server_list()
+        discovery.stop()
+        self.failureResultOf(done, CancelledError)
+        self.clock.advance(0)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+        self.assertFalse(discovery.client.is_running)
+        again = discovery.get_directory_server_list()
+        self.assertNoResult(again)
+        again.addErrback(lambda failure: failure.trap(CancelledError))
+        discovery.stop()
+
+    def test_other_port(self) -> None:
+        """MQSD-1.5-01: servers of another port are not found."""
+        self.serving("10.0.1.2", OWN_SITE)
+        discovery = Discovery(
+            DiscoveryClient(ENTERPRISE, OWN_SITE),
+            reactor=self.host,
+            clock=self.clock,
+            port=1999,
+            networks=lambda: (ATTACHED,),
+        )
+        done = discovery.get_directory_server_list()
+        self.clock.advance(15)
+        self.assertFalse(self.successResultOf(done))
+
+    def test_rubbish_to_the_server(self) -> None:
+        """It is told apart from requests, and not answered."""
+        server = self.serving("10.0.1.2", OWN_SITE)
+        server.datagramReceived(b"rubbish", (CLIENT, 4000))
+        self.assertEqual(server.unanswered, [Unanswered.MALFORMED])
+        self.assertEqual(self.network.datagrams, [])
+
+
+class FailingTransport:
+    """Cannot send."""
+
+    def write(self, packet: bytes, addr: tuple[str, int]) -> None:
+        raise OSError(101, "network is unreachable")
+
+
+@attrs.define
+class ReopeningReactor:
+    """Opens sockets that cannot send, so often."""
+
+    opened: int = 0
+    closed: int = 0
+    limit: int = 99
+
+    def listenUDP(self, port: int, protocol: DatagramProtocol, interface: str) -> IListeningPort:
+        if self.opened == self.limit:
+            raise CannotListenError(interface, port, OSError(98, "address already in use"))
+        self.opened += 1
+        protocol.transport = cast(Any, FailingTransport())
+        return cast(IListeningPort, self)
+
+    def stopListening(self) -> None:
+        self.closed += 1
+
+
+class NetworkErrorTests(SynchronousTestCase):
+    """A server that cannot answer."""
+
+    def test_reopened(self) -> None:
+        """MQSD-3.2.5-02 MQSD-3.2.3-01: its socket is closed, and opened again."""
+        reactor = ReopeningReactor()
+        server = DiscoveryServerProtocol(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, reactor))
+        server.listen(1801)
+        for times in (1, 2):
+            server.datagramReceived(REQUEST, (CLIENT, 4000))
+            self.assertEqual((reactor.opened, reactor.closed), (times + 1, times))
+
+    def test_cannot_be_reopened(self) -> None:
+        """MQSD-3.2.5-03: that is the end of it; what comes still does no harm."""
+        reactor = ReopeningReactor(limit=1)
+        server = DiscoveryServerProtocol(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, reactor))
+        server.listen(1801)
+        server.datagramReceived(REQUEST, (CLIENT, 4000))
+        server.datagramReceived(REQUEST, (CLIENT, 4000))
+        self.assertEqual(reactor.opened, 1)
+        self.successResultOf(server.stop())
+
+
+@attrs.frozen
+class Address:
+    """An address of an interface, as the system tells it."""
+
+    address: str
+    netmask: str | None = "255.255.255.0"
+    broadcast: str | None = None
+    ptp: str | None = None
+    family: int = socket.AF_INET
+
+
+class NetworksTests(SynchronousTestCase):
+    """Which networks a host is attached to."""
+
+    INTERFACES: ClassVar[Mapping[str, Sequence[Address]]] = {
+        "lo": [Address("127.0.0.1", "255.0.0.0")],
+        "eth0": [
+            Address("192.168.7.5", broadcast="192.168.7.255"),
+            Address("fe80::1%eth0", None, family=socket.AF_INET6),
+        ],
+        "eth1": [Address("10.1.2.3", "255.255.0.0")],
+        "ppp0": [Address("172.16.0.2", "255.255.255.255", ptp="172.16.0.1")],
+        "eth1:again": [Address("10.1.2.3", "255.255.0.0")],
+    }
+
+    def found(self, interface: str = "") -> Sequence[tuple[str, bool, str]]:
+        return [
+            (each.network.address, each.network.is_dial_up, each.broadcast)
+            for each in networks_of(self.INTERFACES, interface)
+        ]
+
+    def test_all(self) -> None:
+        """MQSD-3.1.4.1-04 MQSD-3.1.4.1-05 MQSD-3.1.4.1-08, reading 11: each once, and not the loopback."""
+        self.assertEqual(
+            self.found(),
+            [
+                ("192.168.7.5", False, "192.168.7.255"),
+                ("10.1.2.3", False, "10.1.255.255"),
+                ("172.16.0.2", True, "172.16.0.1"),
+            ],
+        )
+
+    def test_one(self) -> None:
+        """Whoever names an address wants the network of that only; on the loopback any address will do."""
+        self.assertEqual(self.found("10.1.2.3"), [("10.1.2.3", False, "10.1.255.255")])
+        self.assertEqual(self.found("127.9.8.7"), [("127.9.8.7", False, "127.255.255.255")])
+        self.assertEqual(self.found("203.0.113.1"), [])
+
+
+class LoopbackTests(TestCase):
+    """Real sockets, with broadcasts, on the loopback network."""
+
+    timeout = 30
+    port = 0
+
+    def serve(self, address: str, site: UUID, *names: str) -> Answering:
+        server = Answering(core(site, *names), cast(DiscoveryReactor, installed_reactor))
+        opened = server.listen(self.port, address)
+        self.port = cast(Any, opened.getHost()).port
+        self.addCleanup(server.stop)
+        return server
+
+    def look(self, site: UUID) -> Discovery:
+        loopback = AttachedNetwork(Network("127.0.0.41"), "127.255.255.255")
+        discovery = Discovery(
+            DiscoveryClient(ENTERPRISE, site),
+            reactor=cast(DiscoveryReactor, installed_reactor),
+            clock=SystemClock(),
+            port=self.port,
+            networks=lambda: (loopback,),
+        )
+        self.addCleanup(discovery.stop)
+        return discovery
+
+    async def test_two_servers_answer(self) -> None:
+        """MQSD-2.1-01 MQSD-2.1-02 MQSD-2.1-04: two of other sites, and the first one counts."""
+        servers = [self.serve("127.0.0.42", OTHER_SITE, "DS1"), self.serve("127.0.0.43", THIRD_SITE, "DS2")]
+        discovery = self.look(OWN_SITE)
+        self.assertTrue(await discovery.get_directory_server_list())
+        self.assertIn(discovery.client.directory_servers, (("DS1",), ("DS2",)))
+        self.assertEqual([len(server.answered) for server in servers], [1, 1])
+        self.assertEqual(discovery.client.last_successful_address, "127.0.0.41")
+
+    async def test_server_of_the_own_site(self) -> None:
+        """MQSD-3.2.3-01: it is enough for itself; asked at its own address it answers as well."""
+        server = self.serve("127.0.0.44", OWN_SITE)
+        discovery = self.look(OWN_SITE)
+        self.assertTrue(await discovery.get_directory_server_list())
+        self.assertEqual(discovery.client.connected_networks, (NETWORK,))
+        self.assertEqual(len(server.answered), 1)
