@@ -24,6 +24,7 @@ _VERBS: Final = {
     "config": "msmq.cli.config",
     "deadletter": "msmq.cli.deadletter",
     "decode": "msmq.cli.decode",
+    "discover": "msmq.cli.discover",
     "explain": "msmq.cli.explain",
     "move": "msmq.cli.move",
     "outgoing": "msmq.cli.transfer",

@@ -18,6 +18,7 @@ from msmq.discovery.packets import (
     TopologyServerReply,
 )
 from msmq.errors import RemoteProtocolError
+from msmq.wire.guid import NULL_GUID
 
 LARGEST_REPLY: Final = 65_507
 """The most bytes that one UDP datagram carries over IPv4."""
@@ -37,7 +38,8 @@ class DiscoveryServer:
     What it tells may be changed at any time; the next reply says it.
 
     @ivar enterprise: Enterprise.Identifier.
-    @ivar site: Site.Identifier; who is in it is told of no servers, because it knows them.
+    @ivar site: Site.Identifier; who is in it is told of no servers, because it knows them. The null GUID is
+        no site, and nobody is in it.
     @ivar directory_servers: DirectoryServerList; its own name, if it is empty (reading 22).
     @ivar connected_networks: ConnectedNetworkIdentifierList; the first 32 are told, and without any
         nobody is answered (reading 23).
@@ -93,7 +95,7 @@ class DiscoveryServer:
         if not networks:
             return Unanswered.NO_NETWORK
         mask = (1 << len(networks)) - 1 if is_ipx else 0
-        if request.site_id == self.site:
+        if request.site_id == self.site != NULL_GUID:
             return TopologyServerReply(request.request_id, networks, connected_network_mask=mask)
         names = self.directory_servers or (self._computer_name,)
         room = LARGEST_REPLY - TopologyServerReply.SIZE - 16 * (len(networks) + 1)

@@ -12,19 +12,22 @@ from twisted.web.server import Site
 
 from msmq.control.limits import ControlLimits
 from msmq.control.server import make_site
+from msmq.discovery.server import DiscoveryServer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
 from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.discovery import DiscoveryReactor, DiscoveryServerProtocol
 from msmq.net.hosts import HostTable, OwnNames, parse_address
 from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
 from msmq.net.resolver import HostResolver
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
-from msmq.service.settings import Configuration
+from msmq.service.settings import Configuration, QueueManagerSettings
+from msmq.wire.guid import NULL_GUID
 
 
 class _PingResponder(PingResponderProtocol):
@@ -48,6 +51,7 @@ class Parts:
     @ivar pings: listens on the ping port.
     @ivar control: listens on the control socket.
     @ivar pinger: asks other queue managers.
+    @ivar discovery: listens on the discovery port; C{None} without a connected network that it could tell.
     """
 
     manager: QueueManagerService
@@ -55,6 +59,7 @@ class Parts:
     pings: PingResponderProtocol
     control: Site
     pinger: Pinger
+    discovery: DiscoveryServerProtocol | None = None
 
     async def stop(self) -> None:
         """End the sessions and everything that waits, then close the store."""
@@ -137,11 +142,26 @@ def compose(
         addresses=addresses,
         send_insecure_nacks=configuration.security.permit_insecure_nacks,
         report_messages=queue_manager.report_messages,
+        dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
         events=limits.events,
         session_settings=settings,
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
-    return Parts(manager, sessions, _PingResponder(identifier, sessions, clock), control, pinger)
+    pings = _PingResponder(identifier, sessions, clock)
+    return Parts(manager, sessions, pings, control, pinger, _discovery(queue_manager, reactor))
+
+
+def _discovery(settings: QueueManagerSettings, reactor: IReactorTime) -> DiscoveryServerProtocol | None:
+    """[MS-MQSD] 3.2: without a directory the server names itself (reading 22)."""
+    if not settings.connected_networks:
+        return None
+    server = DiscoveryServer(
+        settings.enterprise or NULL_GUID,
+        settings.sites[0] if settings.sites else NULL_GUID,
+        settings.name,
+        connected_networks=settings.connected_networks,
+    )
+    return DiscoveryServerProtocol(server, cast(DiscoveryReactor, reactor))
 
 
 def _probe(pinger: Pinger) -> Probe:

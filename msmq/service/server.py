@@ -23,6 +23,7 @@ from twisted.logger import Logger
 
 from msmq.errors import MsmqError
 from msmq.interfaces.storage import IMessageStore
+from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor
 from msmq.net.session import SessionProtocol
@@ -129,6 +130,8 @@ class Server(Service):
             self._listens(await self._listen(listen.session, parts))
         if listen.ping is not None:
             self._listens(self._listen_for_pings(listen.ping, parts))
+        if listen.discovery is not None and parts.discovery is not None:
+            self._listen_for_discovery(listen.discovery, parts.discovery)
         parts.manager.startService()
         self.parts = parts
         name = configuration.queue_manager.name
@@ -161,8 +164,22 @@ class Server(Service):
         except CannotListenError as error:
             raise StartError(f"cannot listen on {endpoint}: {reason(error)}") from error
 
+    def _listen_for_discovery(self, endpoint: DatagramEndpoint, discovery: DiscoveryServerProtocol) -> None:
+        if ":" in endpoint.interface:
+            self._tell(f"discovery is spoken over IPv4 only, and {endpoint} is left closed")
+            return
+        try:
+            port = discovery.listen(endpoint.port, endpoint.interface)
+        except CannotListenError as error:
+            raise StartError(f"cannot listen on {endpoint} for discovery: {reason(error)}") from error
+        self._undo.append(discovery.stop)
+        self._listens_on(port)
+
     def _listens(self, port: IListeningPort) -> None:
         self._undo.append(port.stopListening)
+        self._listens_on(port)
+
+    def _listens_on(self, port: IListeningPort) -> None:
         host = port.getHost()
         if isinstance(host, IPv4Address | IPv6Address):
             self._addresses.append(f"{host.type} {socket_text(host.host, host.port)}")

@@ -57,6 +57,9 @@ class AnswerTests(SynchronousTestCase):
         """Reading 26: it is told of the servers."""
         reply = self.reply(server("DS1"), attrs.evolve(REQUEST, site_id=NULL_GUID))
         self.assertEqual(reply.responding_site_id, SITE)
+        serving = server("DS1")
+        serving.site = NULL_GUID
+        self.assertEqual(self.reply(serving, attrs.evolve(REQUEST, site_id=NULL_GUID)).servers, reply.servers)
 
     def test_servers_in_their_order(self) -> None:
         """MQSD-3.2.5.1-09: all of them."""
