@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import TypeVar
 from uuid import UUID
 
@@ -75,32 +74,21 @@ class MemoryMessageStore:
 
     def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
         """See L{IMessageStore.find}."""
-        return self._answer(lambda contents: list(contents.find(identity)))
+        return self._answer(lambda contents: contents.find(identity))
 
     def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
         """See L{IMessageStore.read_log}."""
-        return self._answer(lambda contents: list(contents.log_entries(queue, after, limit)))
+        return self._answer(lambda contents: list(contents.log(queue).read(after, limit)))
 
     def log_extent(self, queue: UUID) -> Deferred[LogExtent]:
         """See L{IMessageStore.log_extent}."""
-        return self._answer(lambda contents: contents.log_extent(queue))
+        return self._answer(lambda contents: contents.log(queue).extent())
 
     def read_events(
         self, after: int, limit: int, identity: bytes | None = None
     ) -> Deferred[Sequence[StoredEvent]]:
         """See L{IMessageStore.read_events}."""
-        return self._answer(
-            lambda contents: list(
-                islice(
-                    (
-                        event
-                        for event in contents.events
-                        if event.sequence > after and identity in (None, event.event.identity)
-                    ),
-                    max(0, limit),
-                )
-            )
-        )
+        return self._answer(lambda contents: contents.events.read(after, limit, identity))
 
     def close(self) -> Deferred[None]:
         """See L{IMessageStore.close}."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from uuid import UUID
 
 import attrs
 
-from msmq.interfaces.storage import LogEntry, LogExtent, StoredEvent, UnknownQueue
+from msmq.interfaces.storage import LogEntry, UnknownQueue
 from msmq.queues.changes import (
     AppendEvent,
     AppendLog,
@@ -26,11 +24,13 @@ from msmq.queues.changes import (
     TrimLog,
 )
 from msmq.queues.definition import QueueDefinition
-from msmq.queues.snapshot import Snapshot, StoredMessage
-from msmq.storage.identity import identity_of
-from msmq.storage.log_answer import one_answer
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.memory_logs import EventLog, MessageLog
+from msmq.storage.memory_messages import QueueMessages
 
-Messages = dict[UUID, dict[int, PutMessage]]
+Messages = dict[UUID, QueueMessages]
+
+_NOTHING = QueueMessages()
 
 
 @attrs.define
@@ -41,10 +41,9 @@ class Contents:
     messages: Messages = attrs.field(factory=dict)
     express: Messages = attrs.field(factory=dict)
     state: dict[str, bytes] = attrs.field(factory=dict)
-    logs: dict[UUID, deque[LogEntry]] = attrs.field(factory=dict)
+    logs: dict[UUID, MessageLog] = attrs.field(factory=dict)
     last_entry: int = 0
-    events: deque[StoredEvent] = attrs.field(factory=deque)
-    last_event: int = 0
+    events: EventLog = attrs.field(factory=EventLog)
 
     def check(self, changes: Sequence[Change]) -> None:
         """Find what cannot be done before anything is done.
@@ -68,17 +67,13 @@ class Contents:
         """Do one change, which was checked."""
         match change:
             case PutMessage(queue, lookup_id, is_express=is_express):
-                self._part(is_express).setdefault(queue, {})[lookup_id] = change
+                self._messages_of(queue, is_express).put(lookup_id, change)
             case RemoveMessages(queue, lookup_ids, is_express):
-                kept = self._part(is_express).get(queue, {})
-                for lookup_id in lookup_ids:
-                    kept.pop(lookup_id, None)
+                self._part(is_express).get(queue, _NOTHING).remove(lookup_ids)
             case MoveMessage():
                 self._move(change)
             case PutAborts(queue, lookup_id, aborts, is_express):
-                kept = self._part(is_express).get(queue, {})
-                if lookup_id in kept:
-                    kept[lookup_id] = attrs.evolve(kept[lookup_id], aborts=aborts)
+                self._part(is_express).get(queue, _NOTHING).put_aborts(lookup_id, aborts)
             case PutQueue(definition):
                 self.queues[definition.identifier] = definition
             case RemoveQueue(identifier):
@@ -91,76 +86,57 @@ class Contents:
             case AppendLog(queue, lookup_id, packet, arrived):
                 self.last_entry += 1
                 entry = LogEntry(self.last_entry, lookup_id, arrived, packet)
-                self.logs.setdefault(queue, deque()).append(entry)
-            case TrimLog(queue, before, keep_bytes):
-                _trim(self.logs.get(queue, deque()), before, keep_bytes)
+                self.logs.setdefault(queue, MessageLog()).append(entry)
+            case TrimLog(queue):
+                if (log := self.logs.get(queue)) is not None:
+                    log.trim(change)
             case AppendEvent():
-                self.last_event += 1
-                self.events.append(StoredEvent(self.last_event, change))
+                self.events.append(change)
             case TrimEvents(keep):
-                while len(self.events) > keep:
-                    self.events.popleft()
+                self.events.trim(keep)
 
     def packet(self, queue: UUID, lookup_id: int) -> bytes | None:
         """The packet of a message; C{None} if it is not kept."""
         for part in (self.messages, self.express):
-            if (message := part.get(queue, {}).get(lookup_id)) is not None:
+            if (message := part.get(queue, _NOTHING).get(lookup_id)) is not None:
                 return message.packet
         return None
 
-    def find(self, identity: bytes) -> Iterator[tuple[UUID, int]]:
+    def find(self, identity: bytes) -> list[tuple[UUID, int]]:
         """The places of all messages that have this identity."""
-        for part in (self.messages, self.express):
-            for queue, kept in part.items():
-                for lookup_id, message in kept.items():
-                    if identity and identity_of(message.packet) == identity:
-                        yield queue, lookup_id
+        if not identity:
+            return []
+        return [
+            (queue, lookup_id)
+            for part in (self.messages, self.express)
+            for queue, kept in part.items()
+            for lookup_id in kept.find(identity)
+        ]
 
-    def log_entries(self, queue: UUID, after: int, limit: int) -> Iterator[LogEntry]:
-        """Entries of a message log with larger numbers, as many as one answer holds."""
-        later = (entry for entry in self.logs.get(queue, ()) if entry.sequence > after)
-        return one_answer(islice(later, max(0, limit)))
-
-    def log_extent(self, queue: UUID) -> LogExtent:
-        """What a message log holds."""
-        log = self.logs.get(queue)
-        if not log:
-            return LogExtent()
-        size = sum(len(entry.packet) for entry in log)
-        return LogExtent(log[0].sequence, log[-1].sequence, len(log), size)
+    def log(self, queue: UUID) -> MessageLog:
+        """The message log of a queue, to be read."""
+        return self.logs.get(queue) or MessageLog()
 
     def snapshot(self) -> Snapshot:
         """What a start finds."""
         return Snapshot(
             queues=tuple(self.queues.values()),
-            messages={queue: _index(kept) for queue, kept in self.messages.items() if kept},
+            messages={queue: kept.index() for queue, kept in self.messages.items()},
             state=dict(self.state),
         )
 
     def _part(self, is_express: bool) -> Messages:
         return self.express if is_express else self.messages
 
+    def _messages_of(self, queue: UUID, is_express: bool) -> QueueMessages:
+        part = self._part(is_express)
+        kept = part.get(queue)
+        if kept is None:
+            kept = part[queue] = QueueMessages()
+        return kept
+
     def _move(self, change: MoveMessage) -> None:
-        part = self._part(change.is_express)
-        message = part.get(change.queue, {}).pop(change.lookup_id, None)
+        message = self._part(change.is_express).get(change.queue, _NOTHING).pop(change.lookup_id)
         if message is not None:
-            part.setdefault(change.target, {})[change.new_lookup_id] = attrs.evolve(
-                message, due=change.due, aborts=change.aborts, moves=change.moves
-            )
-
-
-def _trim(log: deque[LogEntry], before: float | None, keep_bytes: int | None) -> None:
-    # By age first: what is left then counts against the size.
-    while log and before is not None and log[0].arrived < before:
-        log.popleft()
-    if keep_bytes is not None:
-        size = sum(len(entry.packet) for entry in log)
-        while log and size > keep_bytes:
-            size -= len(log.popleft().packet)
-
-
-def _index(kept: dict[int, PutMessage]) -> list[StoredMessage]:
-    return [
-        (lookup_id, len(message.packet), message.arrived, message.due, message.aborts, message.moves)
-        for lookup_id, message in sorted(kept.items())
-    ]
+            moved = attrs.evolve(message, due=change.due, aborts=change.aborts, moves=change.moves)
+            self._messages_of(change.target, change.is_express).put(change.new_lookup_id, moved)

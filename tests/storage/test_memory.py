@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from twisted.trial.unittest import TestCase
 
-from msmq.interfaces import IMessageStore
+from msmq.interfaces import IMessageStore, LogExtent
+from msmq.queues.changes import AppendEvent, AppendLog, PutQueue, TrimEvents, TrimLog
 from msmq.storage.memory import MemoryMessageStore
 from tests.contracts.message_store import MessageStoreContract
+from tests.contracts.store_contract import ORDERS, identity, packet_of, put, remove
+from tests.contracts.store_moves import move
 
 
 class MemoryMessageStoreTests(MessageStoreContract, TestCase):
@@ -31,3 +36,46 @@ class DurableMemoryMessageStoreTests(MessageStoreContract, TestCase):
 
     def make_store(self) -> IMessageStore:
         return self.store
+
+
+class LargeMemoryMessageStoreTests(TestCase):
+    """What is found without looking at everything."""
+
+    async def test_log_that_loses_its_beginning(self) -> None:
+        """Whatever was trimmed before, entries are found by their numbers, and their bytes are counted."""
+        store = MemoryMessageStore()
+        await store.open()
+        await store.commit([PutQueue(ORDERS)])
+        for number in range(1000):
+            await store.commit(
+                [
+                    AppendLog(ORDERS.identifier, number, bytes(10), float(number)),
+                    TrimLog(ORDERS.identifier, before=float(number - 70)),
+                    AppendEvent(float(number), bytes([number % 3]) * 20, "tick"),
+                    TrimEvents(71),
+                ]
+            )
+            kept = range(max(1, number + 1 - 70), number + 2)
+            extent = await store.log_extent(ORDERS.identifier)
+            self.assertEqual(extent, LogExtent(kept[0], kept[-1], len(kept), 10 * len(kept)))
+        found = await store.read_log(ORDERS.identifier, 990, 5)
+        self.assertEqual([entry.sequence for entry in found], [991, 992, 993, 994, 995])
+        found = await store.read_log(ORDERS.identifier, 5, 1)
+        self.assertEqual([entry.sequence for entry in found], [930])
+        events = await store.read_events(950, 3)
+        self.assertEqual([entry.sequence for entry in events], [951, 952, 953])
+        events = await store.read_events(950, 3, bytes([1]) * 20)
+        self.assertEqual([entry.sequence for entry in events], [953, 956, 959])
+        self.assertEqual(len(await store.read_events(0, 1000, bytes([1]) * 20)), 24)
+
+    async def test_copies_of_one_message(self) -> None:
+        """Of several messages with one identity each is found until it is gone, moved or replaced."""
+        store = MemoryMessageStore()
+        await store.open()
+        await store.commit([PutQueue(ORDERS)])
+        one, other = packet_of(UUID(int=1), 1), packet_of(UUID(int=1), 2)
+        await store.commit([put(number, one) for number in range(4)])
+        await store.commit([remove(1), move(2, 12, target=ORDERS), put(3, other)])
+        for message_id, expected in ((1, [0, 12]), (2, [3]), (3, [])):
+            found = await store.find(identity(UUID(int=1), message_id))
+            self.assertEqual(sorted(lookup_id for _, lookup_id in found), expected)
