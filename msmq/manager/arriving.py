@@ -82,6 +82,8 @@ class Arrivals:
         self._outbox = outbox
         self._events = events
         self._own_address = performer.model.identifier.bytes_le
+        self.keeps_refused = True
+        """Whether what a queue has no room for becomes a dead letter, where its sender asks for one."""
         self.on_reached: Callable[[Sequence[UserMessageView]], None] | None = None
         """Told of messages that have reached their queues, before their senders are."""
         self.refused: Counter[str] = Counter()
@@ -280,18 +282,32 @@ class Arrivals:
         tries again later ([MS-MQQB] 3.1.5.8.8, reading 67).
         """
         is_full = False
+        model = self._performer.model
         for refusal in admission.refusals:
+            view = refusal.view
             if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
                 is_full = True
-                self._refuse(batch, refusal.view, refusal.status.name)
+                self._refuse(batch, view, refusal.status.name)
+            elif self.keeps_refused and model.bury(admission, refusal, self._performer.clock.now()):
+                changes = admission.changes if view.is_recoverable else None
+                self._refuse(batch, view, _REFUSED[refusal.status], "; kept as a dead letter", changes)
             else:
-                self._refuse(batch, refusal.view, _REFUSED[refusal.status])
+                self._refuse(batch, view, _REFUSED[refusal.status])
         return is_full
 
-    def _refuse(self, batch: _Batch, message: UserMessageView, why: MessageClass | str) -> None:
+    def _refuse(
+        self,
+        batch: _Batch,
+        message: UserMessageView,
+        why: MessageClass | str,
+        addition: str = "",
+        changes: list[Change] | None = None,
+    ) -> None:
         """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
 
         @param why: the class of the negative acknowledgement, or a name of our own if there is none.
+        @param addition: what else the event log tells.
+        @param changes: where the event is stored with others.
         """
         if isinstance(why, MessageClass):
             reason = why.name
@@ -300,16 +316,18 @@ class Arrivals:
             reason = why
         session = batch.session
         self.refused[reason] += 1
-        self._events.record(
-            AppendEvent(
-                self._performer.clock.now().wall,
-                message.identity,
-                "refused",
-                f"{reason} from {session.remote_address}",
-                int(why) if isinstance(why, MessageClass) else 0,
-                _destination(message),
-            )
+        event = AppendEvent(
+            self._performer.clock.now().wall,
+            message.identity,
+            "refused",
+            f"{reason} from {session.remote_address}{addition}",
+            int(why) if isinstance(why, MessageClass) else 0,
+            _destination(message),
         )
+        if changes is None:
+            self._events.record(event)
+        else:
+            changes += self._events.trim([event])
         self.log.warn(
             "message {message} for {destination} from {address} not taken: {reason}",
             message=message.identifier,

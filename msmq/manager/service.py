@@ -76,6 +76,8 @@ class QueueManagerService(Service):
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
     @param send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether strangers are told that a
         queue is missing or closed to them.
+    @param dead_letter_over_quota: [MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for
+        becomes a dead letter here if its sender asks for one.
     @param report_messages: [MS-MQQB] 3.1.5.8.9, [MS-MQMQ] note 23: whether reports of traced messages are
         sent.
     @param session_settings: what the behaviour notes of [MS-MQQB] leave open; the defaults without.
@@ -101,6 +103,7 @@ class QueueManagerService(Service):
         addresses: Callable[[], Sequence[str]] = tuple,
         send_insecure_nacks: bool = False,
         report_messages: bool = False,
+        dead_letter_over_quota: bool = True,
         events: int = DEFAULT_EVENTS,
         session_settings: SessionSettings | None = None,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
@@ -125,6 +128,7 @@ class QueueManagerService(Service):
         self._turns = Turns(performer, settings)
         self._order_acks = OrderAcks(performer, outbox, self._turns)
         arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences)
+        arrivals.keeps_refused = dead_letter_over_quota
         self._departures.on_left = self._sequences.left
         self._transfer = Transfer(performer, sessions, outbox, arrivals, self._sequences)
         if report_messages:

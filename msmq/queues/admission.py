@@ -55,6 +55,7 @@ class Admission:
     @ivar groups: the positions of each queue, in the order of arrival.
     @ivar mortal: those of them that do not live forever.
     @ivar refusals: the messages that did not come in; the others did.
+    @ivar letters: dead letters of some of those.
     """
 
     changes: list[Change] = attrs.field(factory=list)
@@ -62,6 +63,7 @@ class Admission:
     groups: dict[Queue, list[MessagePosition]] = attrs.field(factory=dict)
     mortal: list[MessagePosition] = attrs.field(factory=list)
     refusals: list[Refusal] = attrs.field(factory=list)
+    letters: list[MessagePosition] = attrs.field(factory=list)
 
     @property
     def positions(self) -> Iterator[MessagePosition]:

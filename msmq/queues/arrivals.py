@@ -8,19 +8,25 @@ from typing import TYPE_CHECKING
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.admission import Admission, admit
+from msmq.queues.admission import Admission, EnqueueStatus, Refusal, admit
 from msmq.queues.changes import Change
+from msmq.queues.copying import Copying
 from msmq.queues.counters import Numbers
 from msmq.queues.effects import Effect
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, forget_queues
 from msmq.queues.leaving import gone_with_queue, removals
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.showing import Showing
+from msmq.structures.user_header import UserHeader
 
 if TYPE_CHECKING:
     from msmq.structures.user_message_view import UserMessageView
+
+
+_BURIED = UserHeader.JN | UserHeader.TH
 
 
 @attrs.define(eq=False)
@@ -31,6 +37,7 @@ class Arrivals:
     _holdings: Holdings
     _expiry: Expiry
     _showing: Showing
+    _copying: Copying
 
     def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
         """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: put them in their queues, where nobody sees them.
@@ -41,6 +48,27 @@ class Arrivals:
         admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now)
         admission.changes += self._numbers.reservations()
         return admission
+
+    def bury(self, admission: Admission, refusal: Refusal, now: Moment) -> bool:
+        """[MS-MQQB] 3.1.5.8.8 keep a message that was refused over the quota of its queue as a dead letter.
+
+        That is one of another queue manager that is not transactional, if its sender asked for it (reading
+        67); it is stored, and shown, with the others.
+
+        @return: whether it is kept.
+        """
+        view = refusal.view
+        if (
+            refusal.status is not EnqueueStatus.QUEUE_QUOTA_EXCEEDED
+            or view.flags & _BURIED != UserHeader.JN
+            or isinstance(refusal.queue, OutgoingQueue)
+        ):
+            return False
+        letter = self._copying.keep_refused(refusal.queue, view, now.wall, admission.changes)
+        if letter is None:
+            return False
+        admission.letters.append(letter)
+        return True
 
     def commit(self, admission: Admission, now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages are available to all who wait.
@@ -61,6 +89,8 @@ class Arrivals:
                 effects += self._showing.serve(queue, positions, now)
                 if admission.changes or admission.overflow:
                     self._showing.cache(positions)
+        if admission.letters:
+            effects += self._showing.show(admission.letters, now)
         return effects
 
     def withdraw(self, admission: Admission) -> list[Change]:
@@ -70,7 +100,8 @@ class Arrivals:
         """
         for position in admission.positions:
             self._holdings.unlink(position)
-        forget_queues(admission.changes, admission.groups)
+        self._copying.withdraw(admission.letters)
+        forget_queues(admission.changes, (*admission.groups, *(each.queue for each in admission.letters)))
         return removals(position for position in admission.positions if position.kept is Kept.OVERFLOW)
 
     def overflowed(self, admission: Admission, *, is_stored: bool) -> None:

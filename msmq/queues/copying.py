@@ -146,6 +146,26 @@ class Copying:
         self.holdings.move(position, copy, changes)
         return copy
 
+    def keep_refused(
+        self, queue: Queue, view: UserMessageView, now: float, changes: list[Change]
+    ) -> MessagePosition | None:
+        """[MS-MQQB] 3.1.5.8.8 a dead letter of a message from elsewhere that its queue has no room for.
+
+        Other dead letters come in place of a message that was here. This one is more, so every limit holds
+        for it; C{None} if there is no room.
+
+        @param now: when it came, in seconds since 1970-01-01 UTC.
+        """
+        storage = self.holdings.storage
+        if view.size > (storage.free if view.is_recoverable else min(storage.free, storage.express_room)):
+            self.dropped += 1
+            return None
+        letter = UserMessageView(patch_message_class(view, MessageClass.NACK_Q_EXCEED_QUOTA))
+        came = MessagePosition(queue, (7 - view.priority) << 56, view, view.size, now)
+        copy = self.copy(self.deadletter, letter, came, changes)
+        self.holdings.reserve(changes)
+        return copy
+
     def withdraw(self, copies: Iterable[MessagePosition]) -> None:
         """The changes were not stored: there never were these copies."""
         for copy in copies:

@@ -135,8 +135,9 @@ class QueueManagerModel:
         self.reservations = numbers.reservations
         self.stored = numbers.stored
         self._showing = showing = Showing(holdings, self.readers, expiry)
-        arrivals = Arrivals(numbers, holdings, expiry, showing)
+        arrivals = Arrivals(numbers, holdings, expiry, showing, self.copying)
         self.admit = arrivals.admit
+        self.bury = arrivals.bury
         self.commit = arrivals.commit
         self.withdraw = arrivals.withdraw
         self.overflowed = arrivals.overflowed

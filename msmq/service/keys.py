@@ -280,7 +280,10 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
     "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
     "directory": {"backend": Key(Text(directory_backend, "none"), "none")},
     "hosts": {},
-    "queues": {"poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions")},
+    "queues": {
+        "poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions"),
+        "dead_letter_over_quota": Key(Flag(), _QUEUES["dead_letter_over_quota"]),
+    },
     "limits": {
         "window_size": _counted(1, 32767, _SESSION["window_size"], "messages"),
         "max_sessions": _counted(0, _U32, _SESSION["max_sessions"], "sessions"),

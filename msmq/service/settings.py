@@ -100,6 +100,9 @@ class QueueSettings:
     """In how many aborted transactions a message may be received before it is moved to the subqueue
     C{poison}; 0 for any number."""
 
+    dead_letter_over_quota: bool = True
+    """[MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for becomes a dead letter here."""
+
 
 @attrs.frozen(kw_only=True)
 class SecuritySettings:

@@ -1,0 +1,198 @@
+"""[MS-MQQB] 3.1.5.8.8: dead letters of what a queue has no room for, where that queue is."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from twisted.python.failure import Failure
+
+from msmq.structures.status import MQError
+from tests.builders import GAMMA
+from tests.manager.support import FaultyStore
+from tests.nodes.scripted import DEADLETTER, DEADXACT, NEGATIVE, Peer, ScriptedTestCase, transactional
+from tests.nodes.support import Node
+
+ADMIN = "TCP:127.0.0.4\\private$\\admin"
+TO_FULL = "TCP:127.0.0.3\\private$\\full"
+OVER_QUOTA = 0x8003
+
+
+class RefusedTestCase(ScriptedTestCase):
+    """BETA has a queue without room, and GAMMA sends to it."""
+
+    is_transactional = False
+    limits: dict[str, Any] = {}  # noqa: RUF012
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        kwargs.setdefault("store", FaultyStore())
+        return super().node(name, identifier, **{**self.limits, **kwargs})
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = self.queue(self.beta, "full", transactional=self.is_transactional, quota=0)
+        self.listen(is_prompt=True)
+        self.peer = self.dial()
+
+    def message(self, number: int = 1, *, recoverable: bool = False, user_flags: int = NEGATIVE) -> bytes:
+        return transactional(
+            b"%d" % number,
+            (7, number, number - 1),
+            destination=TO_FULL,
+            user_flags=user_flags,
+            is_transactional=self.is_transactional,
+            is_recoverable=recoverable or self.is_transactional,
+            acknowledge=4,
+            admin=ADMIN,
+        )
+
+    def say(self, *packets: bytes, seconds: float = 1, peer: Peer | None = None) -> None:
+        (peer or self.peer).send(*packets)
+        self.clock.advance(seconds)
+
+    def letters(self, path: str = DEADLETTER) -> list[tuple[bytes, int]]:
+        """What lies among the dead letters, which stays there."""
+        reading = self.deferred(self.beta.service.reserve(path, count=100, timeout=0, peek=True))
+        if isinstance(reading.result, Failure):
+            self.failureResultOf(reading, MQError)
+            return []
+        reservation = self.successResultOf(reading)
+        return [(bytes(each.view.body), each.view.message_class) for each in reservation.messages]
+
+    def told(self) -> list[int]:
+        """The classes of the administration acknowledgements."""
+        self.clock.advance(1)
+        return [message.message_class for peer in (self.peer, *self.peers) for message in peer.messages]
+
+    @property
+    def disk(self) -> FaultyStore:
+        assert isinstance(self.beta.store, FaultyStore)
+        return self.beta.store
+
+    @property
+    def reasons(self) -> list[str]:
+        """What the event log has of the first message."""
+        events = self.successResultOf(self.disk.read_events(0, 100, GAMMA.bytes_le + b"\1\0\0\0"))
+        return [entry.event.reason for entry in events]
+
+
+class LetterTests(RefusedTestCase):
+    """Messages that are not transactional."""
+
+    def test_express(self) -> None:
+        """JN: it is refused, counted and told of as ever, and lies among the dead letters here.
+
+        MQQB-3.1.5.8.8-02.
+        """
+        self.say(self.message())
+        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.there(self.beta, self.path), [])
+        self.assertEqual(self.told(), [OVER_QUOTA])
+        self.assertEqual(self.beta.service.status()["refused"], {"NACK_Q_EXCEED_QUOTA": 1})
+        self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; kept as a dead letter"])
+        self.clock.advance(20)
+        self.assertEqual(self.peer.acks[-1][0], 1)
+        self.assertFalse(self.peer.is_lost)
+
+    def test_recoverable(self) -> None:
+        """It is stored before anything is said about it, together with the event and the answer.
+
+        MQQB-3.1.5.8.8-02.
+        """
+        self.disk.is_slow = True
+        self.say(self.message(recoverable=True), seconds=20)
+        self.assertEqual((self.letters(), self.told()), ([], []))
+        self.assertEqual([ack for ack in self.peer.acks if ack[2]], [])
+        self.disk.catch_up()
+        self.clock.advance(1)
+        self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
+        self.assertEqual(self.told(), [OVER_QUOTA])
+        self.disk.lose()
+        self.beta = self.restart(self.beta)
+        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(len(self.reasons), 1)
+
+    def test_it_comes_again(self) -> None:
+        """One that was not acknowledged comes again, and there is one dead letter still."""
+        self.say(self.message(recoverable=True))
+        self.peer.hang_up()
+        self.say(self.message(recoverable=True), peer=self.dial())
+        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.told(), [OVER_QUOTA])
+
+    def test_the_store_fails(self) -> None:
+        """Nothing was, the session closes; the next attempt is kept, once."""
+        self.disk.break_down()
+        self.say(self.message(recoverable=True))
+        self.assertTrue(self.peer.is_lost)
+        self.assertEqual((self.letters(), self.told()), ([], []))
+        self.disk.recover()
+        self.say(self.message(recoverable=True), peer=self.dial())
+        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.told(), [OVER_QUOTA])
+        self.beta = self.restart(self.beta)
+        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+
+    def test_nobody_asked(self) -> None:
+        """Without JN nothing is kept."""
+        self.say(self.message(user_flags=0), self.message(2, recoverable=True, user_flags=0))
+        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.told(), [OVER_QUOTA, OVER_QUOTA])
+
+    def test_other_reasons(self) -> None:
+        """Only want of room makes dead letters here, and those that have room arrive."""
+        self.say(transactional(b"", (7, 1, 0), user_flags=NEGATIVE, is_transactional=False))
+        self.run_to_end(self.beta.service.set_queue(self.path, {"quota": 1}))
+        self.say(self.message(2), *(self.message(number, recoverable=True) for number in range(3, 7)))
+        self.assertEqual(self.there(self.beta, self.path), [b"2", b"3", b"4", b"5"])
+        self.assertEqual(self.letters(), [(b"6", OVER_QUOTA)])
+
+
+class TransactionalTests(RefusedTestCase):
+    """Messages in a sequence."""
+
+    is_transactional = True
+
+    def test_none_here(self) -> None:
+        """Its sender keeps it, who is told by a FinalAck."""
+        self.say(self.message())
+        self.assertEqual((self.letters(), self.letters(DEADXACT)), ([], []))
+        self.assertEqual(
+            [ack for peer in (self.peer, *self.peers) for ack in peer.final_acks], [(OVER_QUOTA, 1)]
+        )
+
+
+class NoRoomTests(RefusedTestCase):
+    """There is no room for dead letters either."""
+
+    limits = {"journal_quota": 0}  # noqa: RUF012
+
+    def test_dropped(self) -> None:
+        """It is refused all the same, and counted."""
+        self.say(self.message(), self.message(2, recoverable=True))
+        self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))
+        self.assertEqual(self.beta.service.status()["copies_dropped"], 2)
+        self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4"])
+
+
+class NoMemoryTests(RefusedTestCase):
+    """Express messages may take no memory."""
+
+    limits = {"express_memory": 0}  # noqa: RUF012
+
+    def test_dropped(self) -> None:
+        """A stranger's dead letters take none beyond what is allowed."""
+        self.say(self.message(), self.message(2, recoverable=True))
+        self.assertEqual(self.letters(), [(b"2", OVER_QUOTA)])
+        self.assertEqual(self.beta.service.status()["copies_dropped"], 1)
+
+
+class SwitchedOffTests(RefusedTestCase):
+    """The configuration says no."""
+
+    limits = {"options": {"dead_letter_over_quota": False}}  # noqa: RUF012
+
+    def test_none(self) -> None:
+        """It is refused, and that is all (reading 67)."""
+        self.say(self.message(), self.message(2, recoverable=True))
+        self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))
