@@ -12,6 +12,7 @@ from msmq.interfaces.queue_manager import (
     Place,
     ReceivedMessage,
 )
+from msmq.interfaces.routing import IRouter, NoRoute
 from msmq.interfaces.session import IConnector, ISession, ISessions
 from msmq.interfaces.storage import (
     IMessageStore,
@@ -35,6 +36,7 @@ __all__ = [
     "IMessageStore",
     "IQueueManager",
     "IReservation",
+    "IRouter",
     "ISession",
     "ISessions",
     "IStorageFactory",
@@ -42,6 +44,7 @@ __all__ = [
     "LogEntry",
     "LogExtent",
     "MessageNotStored",
+    "NoRoute",
     "Place",
     "ReceivedMessage",
     "StorageError",

@@ -1,0 +1,241 @@
+"""[MS-MQBR] 3.1.5 GetNextHops and its companions: to whom a queue manager hands a message on.
+
+L{decide} is the algorithm.
+Its answer says besides which rule was taken, so that whoever asks why can be told.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.routing.table import RoutingTable, Row, is_site_gate, routing_table
+from msmq.routing.topology import QueueManager, Topology
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import braced
+
+__all__ = [
+    "Decision",
+    "NoRoute",
+    "Rule",
+    "decide",
+    "get_routing_server",
+    "get_site_gate",
+    "get_site_gate_for_site",
+    "is_site_gate",
+    "next_hops",
+]
+
+
+class Rule(enum.Enum):
+    """Why a message goes on as it does; the value is the section of [MS-MQBR] that says so."""
+
+    OUT_ROUTING_SERVERS = "3.1.5.1 out-routing servers"
+    SAME_SITE = "3.1.5.1 same site"
+    IN_ROUTING_SERVERS = "3.1.5.1 in-routing servers"
+    ROUTING_SERVER_OF_SITE = "3.1.5.5 routing server of the site"
+    FROM_IN_ROUTING_SERVER = "3.1.5.2 from an in-routing server"
+    SITE_GATE_OF_SITE = "3.1.5.6 site gate of the site"
+    ROUTING_TABLE = "3.1.5.3 routing table"
+
+    UNKNOWN_SOURCE = "3.1.5.4 the source is not known"
+    UNKNOWN_DESTINATION = "3.1.5.4 the destination is not known"
+    NO_ROUTING_SERVER = "3.1.5.5 no routing server in the site"
+    NO_SITE_GATE = "3.1.5.6 no site gate in the site"
+    NO_ROW = "3.1.5.3 no row in the routing table"
+    NO_GATE_OF_NEXT_SITE = "3.1.5.7 no site gate in the next site"
+
+
+UNKNOWN: Final = frozenset({Rule.UNKNOWN_SOURCE, Rule.UNKNOWN_DESTINATION})
+
+
+class NoRoute(MQError):
+    """[MS-MQBR] 3.1.5.1 the routing attempt fails.
+
+    MQ_ERROR_MACHINE_NOT_FOUND if source or destination is not known,
+    MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if there is no way between them.
+
+    @ivar rule: why.
+    """
+
+    def __init__(self, rule: Rule, detail: str) -> None:
+        unknown = rule in UNKNOWN
+        super().__init__(
+            Status.MQ_ERROR_MACHINE_NOT_FOUND if unknown else Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE,
+            detail,
+        )
+        self.rule = rule
+
+
+@attrs.frozen
+class Decision:
+    """What one queue manager does with a message for another.
+
+    @ivar hops: NextHops, the candidates in the order in which they are tried; empty if there is no way.
+    @ivar rule: which rule said so.
+    @ivar row: the row of the routing table that was used.
+    @ivar site: the site that decided: that both have in common, or whose routing server or gate was sought.
+    """
+
+    hops: tuple[UUID, ...]
+    rule: Rule
+    row: Row | None = None
+    site: UUID | None = None
+
+
+def next_hops(
+    topology: Topology, own: UUID, destination: UUID, table: RoutingTable | None = None
+) -> tuple[UUID, ...]:
+    """[MS-MQBR] 3.1.5.1 GetNextHops: the queue managers that a message may go to next, in their order.
+
+    Who has a message for itself does not ask.
+
+    @param own: QueueManager.Identifier of whoever has the message.
+    @param destination: that of the queue manager it is for.
+    @param table: the routing table of C{own}; it is computed where it is needed and not given.
+    @raise NoRoute: there is none.
+    """
+    decision = decide(topology, own, destination, table)
+    if not decision.hops:
+        raise NoRoute(decision.rule, explain_failure(topology, own, destination, decision))
+    return decision.hops
+
+
+def decide(topology: Topology, own: UUID, destination: UUID, table: RoutingTable | None = None) -> Decision:
+    """[MS-MQBR] 3.1.5.1 what L{next_hops} answers, with the rule that it follows; it raises nothing.
+
+    @param table: as of L{next_hops}.
+    """
+    source = topology.queue_manager(own)
+    target = topology.queue_manager(destination)
+    if source is None:
+        return Decision((), Rule.UNKNOWN_SOURCE)
+    if target is None:
+        return Decision((), Rule.UNKNOWN_DESTINATION)
+    if source.routing_server:
+        return _from_routing_server(topology, source, target, table)
+    if source.out_routing_servers:
+        return Decision(source.out_routing_servers, Rule.OUT_ROUTING_SERVERS)
+    common = _common_site(source, target)
+    if common is not None:
+        return _within_site(target, common)
+    router = get_routing_server(topology, own)
+    if router is None:
+        return Decision((), Rule.NO_ROUTING_SERVER)
+    return Decision((router,), Rule.ROUTING_SERVER_OF_SITE)
+
+
+def _from_routing_server(
+    topology: Topology, source: QueueManager, target: QueueManager, table: RoutingTable | None
+) -> Decision:
+    """[MS-MQBR] 3.1.5.2 GetNextHopsForRouter, and with it 3.1.5.3 GetNextHopsForSiteGate.
+
+    They differ only in where a message goes that is for another site.
+    """
+    if source.identifier in target.in_routing_servers:
+        return Decision((target.identifier,), Rule.FROM_IN_ROUTING_SERVER)
+    common = _common_site(source, target)
+    if common is not None:
+        return _within_site(target, common)
+    if is_site_gate(topology, source.identifier):
+        return _from_site_gate(
+            topology, target, routing_table(topology, source.identifier) if table is None else table
+        )
+    site = topology.first_site(source.sites)
+    gate = get_site_gate(topology, source.identifier)
+    if gate is None:
+        return Decision((), Rule.NO_SITE_GATE, site=site)
+    return Decision((gate,), Rule.SITE_GATE_OF_SITE, site=site)
+
+
+def _from_site_gate(topology: Topology, target: QueueManager, table: RoutingTable) -> Decision:
+    row = table.best(target.sites)
+    if row is None:
+        return Decision((), Rule.NO_ROW)
+    gate = get_site_gate_for_site(topology, row.next_hop_site_id, table.own_sites)
+    if gate is None:
+        return Decision((), Rule.NO_GATE_OF_NEXT_SITE, row, row.next_hop_site_id)
+    return Decision((gate,), Rule.ROUTING_TABLE, row, row.next_hop_site_id)
+
+
+def _within_site(target: QueueManager, site: UUID) -> Decision:
+    if target.in_routing_servers:
+        return Decision(target.in_routing_servers, Rule.IN_ROUTING_SERVERS, site=site)
+    return Decision((target.identifier,), Rule.SAME_SITE, site=site)
+
+
+def _common_site(source: QueueManager, target: QueueManager) -> UUID | None:
+    for site in source.sites:
+        if site in target.sites:
+            return site
+    return None
+
+
+def get_routing_server(topology: Topology, identifier: UUID) -> UUID | None:
+    """[MS-MQBR] 3.1.5.5 GetRoutingServer: the first of the directory that shares a site with this one."""
+    machine = topology.queue_manager(identifier)
+    return None if machine is None else topology.first_routing_server(machine.sites)
+
+
+def get_site_gate(topology: Topology, identifier: UUID) -> UUID | None:
+    """[MS-MQBR] 3.1.5.6 GetSiteGate: a gate of the first of the queue manager's sites.
+
+    First in the order of the directory; if that site has no gate, no other is looked at.
+    """
+    machine = topology.queue_manager(identifier)
+    site = None if machine is None else topology.first_site(machine.sites)
+    return None if site is None else get_site_gate_for_site(topology, site)
+
+
+def get_site_gate_for_site(topology: Topology, site: UUID, sources: Sequence[UUID] = ()) -> UUID | None:
+    """[MS-MQBR] 3.1.5.7 GetSiteGateForSite: a gate of this site.
+
+    The document allows any.
+    Here it is one that serves the link over which the message comes, if there is one; of several the one
+    with the smallest identifier.
+
+    @param sources: the sites from which the message may come; the cheapest link from them is taken.
+    """
+    gates = topology.gates(site)
+    if len(gates) <= 1:
+        return gates[0] if gates else None
+    links = [link for source in sources if (link := topology.link_between(source, site)) is not None]
+    link = min(links, key=lambda link: link.cost, default=None)
+    if link is not None:
+        serving = [gate for gate in gates if gate in link.gates]
+        if serving:
+            return serving[0]
+    return gates[0]
+
+
+def explain_failure(topology: Topology, own: UUID, destination: UUID, decision: Decision) -> str:
+    """Why nobody can be given the message, in words for people."""
+    source, target = topology.queue_manager_name(own), topology.queue_manager_name(destination)
+    match decision.rule:
+        case Rule.UNKNOWN_SOURCE:
+            return f"no queue manager {braced(own)} is known to routing"
+        case Rule.UNKNOWN_DESTINATION:
+            return f"no queue manager {braced(destination)} is known to routing"
+        case Rule.NO_ROUTING_SERVER:
+            why = "shares no site with it, and there is no routing server in its own"
+        case Rule.NO_SITE_GATE if decision.site is not None:
+            why = f"shares no site with it, and {topology.site_name(decision.site)} has no site gate"
+        case Rule.NO_ROW:
+            why = "has no way to it in its routing table: " + _sites(topology, destination)
+        case Rule.NO_GATE_OF_NEXT_SITE if decision.site is not None:
+            why = f"would go on to the site {topology.site_name(decision.site)}, which has no site gate"
+        case _:
+            why = "belongs to no site"
+    return f"{source} cannot send to {target}: it {why}"
+
+
+def _sites(topology: Topology, destination: UUID) -> str:
+    machine = topology.queue_manager(destination)
+    names = [] if machine is None else [topology.site_name(site) for site in machine.sites]
+    if not names:
+        return "it belongs to no site"
+    return f"no links lead to {' or '.join(names)}"

@@ -1,0 +1,100 @@
+"""What is wrong with an enterprise, by name."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import attrs
+
+MAXIMUM_PROBLEMS: Final = 1000
+"""How many problems of one enterprise are kept; of more, the number is told."""
+
+
+class ProblemKind(enum.Enum):
+    """What can be wrong; the value is how it is called in words."""
+
+    COST = "cost out of range"
+    UNKNOWN_SITE = "unknown site"
+    SAME_SITE_TWICE = "link from a site to itself"
+    NOT_A_ROUTING_SERVER = "not a routing server"
+    CYCLE = "cycle of routing servers"
+    DUPLICATE = "duplicate identifier"
+    IDENTIFIER = "no identifier"
+    NOTHING = "empty list"
+    DIRECTORY = "unreadable object"
+
+    UNKNOWN_QUEUE_MANAGER = "unknown queue manager"
+    DUPLICATE_NAME = "duplicate name"
+    PARALLEL_LINKS = "more than one link"
+    NO_SITE = "queue manager in no site"
+    NO_GATE = "site or link without a gate"
+    NOT_A_GATE = "not a site gate"
+    UNCONNECTED = "sites without a way between them"
+    OTHER_SITE = "routing server in another site"
+    NETWORKS = "no common network"
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the data is malformed; if not, an enterprise may be so, but it is likely not meant."""
+        return self in _FAULTS
+
+
+_FAULTS: Final = frozenset(
+    {
+        ProblemKind.COST,
+        ProblemKind.UNKNOWN_SITE,
+        ProblemKind.SAME_SITE_TWICE,
+        ProblemKind.NOT_A_ROUTING_SERVER,
+        ProblemKind.CYCLE,
+        ProblemKind.DUPLICATE,
+        ProblemKind.IDENTIFIER,
+        ProblemKind.NOTHING,
+        ProblemKind.DIRECTORY,
+    }
+)
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong with an enterprise.
+
+    @ivar subject: what it is wrong with, by name: C{link Berlin - Paris} for example.
+    @ivar rule: what is wrong, and what was made of it.
+    @ivar where: where that stands, a line of a file or an entry of a directory; empty if nobody said.
+    """
+
+    kind: ProblemKind
+    subject: str
+    rule: str
+    where: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        """As of its kind."""
+        return self.kind.is_fault
+
+    def __str__(self) -> str:
+        where = f"{self.where}: " if self.where else ""
+        return f"{where}{self.subject}: {self.rule}"
+
+
+@attrs.define
+class Problems:
+    """The problems that were found so far, at most L{MAXIMUM_PROBLEMS}; faults drive out what is none.
+
+    @ivar left_out: how many more there were.
+    """
+
+    found: list[Problem] = attrs.field(factory=list)
+    left_out: int = 0
+
+    def add(self, kind: ProblemKind, subject: str, rule: str, where: str = "") -> None:
+        """One more."""
+        problem = Problem(kind, subject, rule, where)
+        if len(self.found) < MAXIMUM_PROBLEMS:
+            self.found.append(problem)
+            return
+        self.left_out += 1
+        if problem.is_fault and not self.found[-1].is_fault:
+            self.found[-1] = problem

@@ -1,0 +1,184 @@
+"""The whole way of a message from one queue manager to another, hop by hop, and why it goes there."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.routing.next_hops import Decision, Rule, decide, explain_failure
+from msmq.routing.table import RoutingTable, Row, routing_table
+from msmq.routing.topology import Topology
+from msmq.structures.user_header import MAXIMUM_HOP_COUNT
+
+_LONGEST_PATH_SHOWN: Final = 12
+"""How many sites of a way are named; of a longer one the middle is left out."""
+
+
+@attrs.frozen
+class Hop:
+    """One step of a L{Route}.
+
+    @ivar queue_manager: to whom the message goes.
+    @ivar name: its name, or its identifier in braces if it has none.
+    @ivar site: the site in which it gets the message; C{None} if it belongs to none.
+    @ivar site_name: the name of that site; empty if there is none.
+    @ivar cost: of this step: of the link that it goes over, 0 within a site.
+    @ivar total: of the way up to here.
+    @ivar rule: which rule of [MS-MQBR] chose it.
+    @ivar reason: the same in words, with the names of this enterprise.
+    @ivar others: the candidates after it, which are tried if it cannot be reached.
+    """
+
+    queue_manager: UUID
+    name: str
+    site: UUID | None
+    site_name: str
+    cost: int
+    total: int
+    rule: Rule
+    reason: str
+    others: tuple[UUID, ...] = ()
+
+
+@attrs.frozen
+class Route:
+    """How a message travels, if each queue manager reaches the first of its candidates.
+
+    @ivar source: the queue manager that has the message.
+    @ivar destination: the one that it is for.
+    @ivar hops: the steps, the last of which leads to the destination if C{problem} is empty; none for a
+        message to oneself, which is not routed.
+    @ivar problem: why the message does not arrive, in words; empty if it does.
+    """
+
+    source: UUID
+    destination: UUID
+    hops: tuple[Hop, ...] = ()
+    problem: str = ""
+
+    @property
+    def arrives(self) -> bool:
+        """Whether the way leads to the destination."""
+        return not self.problem
+
+    @property
+    def cost(self) -> int:
+        """What all links on the way cost together."""
+        return self.hops[-1].total if self.hops else 0
+
+
+def route(topology: Topology, source: UUID, destination: UUID) -> Route:
+    """The way of a message, as each queue manager on it decides by [MS-MQBR] 3.1.5.1 with its own table.
+
+    It ends at the destination, or where nobody knows further, or where it would come back to a queue manager
+    that had the message before, or after as many hops as a message may make ([MS-MQMQ] 2.2.19.2 RC).
+    It raises nothing.
+    """
+    hops: list[Hop] = []
+    here, site, total = source, None, 0
+    visited = {source}
+    problem = _unknown(topology, source, destination)
+    while not problem and here != destination:
+        table = _table(topology, here, destination)
+        decision = decide(topology, here, destination, table)
+        if not decision.hops:
+            problem = explain_failure(topology, here, destination, decision)
+            break
+        next_one, *others = decision.hops
+        site = _site_of(topology, here, next_one, site, decision)
+        cost = _cost(topology, decision, table)
+        total += cost
+        name = topology.queue_manager_name(next_one)
+        hops.append(
+            Hop(
+                next_one,
+                name,
+                site,
+                "" if site is None else topology.site_name(site),
+                cost,
+                total,
+                decision.rule,
+                _reason(topology, here, destination, decision, table),
+                tuple(others),
+            )
+        )
+        if topology.queue_manager(next_one) is None:
+            problem = f"{name}, to which the message goes next, is not known to routing"
+        elif next_one in visited:
+            problem = f"the message comes back to {name}, which had it before"
+        elif len(hops) > MAXIMUM_HOP_COUNT and next_one != destination:
+            problem = f"the message would pass more than {MAXIMUM_HOP_COUNT} queue managers"
+        visited.add(next_one)
+        here = next_one
+    return Route(source, destination, tuple(hops), problem)
+
+
+def _unknown(topology: Topology, source: UUID, destination: UUID) -> str:
+    for identifier in (source, destination):
+        if topology.queue_manager(identifier) is None:
+            rule = Rule.UNKNOWN_SOURCE if identifier == source else Rule.UNKNOWN_DESTINATION
+            return explain_failure(topology, source, destination, Decision((), rule))
+    return ""
+
+
+def _table(topology: Topology, here: UUID, destination: UUID) -> RoutingTable | None:
+    """The table of this queue manager, if it looks at that at all."""
+    own, target = topology.queue_manager(here), topology.queue_manager(destination)
+    if own is None or target is None or set(own.sites) & set(target.sites):
+        return None
+    return routing_table(topology, here)
+
+
+def _site_of(
+    topology: Topology, here: UUID, next_one: UUID, before: UUID | None, decision: Decision
+) -> UUID | None:
+    """The site in which the next one gets the message."""
+    machine = topology.queue_manager(next_one)
+    if machine is None:
+        return None
+    own = topology.queue_manager(here)
+    likely = [decision.site, before, *(() if own is None else own.sites), *machine.sites]
+    return next((site for site in likely if site in machine.sites), None)
+
+
+def _cost(topology: Topology, decision: Decision, table: RoutingTable | None) -> int:
+    if decision.row is None or table is None:
+        return 0
+    return table.rows[decision.row.next_hop_site_id].cost
+
+
+def _reason(
+    topology: Topology, here: UUID, destination: UUID, decision: Decision, table: RoutingTable | None
+) -> str:
+    source, target = topology.queue_manager_name(here), topology.queue_manager_name(destination)
+    hop = topology.queue_manager_name(decision.hops[0])
+    site = "" if decision.site is None else topology.site_name(decision.site)
+    match decision.rule:
+        case Rule.OUT_ROUTING_SERVERS:
+            return f"{source} sends everything through its out-routing servers"
+        case Rule.IN_ROUTING_SERVERS:
+            return f"{target} is in the site {site} too, and gets everything through its in-routing servers"
+        case Rule.SAME_SITE:
+            return f"{source} and {target} are both in the site {site}"
+        case Rule.FROM_IN_ROUTING_SERVER:
+            return f"{source} is an in-routing server of {target}"
+        case Rule.ROUTING_SERVER_OF_SITE:
+            return f"{target} is in another site, and {hop} is the first routing server of a site of {source}"
+        case Rule.SITE_GATE_OF_SITE:
+            return f"{target} is in another site, and {hop} is a site gate of {site}"
+    # Every other rule finds nobody.
+    assert decision.row is not None and table is not None
+    return _way(topology, decision.row, table, hop)
+
+
+def _way(topology: Topology, row: Row, table: RoutingTable, hop: str) -> str:
+    names = [topology.site_name(site) for site in table.path(row.destination_site_id)]
+    if len(names) > _LONGEST_PATH_SHOWN:
+        half = _LONGEST_PATH_SHOWN // 2
+        names = [*names[:half], f"{len(names) - 2 * half} more", *names[-half:]]
+    reason = f"the cheapest way is {' - '.join(names)} at {row.cost}"
+    if row.is_tied:
+        reason += ", of several the one with the smallest identifier"
+    return f"{reason}; {hop} is a site gate of {topology.site_name(row.next_hop_site_id)}"

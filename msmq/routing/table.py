@@ -1,0 +1,155 @@
+"""[MS-MQBR] 3.1.1.2 and 3.1.3.1 the routing table: to which site a message goes on, on its way to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.routing.topology import Graph, QueueManager, Topology
+
+_NOWHERE: Final = -1
+
+
+@attrs.frozen
+class Row:
+    """One row of a L{RoutingTable}: a site, and how it is reached.
+
+    @ivar destination_site_id: DestinationSiteID.
+    @ivar next_hop_site_id: NextHopSiteID, the first site after our own on the way there; for a site of our
+        own, that site.
+    @ivar cost: of the whole way; 0 for a site of our own.
+    @ivar previous_site_id: the site before the destination on that way; C{None} for a site of our own.
+    @ivar is_tied: another next site would have cost the same.
+    """
+
+    destination_site_id: UUID
+    next_hop_site_id: UUID
+    cost: int
+    previous_site_id: UUID | None = None
+    is_tied: bool = False
+
+
+@attrs.frozen
+class RoutingTable:
+    """[MS-MQBR] 3.1.1.2 RoutingTable of one site gate; of anybody else it is empty.
+
+    A site that no links lead to has no row.
+
+    @ivar own_sites: the sites that the queue manager is a gate of, from which the ways begin.
+    @ivar rows: by DestinationSiteID.
+    """
+
+    own_sites: tuple[UUID, ...] = ()
+    rows: Mapping[UUID, Row] = attrs.field(factory=dict, repr=False)
+
+    def best(self, sites: Iterable[UUID]) -> Row | None:
+        """[MS-MQBR] 3.1.5.3 the row for a queue manager that belongs to these sites.
+
+        Where several match, the document lets the last decide and leaves the order open: here it is the one
+        that costs least or, of several, the one of the smallest DestinationSiteID.
+        """
+        found = [row for site in sites if (row := self.rows.get(site)) is not None]
+        return min(found, key=lambda row: (row.cost, row.destination_site_id.int), default=None)
+
+    def path(self, site: UUID) -> tuple[UUID, ...]:
+        """All sites on the way to this one, from one of our own on; empty if there is no way."""
+        row = self.rows.get(site)
+        path: list[UUID] = []
+        while row is not None:
+            path.append(row.destination_site_id)
+            row = None if row.previous_site_id is None else self.rows[row.previous_site_id]
+        return tuple(reversed(path))
+
+
+EMPTY_TABLE: Final = RoutingTable()
+
+
+def is_site_gate(topology: Topology, identifier: UUID) -> bool:
+    """[MS-MQBR] 3.1.5.8 IsSiteGate: a routing server that is a gate of one of its own sites."""
+    machine = topology.queue_manager(identifier)
+    return machine is not None and _is_gate(topology, machine)
+
+
+def _is_gate(topology: Topology, machine: QueueManager) -> bool:
+    return machine.routing_server and any(
+        machine.identifier in topology.gates(site) for site in machine.sites
+    )
+
+
+def routing_table(topology: Topology, own: UUID) -> RoutingTable:
+    """[MS-MQBR] 3.1.3.1 the table of this queue manager, which is empty unless it is a site gate.
+
+    The ways begin in every site that it is a gate of.
+    Of ways that cost the same, the one counts whose next site has the smallest identifier; so each gate
+    decides the same every time.
+    """
+    machine = topology.queue_manager(own)
+    if machine is None or not topology.links or not _is_gate(topology, machine):
+        return EMPTY_TABLE
+    own_sites = topology.gated_sites(machine)
+    return RoutingTable(own_sites, _rows(topology.graph, own_sites))
+
+
+def _rows(graph: Graph, own_sites: Iterable[UUID]) -> dict[UUID, Row]:
+    """Dijkstra's algorithm, from several sites at once.
+
+    The heap holds single numbers, the distance times the number of sites plus the site.
+    Every link costs something, so all that comes before a site on a least-cost way is settled before it, and
+    the smallest next site spreads along the ways.
+    """
+    size = len(graph.vertices)
+    edges = graph.edges
+    costs = [_NOWHERE] * size
+    first = [_NOWHERE] * size
+    previous = [_NOWHERE] * size
+    tied = [False] * size
+    settled = [False] * size
+    order: list[int] = []
+    heap: list[int] = []
+    roots = sorted({graph.numbers[site] for site in own_sites})
+    for root in roots:
+        costs[root] = 0
+        heappush(heap, root)
+    while heap:
+        cost, here = divmod(heappop(heap), size)
+        if settled[here]:
+            continue
+        settled[here] = True
+        order.append(here)
+        via = first[here]
+        is_tied = tied[here]
+        for there, weight in edges[here]:
+            if settled[there]:
+                continue
+            total = cost + weight
+            known = costs[there]
+            next_site = there if via == _NOWHERE else via
+            if known == _NOWHERE or total < known:
+                costs[there] = total
+                first[there] = next_site
+                previous[there] = here
+                tied[there] = is_tied
+                heappush(heap, total * size + there)
+            elif total == known:
+                if next_site != first[there]:
+                    tied[there] = True
+                    if next_site < first[there]:
+                        first[there] = next_site
+                        previous[there] = here
+                elif is_tied:
+                    tied[there] = True
+    vertices = graph.vertices
+    return {
+        vertices[number]: Row(
+            vertices[number],
+            vertices[number if first[number] == _NOWHERE else first[number]],
+            costs[number],
+            None if previous[number] == _NOWHERE else vertices[previous[number]],
+            tied[number],
+        )
+        for number in order
+    }

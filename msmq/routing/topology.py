@@ -1,0 +1,289 @@
+"""[MS-MQBR] 3.1.1.1 what routing knows of an enterprise: its sites, its links, its queue managers.
+
+A L{Topology} never changes; whoever reads the directory anew makes another.
+It takes what it is given, and looks for no mistakes: that is done by L{msmq.routing.building}, which also
+makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+from uuid import UUID
+
+import attrs
+
+from msmq.wire.guid import braced, parse_guid
+
+MINIMUM_COST: Final = 1
+MAXIMUM_COST: Final = 999_999
+"""[MS-MQDMPR] 3.1.1.8 ActualCost of a routing link."""
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Site:
+    """[MS-MQDMPR] 3.1.1.7 Site.
+
+    @ivar gates: its site gates, if the directory says so itself; C{None} if they follow from the links.
+    @ivar is_foreign: ForeignSite, which routing does not look at.
+    @ivar where: where it stands in its source, for problems; so it is in the other values.
+    """
+
+    identifier: UUID
+    name: str = ""
+    gates: tuple[UUID, ...] | None = None
+    is_foreign: bool = False
+    where: str = attrs.field(default="", eq=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name or braced(self.identifier)
+
+
+@attrs.frozen
+class RoutingLink:
+    """[MS-MQDMPR] 3.1.1.8 RoutingLink: two sites whose gates reach each other, in both directions.
+
+    @ivar cost: ActualCost, 1 to 999,999.
+    @ivar gates: SiteGateIdentifierList, the queue managers of either site that serve the link.
+    """
+
+    site1: UUID
+    site2: UUID
+    cost: int
+    gates: tuple[UUID, ...] = ()
+    where: str = attrs.field(default="", eq=False, repr=False)
+
+    def other(self, site: UUID) -> UUID:
+        """The site at the other end."""
+        return self.site2 if site == self.site1 else self.site1
+
+
+@attrs.frozen
+class QueueManager:
+    """[MS-MQDMPR] 3.1.1.1 QueueManager, as far as routing and dialling look at it.
+
+    @ivar name: ComputerName.
+    @ivar qualified_computer_name: by which it is reached; its name where that is empty.
+    @ivar address: an address, where the directory knows one; empty otherwise.
+    @ivar sites: SiteIdentifierList.
+    @ivar in_routing_servers: InRoutingServerIdentifierList.
+    @ivar out_routing_servers: OutRoutingServerIdentifierList.
+    @ivar connected_networks: ConnectedNetworkIdentifierList, which routing does not look at.
+    """
+
+    identifier: UUID
+    name: str = ""
+    sites: tuple[UUID, ...] = ()
+    routing_server: bool = False
+    in_routing_servers: tuple[UUID, ...] = ()
+    out_routing_servers: tuple[UUID, ...] = ()
+    connected_networks: tuple[UUID, ...] = ()
+    qualified_computer_name: str = ""
+    address: str = ""
+    where: str = attrs.field(default="", eq=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name or braced(self.identifier)
+
+
+@attrs.frozen(slots=False)
+class Topology:
+    """An enterprise at one time.
+
+    The order of the sites and of the queue managers is the order of the directory, in which
+    [MS-MQBR] 3.1.5.5 and 3.1.5.6 look for the first that will do.
+    A link with an unknown end, or with both ends in one site, is as if it were not there; of links between
+    the same sites the cheapest counts.
+    """
+
+    sites: tuple[Site, ...] = ()
+    links: tuple[RoutingLink, ...] = ()
+    queue_managers: tuple[QueueManager, ...] = ()
+    _index: _Index = attrs.field(init=False, eq=False, repr=False)
+
+    @_index.default
+    def _make_index(self) -> _Index:
+        return _Index.of(self.sites, self.links, self.queue_managers)
+
+    def queue_manager(self, identifier: UUID) -> QueueManager | None:
+        """[MS-MQBR] 3.1.5.4 GetQueueManager."""
+        return self._index.queue_managers.get(identifier)
+
+    def site(self, identifier: UUID) -> Site | None:
+        """The site of this identifier."""
+        return self._index.sites.get(identifier)
+
+    def queue_manager_named(self, text: str) -> QueueManager | None:
+        """The queue manager that people mean: by name, qualified name or GUID, without case."""
+        return _named(text, self._index.queue_manager_names, self.queue_manager)
+
+    def site_named(self, text: str) -> Site | None:
+        """The site that people mean: by name or GUID, without case."""
+        return _named(text, self._index.site_names, self.site)
+
+    def site_name(self, identifier: UUID) -> str:
+        """What people call a site: its name, or its identifier if it has none or is not known."""
+        site = self.site(identifier)
+        return braced(identifier) if site is None else str(site)
+
+    def queue_manager_name(self, identifier: UUID) -> str:
+        """What people call a queue manager: its name, or its identifier."""
+        machine = self.queue_manager(identifier)
+        return braced(identifier) if machine is None else str(machine)
+
+    def gates(self, site: UUID) -> tuple[UUID, ...]:
+        """[MS-MQDMPR] 3.1.1.7 SiteGateCollection of a site, the smallest identifier first.
+
+        No directory holds it.
+        It is what the directory says of the site or, if that says nothing, the gates of its links.
+        Only a routing server that belongs to the site is a gate of it ([MS-MQBR] 1.5, 3.1.5.8).
+        """
+        return self._index.gates.get(site, ())
+
+    def gated_sites(self, machine: QueueManager) -> tuple[UUID, ...]:
+        """The sites that a queue manager is a gate of, in the order of its SiteIdentifierList."""
+        return tuple(site for site in machine.sites if machine.identifier in self.gates(site))
+
+    def links_at(self, site: UUID) -> Sequence[RoutingLink]:
+        """The links that lead from a site to another that is known, in the order of the directory."""
+        return self._index.links.get(site, ())
+
+    def link_between(self, site: UUID, other: UUID) -> RoutingLink | None:
+        """The cheapest link between two sites; if several cost the same, the first of the directory."""
+        graph = self._index.graph
+        one, two = graph.numbers.get(site), graph.numbers.get(other)
+        return None if one is None or two is None else graph.links[one].get(two)
+
+    def first_routing_server(self, sites: Iterable[UUID]) -> UUID | None:
+        """The routing server in one of these sites that comes first in the directory."""
+        first = self._index.first_routing_servers
+        found = [first[site] for site in sites if site in first]
+        return min(found)[1] if found else None
+
+    def first_site(self, sites: Iterable[UUID]) -> UUID | None:
+        """The one of these sites that comes first in the directory."""
+        positions = self._index.site_positions
+        found = [(positions[site], site) for site in sites if site in positions]
+        return min(found)[1] if found else None
+
+    @property
+    def graph(self) -> Graph:
+        """The sites and links as Dijkstra's algorithm wants them."""
+        return self._index.graph
+
+
+@attrs.frozen
+class Graph:
+    """The sites of an enterprise as numbers, 0 and up: a smaller number is a smaller identifier.
+
+    @ivar vertices: the identifier of each number.
+    @ivar numbers: the number of each identifier.
+    @ivar links: for each number the neighbours, and the cheapest link there.
+    @ivar edges: for each number the neighbours, and what that link costs.
+    """
+
+    vertices: tuple[UUID, ...]
+    numbers: Mapping[UUID, int]
+    links: tuple[Mapping[int, RoutingLink], ...]
+    edges: tuple[tuple[tuple[int, int], ...], ...]
+
+    @classmethod
+    def of(cls, sites: Mapping[UUID, Site], links: Iterable[RoutingLink]) -> Graph:
+        """Both directions of every link between two of these sites."""
+        vertices = tuple(sorted(sites, key=lambda identifier: identifier.int))
+        numbers = {identifier: number for number, identifier in enumerate(vertices)}
+        cheapest: list[dict[int, RoutingLink]] = [{} for _ in vertices]
+        for link in links:
+            one, two = numbers[link.site1], numbers[link.site2]
+            known = cheapest[one].get(two)
+            if known is None or link.cost < known.cost:
+                cheapest[one][two] = cheapest[two][one] = link
+        edges = tuple(tuple((two, link.cost) for two, link in there.items()) for there in cheapest)
+        return cls(vertices, numbers, tuple(cheapest), edges)
+
+
+@attrs.frozen
+class _Index:
+    """What makes every question one look, or a few."""
+
+    sites: Mapping[UUID, Site]
+    site_names: Mapping[str, Site]
+    site_positions: Mapping[UUID, int]
+    queue_managers: Mapping[UUID, QueueManager]
+    queue_manager_names: Mapping[str, QueueManager]
+    first_routing_servers: Mapping[UUID, tuple[int, UUID]]
+    links: Mapping[UUID, Sequence[RoutingLink]]
+    gates: Mapping[UUID, tuple[UUID, ...]]
+    graph: Graph
+
+    @classmethod
+    def of(
+        cls, sites: Iterable[Site], links: Iterable[RoutingLink], queue_managers: Iterable[QueueManager]
+    ) -> _Index:
+        # Of two with one identifier the first counts, as [MS-MQBR] 3.1.5.4 has it.
+        by_identifier: dict[UUID, Site] = {}
+        for site in sites:
+            by_identifier.setdefault(site.identifier, site)
+        machines: dict[UUID, QueueManager] = {}
+        for machine in queue_managers:
+            machines.setdefault(machine.identifier, machine)
+        machine_names: dict[str, QueueManager] = {}
+        for machine in machines.values():
+            for name in (machine.name, machine.qualified_computer_name):
+                machine_names.setdefault(name.casefold(), machine)
+        routing_servers: dict[UUID, tuple[int, UUID]] = {}
+        for position, machine in enumerate(machines.values()):
+            if machine.routing_server:
+                for identifier in machine.sites:
+                    routing_servers.setdefault(identifier, (position, machine.identifier))
+        known = [
+            link
+            for link in links
+            if link.site1 in by_identifier and link.site2 in by_identifier and link.site1 != link.site2
+        ]
+        links_at: dict[UUID, list[RoutingLink]] = {}
+        for link in known:
+            links_at.setdefault(link.site1, []).append(link)
+            links_at.setdefault(link.site2, []).append(link)
+        return cls(
+            sites=by_identifier,
+            site_names={site.name.casefold(): site for site in reversed(by_identifier.values())},
+            site_positions={identifier: position for position, identifier in enumerate(by_identifier)},
+            queue_managers=machines,
+            queue_manager_names=machine_names,
+            first_routing_servers=routing_servers,
+            links=links_at,
+            gates=_gates(by_identifier, links_at, machines),
+            graph=Graph.of(by_identifier, known),
+        )
+
+
+def _gates(
+    sites: Mapping[UUID, Site],
+    links: Mapping[UUID, Sequence[RoutingLink]],
+    machines: Mapping[UUID, QueueManager],
+) -> dict[UUID, tuple[UUID, ...]]:
+    found: dict[UUID, tuple[UUID, ...]] = {}
+    for site in sites.values():
+        listed = site.gates
+        if listed is None:
+            listed = tuple(gate for link in links.get(site.identifier, ()) for gate in link.gates)
+        gates = {
+            gate
+            for gate in listed
+            if (machine := machines.get(gate)) is not None
+            and machine.routing_server
+            and site.identifier in machine.sites
+        }
+        if gates:
+            found[site.identifier] = tuple(sorted(gates, key=lambda gate: gate.int))
+    return found
+
+
+def _named(text: str, names: Mapping[str, T], find: Callable[[UUID], T | None]) -> T | None:
+    try:
+        return find(parse_guid(text))
+    except ValueError:
+        return names.get(text.casefold()) if text else None

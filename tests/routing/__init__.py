@@ -1,0 +1,1 @@
+"""The sites, links and next hops of [MS-MQBR]."""

@@ -1,0 +1,183 @@
+"""The whole way of a message, and why it goes there."""
+
+from __future__ import annotations
+
+from inspect import signature
+from itertools import pairwise
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.routing.next_hops import Rule, decide, next_hops
+from msmq.routing.route import Route, route
+from msmq.routing.topology import QueueManager, RoutingLink, Site, Topology
+from tests import test_architecture
+from tests.routing.builders import Estate, guid, guids, names
+
+
+class RouteTests(SynchronousTestCase):
+    """A route, as people are shown it."""
+
+    def route(self, topology: Topology, source: str, destination: str) -> Route:
+        return route(topology, guid(source), guid(destination))
+
+    def lines(self, found: Route) -> list[tuple[str, str, int, int, str]]:
+        return [(hop.name, hop.site_name, hop.cost, hop.total, hop.reason) for hop in found.hops]
+
+    def test_through_sites(self) -> None:
+        """Each hop has its site, its cost, the cost so far, and a reason with names."""
+        estate = Estate("A-B 3, B-C 3, B-D 1, C-D 1")
+        estate.machine("from", "A", out="rA")
+        estate.machine("rA", "A", routing_server=True)
+        estate.machine("rC", "C", routing_server=True)
+        estate.machine("to", "C", into="rC gC")
+        found = self.route(estate.sound(), "from", "to")
+        self.assertEqual(
+            self.lines(found),
+            [
+                ("rA", "A", 0, 0, "from sends everything through its out-routing servers"),
+                ("gA", "A", 0, 0, "to is in another site, and gA is a site gate of A"),
+                ("gB", "B", 3, 3, "the cheapest way is A - B - D - C at 5; gB is a site gate of B"),
+                ("gD", "D", 1, 4, "the cheapest way is B - D - C at 2; gD is a site gate of D"),
+                ("gC", "C", 1, 5, "the cheapest way is D - C at 1; gC is a site gate of C"),
+                ("to", "C", 0, 5, "gC is an in-routing server of to"),
+            ],
+        )
+        self.assertEqual((found.cost, found.problem, found.arrives), (5, "", True))
+
+    def test_within_a_site(self) -> None:
+        """Within a site a route costs nothing, and other candidates are told."""
+        estate = Estate(sites="A")
+        estate.machine("r1", "A", routing_server=True)
+        estate.machine("to", "A", into="r1 gA")
+        found = self.route(estate.sound(), "cA", "to")
+        self.assertEqual(
+            self.lines(found),
+            [
+                (
+                    "r1",
+                    "A",
+                    0,
+                    0,
+                    "to is in the site A too, and gets everything through its in-routing servers",
+                ),
+                ("to", "A", 0, 0, "r1 is an in-routing server of to"),
+            ],
+        )
+        self.assertEqual([names(hop.others) for hop in found.hops], [["gA"], []])
+        [only] = self.route(estate.sound(), "cA", "gA").hops
+        self.assertEqual((only.rule, only.reason), (Rule.SAME_SITE, "cA and gA are both in the site A"))
+
+    def test_routing_server_of_the_site(self) -> None:
+        """A queue manager without out-routing servers has one found."""
+        found = self.route(Estate("A-B 1").sound(), "cA", "cB")
+        self.assertEqual(
+            found.hops[0].reason, "cB is in another site, and gA is the first routing server of a site of cA"
+        )
+
+    def test_tie(self) -> None:
+        """Where several ways cost the same, the reason says so."""
+        found = self.route(Estate("A-B 1, A-C 1, B-D 1, C-D 1").sound(), "gA", "gD")
+        self.assertEqual(
+            found.hops[0].reason,
+            "the cheapest way is A - B - D at 2, of several the one with the smallest identifier; "
+            "gB is a site gate of B",
+        )
+
+    def test_long_way(self) -> None:
+        """Of a way through many sites the middle is left out of the words."""
+        letters = "ABCDEFGHIJKLMNOP"
+        chain = ", ".join(f"{one}-{two} 1" for one, two in pairwise(letters))
+        found = self.route(Estate(chain).sound(), "gA", "gP")
+        self.assertIn("A - B - C - D - E - F - 4 more - K - L - M - N - O - P at 15", found.hops[0].reason)
+
+    def test_to_oneself(self) -> None:
+        """A message to oneself is not routed."""
+        found = self.route(Estate("A-B 1").sound(), "cA", "cA")
+        self.assertEqual((found.hops, found.arrives, found.cost), ((), True, 0))
+
+    def test_unknown(self) -> None:
+        """Who is not known has no route."""
+        for source, destination in (("cA", "nobody"), ("nobody", "cA"), ("nobody", "nobody")):
+            found = self.route(Estate("A-B 1").sound(), source, destination)
+            self.assertEqual(
+                found.problem, "no queue manager {6E6F626F-6479-0000-0000-000000000000} is known to routing"
+            )
+            self.assertEqual((found.hops, found.arrives), ((), False))
+
+    def test_no_way(self) -> None:
+        """A route that ends on its way has the hops up to there, and says why it ends."""
+        found = self.route(Estate("A-B 1, C-D 1").topology, "cA", "cD")
+        self.assertEqual([hop.name for hop in found.hops], ["gA"])
+        self.assertEqual(
+            found.problem,
+            "gA cannot send to cD: it has no way to it in its routing table: no links lead to D",
+        )
+
+    def test_no_site(self) -> None:
+        """Who belongs to no site can be reached by nobody, and can reach nobody."""
+        estate = Estate("A-B 1")
+        estate.machine("lonely", "")
+        estate.machine("router", "", routing_server=True)
+        topology = estate.topology
+        self.assertEqual(
+            self.route(topology, "gA", "lonely").problem,
+            "gA cannot send to lonely: it has no way to it in its routing table: it belongs to no site",
+        )
+        self.assertEqual(
+            self.route(topology, "router", "gA").problem, "router cannot send to gA: it belongs to no site"
+        )
+
+    def test_circle(self) -> None:
+        """Out-routing servers that are no routing servers can send in circles; the route says so."""
+        machines = (
+            QueueManager(guid("one"), "one", guids("A"), out_routing_servers=guids("two")),
+            QueueManager(guid("two"), "two", guids("A"), out_routing_servers=guids("one")),
+            QueueManager(guid("to"), "to", guids("A")),
+        )
+        found = self.route(Topology((Site(guid("A"), "A"),), (), machines), "one", "to")
+        self.assertEqual([hop.name for hop in found.hops], ["two", "one"])
+        self.assertEqual(found.problem, "the message comes back to one, which had it before")
+
+    def test_unknown_hop(self) -> None:
+        """A hop that is not known ends the route."""
+        machines = (
+            QueueManager(guid("one"), "one", guids("A"), out_routing_servers=guids("x")),
+            QueueManager(guid("to"), "to", guids("A")),
+        )
+        found = self.route(Topology((Site(guid("A"), "A"),), (), machines), "one", "to")
+        x = "{78000000-0000-0000-0000-000000000000}"
+        self.assertEqual([(hop.name, hop.site) for hop in found.hops], [(x, None)])
+        self.assertEqual(found.problem, f"{x}, to which the message goes next, is not known to routing")
+
+    def test_too_many_hops(self) -> None:
+        """A message may pass 29 queue managers, and no more."""
+        for passed, arrives in ((29, True), (30, False)):
+            sites = [f"s{number:02}" for number in range(passed + 1)]
+            chain = ", ".join(f"{one}-{two} 1" for one, two in pairwise(sites))
+            found = self.route(Estate(chain).sound(), "gs00", f"c{sites[-1]}")
+            self.assertEqual((found.arrives, len(found.hops)), (arrives, passed + arrives))
+            if not arrives:
+                self.assertEqual(found.problem, "the message would pass more than 29 queue managers")
+
+    def test_names(self) -> None:
+        """Who has no name is called by its identifier."""
+        machines = (QueueManager(guid("a"), "", guids("A")), QueueManager(guid("b"), "", guids("A")))
+        topology = Topology((Site(guid("A")),), (RoutingLink(guid("A"), guid("B"), 1),), machines)
+        [hop] = self.route(topology, "a", "b").hops
+        self.assertEqual(hop.name, "{62000000-0000-0000-0000-000000000000}")
+        self.assertEqual(hop.site_name, "{41000000-0000-0000-0000-000000000000}")
+
+    def test_priority(self) -> None:
+        """MQBR-3.1-01, MQBR-3.1.4-01: of a message nothing is asked but its destination, so its priority
+        makes no difference, and nobody tells routing of it beforehand.
+        """
+        for function in (next_hops, decide):
+            self.assertEqual([*signature(function).parameters], ["topology", "own", "destination", "table"])
+        self.assertEqual([*signature(route).parameters], ["topology", "source", "destination"])
+
+    def test_no_transport(self) -> None:
+        """MQBR-2.1-01: routing sends nothing itself: no part of it can reach a socket."""
+        room = test_architecture.ROOMS["routing"]
+        self.assertTrue(room.pure)
+        self.assertIn("socket", test_architecture.IMPURE_STANDARD)
+        self.assertEqual(set(room.may_import), {"errors", "moment", "wire", "structures"})

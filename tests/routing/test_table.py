@@ -1,0 +1,106 @@
+"""[MS-MQBR] 3.1.3.1 the routing table."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.routing.next_hops import next_hops
+from msmq.routing.table import RoutingTable, routing_table
+from msmq.routing.topology import Topology
+from tests.routing.builders import Estate, guid, name, names
+
+
+def next_sites(table: RoutingTable) -> dict[str, str]:
+    return {name(destination): name(row.next_hop_site_id) for destination, row in table.rows.items()}
+
+
+class RoutingTableTests(SynchronousTestCase):
+    """Which rows there are, and what they say."""
+
+    def test_not_a_gate(self) -> None:
+        """MQBR-3.1.3.1-01: only a site gate has rows."""
+        estate = Estate("A-B 1")
+        estate.machine("router", "A", routing_server=True)
+        for machine in ("cA", "router", "nobody"):
+            self.assertEqual(routing_table(estate.sound(), guid(machine)).rows, {})
+
+    def test_empty(self) -> None:
+        """MQBR-3.1.3.1-04: without sites, or without links, there are no rows."""
+        topology = Estate("A-B 1").sound()
+        for less in (
+            Topology((), topology.links, topology.queue_managers),
+            Topology(topology.sites, (), topology.queue_managers),
+        ):
+            self.assertEqual(routing_table(less, guid("gA")).rows, {})
+        listed = Estate(sites="A")
+        listed.add_site(guid("B"), "B", gates=[guid("gB")])
+        listed.machine("gB", "B", routing_server=True)
+        self.assertEqual(routing_table(listed.topology, guid("gB")).rows, {})
+
+    def test_every_site(self) -> None:
+        """MQBR-3.1.3.1-05, MQBR-3.1.1.2-01: there is a row for each site that can be reached, whose two
+        sites are GUIDs.
+        """
+        topology = Estate("A-B 1, B-C 1, D-E 1").topology
+        table = routing_table(topology, guid("gA"))
+        self.assertEqual(next_sites(table), {"A": "A", "B": "B", "C": "B"})
+        self.assertEqual(table.rows[guid("C")].destination_site_id, guid("C"))
+        self.assertEqual(names(table.path(guid("C"))), ["A", "B", "C"])
+        self.assertEqual(table.path(guid("D")), ())
+
+    def test_both_directions(self) -> None:
+        """MQBR-3.1.3.1-06: it makes no difference which of its sites a link names first."""
+        links = ("A-B 2, B-C 1, A-C 5", "B-A 2, C-B 1, C-A 5")
+        one, two = (routing_table(Estate(link).sound(), guid("gA")) for link in links)
+        self.assertEqual(one.rows, two.rows)
+
+    def test_cost(self) -> None:
+        """MQBR-3.1.3.1-07: a link costs its ActualCost, the same in both directions."""
+        topology = Estate("A-B 999999, B-C 1").sound()
+        self.assertEqual(routing_table(topology, guid("gA")).rows[guid("C")].cost, 1_000_000)
+        self.assertEqual(routing_table(topology, guid("gC")).rows[guid("A")].cost, 1_000_000)
+
+    def test_tie(self) -> None:
+        """MQBR-3.1.3.1-11: of ways that cost the same the one with the smallest next site is taken, every
+        time, and the row says that there was a choice.
+        """
+        for links in ("A-B 1, A-C 1, B-D 1, C-D 1, D-E 1", "C-A 1, D-E 1, A-B 1, C-D 1, D-B 1"):
+            table = routing_table(Estate(links, "E D C B A").sound(), guid("gA"))
+            self.assertEqual(next_sites(table)["E"], "B")
+            self.assertEqual([table.rows[guid(site)].is_tied for site in "BCDE"], [False, False, True, True])
+            self.assertEqual(names(table.path(guid("E"))), ["A", "B", "D", "E"])
+
+    def test_parallel_links(self) -> None:
+        """Of several links between two sites the cheapest counts, and its gates are used."""
+        estate = Estate("A-B 5 gA gB, B-A 2 gA b0, A-B 3 gA gB")
+        estate.machine("b0", "B", routing_server=True)
+        topology = estate.sound()
+        self.assertEqual(routing_table(topology, guid("gA")).rows[guid("B")].cost, 2)
+        self.assertEqual(names(next_hops(topology, guid("gA"), guid("cB"))), ["b0"])
+
+    def test_several_own_sites(self) -> None:
+        """The ways of a gate of several sites begin in all of them, and no row leads back into one."""
+        estate = Estate("A-B 9, B-C 1, A-C 5, B-D 1 both gD")
+        estate.link("A", "C", 5, "both")
+        estate.machine("both", "A B", routing_server=True)
+        table = routing_table(estate.sound(), guid("both"))
+        self.assertEqual(names(table.own_sites), ["A", "B"])
+        self.assertEqual(next_sites(table), {"A": "A", "B": "B", "C": "C", "D": "D"})
+        self.assertEqual([table.rows[guid(site)].cost for site in "ABCD"], [0, 0, 1, 1])
+
+    def test_foreign_sites(self) -> None:
+        """A foreign site is a site as any other, on the way as well."""
+        estate = Estate("A-B 1, B-C 1", "A C")
+        estate.add_site(guid("B"), "B", is_foreign=True)
+        estate.machine("gB", "B", routing_server=True)
+        self.assertEqual(names(next_hops(estate.sound(), guid("gA"), guid("gC"))), ["gB"])
+
+    def test_many_sites(self) -> None:
+        """A chain of a thousand sites is no deeper than one of three."""
+        sites = [f"s{number:04}" for number in range(1000)]
+        estate = Estate(", ".join(f"{one}-{two} 7" for one, two in pairwise(sites)))
+        table = routing_table(estate.sound(), guid("gs0000"))
+        self.assertEqual(table.rows[guid("s0999")].cost, 999 * 7)
+        self.assertEqual(len(table.path(guid("s0999"))), 1000)
