@@ -47,6 +47,7 @@ ROOMS = {
     "version": Room(0, ()),
     "wire": Room(0, FOUNDATION, pure=True),
     "structures": Room(1, (*FOUNDATION, "wire"), pure=True),
+    "toml": Room(1, (*FOUNDATION, "wire")),
     # The cores never import each other: they share values and are joined by manager.
     "queues": Room(2, VALUES, pure=True),
     "session": Room(2, VALUES, pure=True),
@@ -56,14 +57,16 @@ ROOMS = {
     "interfaces": Room(3, BELOW_INTERFACES),
     # Providers meet each other, and whoever uses them, through interfaces.
     "storage": Room(4, BELOW_PROVIDERS),
-    "directory": Room(4, BELOW_PROVIDERS),
+    "directory": Room(4, (*BELOW_PROVIDERS, "toml")),
     "security": Room(4, BELOW_PROVIDERS),
     "net": Room(4, BELOW_PROVIDERS),
     "manager": Room(5, (*BELOW_PROVIDERS, "decoding", "version")),
     # These compose what lies below them.
     "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
     "web": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "control", "version")),
-    "service": Room(6, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "version")),
+    "service": Room(
+        6, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "toml", "version")
+    ),
     "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "storage", "control", "version")),
     "cli": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "control", "service", "pipeline", "version")),
     # The doors: what users import, and what their tests import.

@@ -5,11 +5,8 @@ Everything that is wrong is reported, each with its file, line and key.
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import socket
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,15 +23,7 @@ from msmq.net.endpoints import (
     substitute_data,
 )
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
-from msmq.service.keys import (
-    TABLES,
-    Guid,
-    Guids,
-    computer_name,
-    directory_backend,
-    storage_backend,
-    type_name,
-)
+from msmq.service.keys import TABLES, directory_backend, storage_backend
 from msmq.service.settings import (
     Configuration,
     Limits,
@@ -44,14 +33,14 @@ from msmq.service.settings import (
     SecuritySettings,
     Timers,
 )
-from msmq.service.toml_lines import Path as KeyPath
-from msmq.service.toml_lines import locate
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, probe_store
+from msmq.toml.document import DocumentError, nearest, read_document
+from msmq.toml.kinds import Guid, Guids, computer_name, type_name
+from msmq.toml.lines import Path as KeyPath
 
 _T = TypeVar("_T")
 
-_WHERE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ADDRESSED = ("session", "ping", "discovery")
 _ROUTING_SERVER_CLEANUP = 120.0
 
@@ -148,28 +137,17 @@ class _Reading:
 
     def read_file(self, path: Path) -> None:
         try:
-            text = path.read_bytes().decode()
-        except OSError as error:
-            return self._refuse_file(None, f"cannot be read: {error.strerror}")
-        except UnicodeDecodeError as error:
-            return self._refuse_file(error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
-        try:
-            data = tomllib.loads(text)
-            self._lines = locate(text)
-        except tomllib.TOMLDecodeError as error:
-            found = _WHERE.search(str(error))
-            line = text.count("\n") + 1 if found is None or not found["line"] else int(found["line"])
-            self._refuse_file(line, f"is not TOML: {_WHERE.sub('', str(error))}")
-        except RecursionError:
-            self._refuse_file(None, "is nested too deeply")
-        else:
-            for table, entries in data.items():
-                self._read_table(table, entries)
-        return None
+            document = read_document(path)
+        except DocumentError as error:
+            self._refuse_file(error.line, error.problem)
+            return
+        self._lines = document.lines
+        for table, entries in document.values.items():
+            self._read_table(table, entries)
 
     def _read_table(self, table: str, entries: object) -> None:
         if table not in TABLES:
-            self._refuse((table,), f"is not a table of the configuration{_nearest(table, TABLES)}")
+            self._refuse((table,), f"is not a table of the configuration{nearest(table, TABLES)}")
         elif not isinstance(entries, dict):
             self._refuse((table,), f"must be a table, not {type_name(entries)}")
         elif table == "hosts":
@@ -181,7 +159,7 @@ class _Reading:
     def _read_key(self, table: str, key: str, value: object) -> None:
         known = TABLES[table].get(key)
         if known is None:
-            self._refuse((table, key), f"is not a key of [{table}]{_nearest(key, TABLES[table])}")
+            self._refuse((table, key), f"is not a key of [{table}]{nearest(key, TABLES[table])}")
         elif isinstance(known.kind, Guids) and isinstance(value, list):
             read = [self._try((table, key, i), Guid().read, element) for i, element in enumerate(value)]
             self._values[table][key] = tuple(read)
@@ -332,8 +310,3 @@ def _dotted(path: KeyPath) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def _nearest(name: str, known: Mapping[str, object]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,16 +1,9 @@
-"""Every key that a configuration file may hold, and the values it takes.
-
-Each kind of value reads what C{tomllib} gives, or raises L{ValueError} with words that finish
-"the value ...".
-"""
+"""Every key that a configuration file may hold, and the values it takes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
-from uuid import UUID
 
 import attrs
 
@@ -18,157 +11,7 @@ from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoi
 from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, SecuritySettings, Timers
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
-from msmq.wire.guid import parse_guid
-
-
-class Kind(Protocol):
-    """What values a key takes."""
-
-    @property
-    def type_name(self) -> str:
-        """The TOML type, as people say it."""
-
-    @property
-    def range_text(self) -> str:
-        """The values of the type that are taken; empty for all of them."""
-
-    def read(self, value: object) -> object:
-        """Turn a value of the file into one of the settings.
-
-        @raise ValueError: it is of another type or out of range.
-        """
-
-
-def type_name(value: object) -> str:
-    """What a value of a TOML file is, as people say it."""
-    match value:
-        case bool():
-            return "true or false"
-        case str():
-            return "text"
-        case int():
-            return "a whole number"
-        case float():
-            return "a number"
-        case list():
-            return "an array"
-        case dict():
-            return "a table"
-        case _:
-            return "a date or time"
-
-
-def _wrong_type(expected: str, value: object) -> ValueError:
-    return ValueError(f"must be {expected}, not {type_name(value)}")
-
-
-@attrs.frozen
-class Flag:
-    """C{true} or C{false}."""
-
-    type_name: str = "true or false"
-    range_text: str = ""
-
-    def read(self, value: object) -> bool:
-        if not isinstance(value, bool):
-            raise _wrong_type(self.type_name, value)
-        return value
-
-
-@attrs.frozen
-class WholeNumber:
-    """An integer within bounds."""
-
-    low: int
-    high: int
-    type_name: str = "a whole number"
-
-    @property
-    def range_text(self) -> str:
-        return f"{self.low} to {self.high}"
-
-    def read(self, value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise _wrong_type(self.type_name, value)
-        if not self.low <= value <= self.high:
-            raise ValueError(f"must be from {self.range_text}, not {value}")
-        return value
-
-
-@attrs.frozen
-class Seconds:
-    """A time, whole or not, within bounds."""
-
-    low: float
-    high: float
-    type_name: str = "a number"
-
-    @property
-    def range_text(self) -> str:
-        return f"{self.low:g} to {self.high:g}"
-
-    def read(self, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _wrong_type("a number of seconds", value)
-        if not (math.isfinite(value) and self.low <= value <= self.high):
-            raise ValueError(f"must be from {self.range_text} seconds, not {value:g}")
-        return float(value)
-
-
-@attrs.frozen
-class Text:
-    """Text that a function accepts, by returning, or refuses with L{ValueError}."""
-
-    accept: Callable[[str], object]
-    range_text: str
-    type_name: str = "text"
-
-    def read(self, value: object) -> str:
-        if not isinstance(value, str):
-            raise _wrong_type(self.type_name, value)
-        self.accept(value)
-        return value
-
-
-@attrs.frozen
-class Guid:
-    """A GUID as text, with or without braces."""
-
-    type_name: str = "text"
-    range_text: str = "a GUID"
-
-    def read(self, value: object) -> UUID:
-        if not isinstance(value, str):
-            raise _wrong_type("a GUID as text", value)
-        try:
-            return parse_guid(value)
-        except ValueError:
-            raise ValueError(f"must be a GUID, not {value!r}") from None
-
-
-@attrs.frozen
-class Guids:
-    """An array of GUIDs."""
-
-    type_name: str = "an array"
-    range_text: str = "GUIDs"
-
-    def read(self, value: object) -> tuple[UUID, ...]:
-        if not isinstance(value, list):
-            raise _wrong_type("an array of GUIDs", value)
-        return tuple(Guid().read(element) for element in value)
-
-
-def computer_name(text: str) -> None:
-    """Accept what may stand as the computer in a direct format name.
-
-    @raise ValueError: it may not.
-    """
-    if not 1 <= len(text) <= 255:
-        raise ValueError(f"must have 1 to 255 characters, not {len(text)}")
-    for character in text:
-        if not (character.isalnum() or character in "-_."):
-            raise ValueError(f"must not contain {character!r}; letters, digits, '-', '_' and '.' may stand")
+from msmq.toml.kinds import Flag, Guid, Guids, Kind, Seconds, Text, WholeNumber, computer_name
 
 
 def storage_backend(text: str) -> None:

@@ -20,8 +20,9 @@ from msmq.service.configuration import (
     check,
     load,
 )
-from msmq.service.keys import TABLES, Seconds, WholeNumber
+from msmq.service.keys import TABLES
 from msmq.session.settings import SessionSettings
+from msmq.toml.kinds import Seconds, WholeNumber
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

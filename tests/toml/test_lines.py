@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.toml_lines import Path, locate
+from msmq.toml.lines import Path, locate
 
 _DISTRACTIONS = st.sampled_from(
     ["", "  ", "# [not] a = table", '# "', "# '''", "\n", "\t# x = [1, 2]\n\n", "# }", '# """\n']

@@ -1,0 +1,82 @@
+"""A TOML file as a whole: its values, and the line of each."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from msmq.errors import MsmqError
+from msmq.toml.lines import Path as KeyPath
+from msmq.toml.lines import locate
+
+_WHERE: Final = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
+
+
+class DocumentError(MsmqError):
+    """A file cannot be read, or is not TOML.
+
+    @ivar line: the line, counted from 1; C{None} for the file as a whole.
+    @ivar problem: what is wrong, in words that finish "the file ...".
+    """
+
+    def __init__(self, line: int | None, problem: str) -> None:
+        super().__init__(line, problem)
+        self.line = line
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem if self.line is None else f"line {self.line}: {self.problem}"
+
+
+@attrs.frozen
+class Document:
+    """What stands in a file.
+
+    @ivar values: as C{tomllib} reads them.
+    @ivar lines: the line of each key and array element, counted from 1.
+    """
+
+    values: Mapping[str, Any]
+    lines: Mapping[KeyPath, int]
+
+
+def read_document(path: Path) -> Document:
+    """Read a file.
+
+    @raise DocumentError: there is none, or it is not TOML.
+    """
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise DocumentError(None, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise DocumentError(line, "is not UTF-8") from error
+    return parse_document(text)
+
+
+def parse_document(text: str) -> Document:
+    """The same of a text.
+
+    @raise DocumentError: it is not TOML.
+    """
+    try:
+        return Document(tomllib.loads(text), locate(text))
+    except tomllib.TOMLDecodeError as error:
+        found = _WHERE.search(str(error))
+        line = text.count("\n") + 1 if found is None or not found["line"] else int(found["line"])
+        raise DocumentError(line, f"is not TOML: {_WHERE.sub('', str(error))}") from error
+    except RecursionError as error:
+        raise DocumentError(None, "is nested too deeply") from error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What a name may have been meant to be, in words that follow "is not a key"; empty without a guess."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
