@@ -200,6 +200,11 @@ class Administration:
             purged += len(departure.positions)
             if len(departure.positions) == PURGED_AT_ONCE:
                 await deferLater(self._reactor, 0)
+        if queue.main.is_deleted:
+            # What was left goes with it, but may be there again if the process dies before that.
+            raise MQError(
+                Status.MQ_ERROR_QUEUE_DELETED, f"{queue.definition.path} was deleted while it was purged"
+            )
         await self._performer.commit(self._performer.model.purged(queue))
         return purged
 
@@ -256,6 +261,8 @@ class Administration:
             slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
             resting = [position for position in slice_of_it if position.is_at_rest]
             await self._read(resting)
+            # Those that began to leave meanwhile are told of by whoever lets them.
+            resting = [position for position in resting if position.is_at_rest]
             changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
             answers = self._outbox.answers()
             views = (position.view for position in resting if position.view is not None)

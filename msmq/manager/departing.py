@@ -40,6 +40,7 @@ class Departures:
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by the class that says which."""
         performer.on_departure = self.let_go
+        performer.finish = self.finish
 
     def let_go(self, departure: Departure) -> None:
         """See that these messages leave; nobody gets them meanwhile."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -36,6 +36,7 @@ class Performer:
 
     @ivar on_outgoing: told of an outgoing queue in which messages wait.
     @ivar on_departure: told of messages that leave their queue unread; has to see to what is stored for it.
+    @ivar finish: lets messages leave their queue unread; done once that is stored.
     @ivar on_failure: told of every failure of the store.
     @ivar is_stopped: before L{start}, and once L{stop} was called.
     """
@@ -50,6 +51,7 @@ class Performer:
         self.clock = clock
         self.on_outgoing: Callable[[OutgoingQueue], None] = lambda queue: None
         self.on_departure: Callable[[Departure], None] = lambda departure: None
+        self.finish: Callable[[Departure], Awaitable[None]] = _nobody
         self.on_failure: Callable[[StorageError], None] = lambda error: None
         self._reactor = reactor
         self._overflowing = 0
@@ -266,6 +268,10 @@ class Performer:
     def _expire(self) -> None:
         self._timer = None
         self.perform(self.model.expire(self.clock.now()))
+
+
+async def _nobody(departure: Departure) -> None:
+    """Nobody lets messages leave yet."""
 
 
 def _stopped() -> MQError:

@@ -128,6 +128,7 @@ class Transactions:
         performer = self._performer
         model = performer.model
         transacting = model.transacting
+        await self._let_go(transaction)
         numbering = self._numbers.begin()
         commitment = transacting.commit(transaction, numbering.give, performer.clock.now())
         sent = (
@@ -155,6 +156,19 @@ class Transactions:
         performer.perform(effects)
         answers.show()
         self._ended(transaction, left)
+
+    async def _let_go(self, transaction: Transaction) -> None:
+        """Have messages leave that it was to move, and whose queue was purged or deleted meanwhile."""
+        performer = self._performer
+        while departures := performer.model.transacting.unmoved(transaction):
+            while departures:
+                try:
+                    await performer.finish(departures[0])
+                except Exception:
+                    # They leave all the same.
+                    performer.perform(departures)
+                    raise
+                del departures[0]
 
     async def commit_or_abort(self, transaction: Transaction) -> None:
         """Commit, or else abort.

@@ -9,7 +9,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.admission import EnqueueStatus, Refusal, judge
-from msmq.queues.changes import AppendLog, Change, PutAborts
+from msmq.queues.changes import AppendLog, Change, PutAborts, RemoveMessages
 from msmq.queues.collection import POISON, QueueCollection
 from msmq.queues.copying import Copying, departure_event
 from msmq.queues.expiring import due_time
@@ -123,6 +123,25 @@ class Transacting:
 
     # How a transaction ends
 
+    def unmoved(self, transaction: Transaction) -> list[Departure]:
+        """Messages that it was to move, and that leave since their queue was purged or deleted meanwhile.
+
+        They have to have left before it commits: else a crash right after that could bring them back to where
+        they were, which is neither what was committed nor what was purged or deleted.
+        """
+        if not transaction.may_end:
+            return []
+        positions = [
+            operation.position for operation in transaction.operations if isinstance(operation, Move)
+        ]
+        deleted = [position for position in positions if position.queue.is_deleted and position.is_at_rest]
+        purged = [
+            position
+            for position in positions
+            if position.state is PositionState.PURGE_PENDING and not position.queue.is_deleted
+        ]
+        return [*gone_with_queue(deleted), *finish_purge(purged)]
+
     def commit(self, transaction: Transaction, numbering: Numbering, now: Moment) -> Commitment:
         """[MS-MQDMPR] 3.1.4.4 Commit: what has to be stored, as one batch.
 
@@ -171,6 +190,10 @@ class Transacting:
         changes += relocation.changes
         # Their queues are being deleted, but whoever commits is told that they are received by now.
         changes += removals(transaction.received_from_deleted())
+        # What is just being deleted is stored as gone before whoever commits is told.
+        changes += (
+            RemoveMessages(queue.definition.identifier, ()) for queue in transaction.deleted_sources()
+        )
         self._holdings.reserve(changes)
         changes += (departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in lost)
         return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back)
@@ -183,6 +206,9 @@ class Transacting:
         purged: list[MessagePosition] = []
         pairs: list[tuple[MessagePosition, Queue]] = []
         for move in transaction.moved():
+            if not move.position.is_at_rest:
+                # It has left, or is about to.
+                continue
             if move.position.state is PositionState.PURGE_PENDING:
                 purged.append(move.position)
             elif move.target.is_deleted:

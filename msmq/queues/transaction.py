@@ -111,6 +111,14 @@ class Transaction:
             if isinstance(operation, Move) and not operation.position.queue.is_deleted
         ]
 
+    def deleted_sources(self) -> set[Queue]:
+        """The queues that were deleted meanwhile and from which it was to move messages."""
+        return {
+            operation.position.queue
+            for operation in self.operations
+            if isinstance(operation, Move) and operation.position.queue.is_deleted
+        }
+
     def check_active(self) -> None:
         """See that it takes more operations.
 
