@@ -8,8 +8,10 @@ from uuid import UUID
 import attrs
 
 from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.naming import SYSTEM_PATHS
 from msmq.structures.format_name import FormatName, PrivateFormatName
 from msmq.structures.message_class import MessageClass
+from msmq.structures.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -38,6 +40,30 @@ INSECURE: Final = frozenset(
 """[MS-MQQB] 3.1.7.15 SendInsecureNacks: what would let a stranger probe, or use us as a reflector."""
 
 
+_ANSWERS: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
+"""The classes of messages that are for administration queues."""
+
+_SYSTEM_NUMBERS: Final = (3, 4)
+"""Those of the notification queue ([MS-MQCN] 1.9) and the order queue ([MS-MQQB] 2.2.4)."""
+
+
+def is_quiet(view: UserMessageView) -> bool:
+    """[MS-MQQB] notes 2 and 62: whether a message is for an administration, notification or order queue.
+
+    Nobody is told of such a message, and no copy is kept of it, whatever it asks for: so no acknowledgement
+    is acknowledged. That it is for an administration queue shows in its class, for such a queue is like any
+    other.
+    """
+    if view.message_class in _ANSWERS:
+        return True
+    match view.destination():
+        case PrivateQueueFormatNameId(number):
+            return number in _SYSTEM_NUMBERS
+        case DirectQueueFormatName(text):
+            return text.partition("\\")[2].lower() in SYSTEM_PATHS
+    return False
+
+
 @attrs.frozen
 class Acknowledgement:
     """An administration acknowledgement that is to be sent.
@@ -58,7 +84,7 @@ def acknowledgement(
 ) -> Acknowledgement | None:
     """The acknowledgement of C{message_class} that the sender of C{view} asked for; C{None} if it did not.
 
-    The bits are tested singly (reading 75).
+    The bits are tested singly (reading 75). Messages for the queues of the system are not told of.
     It asks for no acknowledgement itself, never expires, and is recoverable if the message is.
 
     @param queue_manager: who answers; a null QueueManagerAddress means this.
@@ -66,7 +92,7 @@ def acknowledgement(
     """
     if not view.acknowledge & _WANTED.get(message_class, Acknowledge.NEGATIVE_ARRIVAL):
         return None
-    if message_class in INSECURE and not send_insecure:
+    if (message_class in INSECURE and not send_insecure) or is_quiet(view):
         return None
     try:
         destination = _known(view.admin_format_name(), queue_manager)

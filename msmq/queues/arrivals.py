@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from msmq.moment import Moment
+from msmq.queues.acknowledgement import is_quiet
 from msmq.queues.admission import Admission, EnqueueStatus, Refusal, admit
 from msmq.queues.changes import Change
 from msmq.queues.copying import Copying
@@ -62,6 +63,7 @@ class Arrivals:
             refusal.status is not EnqueueStatus.QUEUE_QUOTA_EXCEEDED
             or view.flags & _BURIED != UserHeader.JN
             or isinstance(refusal.queue, OutgoingQueue)
+            or is_quiet(view)
         ):
             return False
         letter = self._copying.keep_refused(refusal.queue, view, now.wall, admission.changes)

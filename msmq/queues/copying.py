@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from msmq.queues.acknowledgement import is_quiet
 from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving import Departure, Removal, Settlement, removals
@@ -107,6 +108,7 @@ class Copying:
             or not view.flags & UserHeader.JN
             or message_class in _BY_HAND
             or position.queue.is_system
+            or is_quiet(view)
         ):
             return None
         is_kept_at_source = view.is_transactional or isinstance(position.queue, OutgoingQueue)
@@ -190,7 +192,7 @@ def _is_copied(position: MessagePosition) -> bool:
     if isinstance(queue, OutgoingQueue):
         # A copy of a transactional message waits for what becomes of it (reading 68).
         view = position.view
-        return view is not None and view.flags & _JOURNALED == UserHeader.JP
+        return view is not None and view.flags & _JOURNALED == UserHeader.JP and not is_quiet(view)
     return queue.main.definition.journal
 
 

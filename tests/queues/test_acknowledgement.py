@@ -1,0 +1,91 @@
+"""[MS-MQQB] 3.1.7.15: acknowledgements as packets, and messages that draw none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.queues.acknowledgement import INSECURE, acknowledgement
+from msmq.queues.leaving import Departure
+from msmq.queues.message import Acknowledge, Message
+from msmq.queues.packing import build_packet
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.message_class import MessageClass
+from msmq.structures.user_message_view import UserMessageView
+from tests.builders import ALPHA, BETA
+from tests.queues.builders import NOW, model
+
+ADMIN = parse_format_name("DIRECT=TCP:127.0.0.4\\private$\\admin")
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+EVERY = Acknowledge(0x0F)
+
+
+def message(destination: str = TO_BETA, **properties: Any) -> UserMessageView:
+    """A message of ALPHA's that asks for everything."""
+    packet = build_packet(
+        Message(acknowledge=EVERY, admin_queue=ADMIN, **properties),
+        parse_format_name(destination),
+        source=ALPHA,
+        message_id=1,
+        sent_time=NOW.unix_seconds,
+    )
+    return UserMessageView(packet)
+
+
+class ClassTests(SynchronousTestCase):
+    """The class of an answer is what happened."""
+
+    def test_each_class(self) -> None:
+        """0x0002, 0x4000, and every negative one; those that help strangers only where that is permitted.
+
+        MQQB-3.1.7.15-03.
+        """
+        for message_class in (
+            *(0x0002, 0x4000, 0x8000, 0x8001, 0x8002, 0x8003, 0x8004, 0x8005, 0x8006, 0x8007),
+            *(0x8009, 0x800A, 0x800B, 0xC000, 0xC001, 0xC002, 0xC004),
+        ):
+            what = MessageClass(message_class)
+            answer = acknowledgement(message(), what, queue_manager=BETA, send_insecure=True)
+            assert answer is not None
+            packet = build_packet(
+                answer.message, answer.destination, source=BETA, message_id=2, sent_time=NOW.unix_seconds
+            )
+            self.assertEqual(UserMessageView(packet).message_class, message_class)
+            by_default = acknowledgement(message(), what, queue_manager=BETA)
+            self.assertEqual(by_default is None, what in INSECURE)
+
+    def test_what_is_insecure(self) -> None:
+        """[MS-MQQB] 5.1."""
+        self.assertEqual(set(INSECURE), {0x8000, 0x8004, 0x8006, 0x8007, 0x800B})
+
+
+class QuietTests(SynchronousTestCase):
+    """[MS-MQQB] note 2: no copy is kept of what is for an administration, notification or order queue."""
+
+    def copies(self, view: UserMessageView) -> tuple[int, int]:
+        """How many journal copies and dead letters there are of a message, delivered or not delivered."""
+        alpha = model()
+        outgoing = alpha.outgoing(parse_format_name(TO_BETA), NOW)
+        alpha.commit(alpha.admit([(outgoing, view), (outgoing, view)], NOW), NOW)
+        [delivered, failed], _ = alpha.take(outgoing, 2, "session", NOW)
+        alpha.removed(alpha.remove([delivered]), NOW)
+        timeout = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+        alpha.settled(alpha.settle(Departure(outgoing, [failed], timeout), NOW), NOW)
+        return alpha.copying.machine_journal.message_count, alpha.copying.deadletter.message_count
+
+    def test_source_journaling(self) -> None:
+        """An acknowledgement with JP and JN leaves no copy; a message does.
+
+        MQQB-3.1.5.5.4-02.
+        """
+        asked: dict[str, Any] = {"journal": True, "dead_letter": True}
+        for message_class in (0x0002, 0x4000, 0x8003, 0xC001):
+            self.assertEqual(self.copies(message(message_class=message_class, **asked)), (0, 0))
+        for name in ("notify_queue$", "ORDER_QUEUE$"):
+            view = message(TO_BETA.replace("orders", name), **asked)
+            self.assertEqual(self.copies(view), (0, 0))
+        number = f"PRIVATE={BETA}\\00000003"
+        self.assertEqual(self.copies(message(number, **asked)), (0, 0))
+        self.assertEqual(self.copies(message(message_class=1, **asked)), (1, 1))
+        self.assertEqual(self.copies(message(**asked)), (1, 1))
