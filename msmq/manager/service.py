@@ -37,6 +37,7 @@ from msmq.manager.open_queue import OpenQueue
 from msmq.manager.opening import Opening
 from msmq.manager.order_acks import OrderAcks
 from msmq.manager.outbox import Outbox
+from msmq.manager.ownership import check_owner, claim
 from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
@@ -169,10 +170,14 @@ class QueueManagerService(Service):
         self.state = QueueManagerState.INITIALIZING
         try:
             snapshot = await self.store.open()
+            await check_owner(self.store, snapshot, self.model.identifier)
             self.model.restore(snapshot, self._clock.now())
             self._sequences.load(snapshot.state)
             self._turns.load(snapshot.state)
             self._performer.start()
+            # Not waited for, so that a store without space opens.
+            owned = claim(self.store, snapshot, self.model.identifier)
+            self._performer.commit_later(owned, "whose the store is")
             if self._integration is not None:
                 await self._integration.open(snapshot.state)
         except BaseException:

@@ -1,0 +1,43 @@
+"""Whose a store is: what one queue manager keeps means nothing, or harm, to another."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.queues.changes import Change, PutState
+from msmq.queues.snapshot import Snapshot
+from msmq.wire.guid import braced
+
+OWNER: Final = "queue_manager"
+"""Under this name a durable store keeps the 16 bytes of its owner's GUID, as they are printed."""
+
+
+async def check_owner(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> None:
+    """See that a store that was just opened is ours, or nobody's.
+
+    Another queue manager would give numbers that ours has given, and acknowledge what was sent to ours.
+
+    @param identifier: [MS-MQDMPR] 3.1.1.1 QueueManager.Identifier.
+    @raise StorageError: it is another's; it is closed, and nothing that counts was changed.
+    """
+    owner = snapshot.state.get(OWNER)
+    if owner is None or owner == identifier.bytes:
+        return
+    await store.close()
+    raise StorageError(
+        f"the store {store.name} is that of queue manager {_named(owner)}, and this is {braced(identifier)}:"
+        " bring back the identity.json that belongs to it, or use another store"
+    )
+
+
+def claim(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> list[Change]:
+    """What makes a store ours that is nobody's yet."""
+    if OWNER in snapshot.state or not store.durable:
+        return []
+    return [PutState(OWNER, identifier.bytes)]
+
+
+def _named(owner: bytes) -> str:
+    return braced(UUID(bytes=owner)) if len(owner) == 16 else repr(owner)

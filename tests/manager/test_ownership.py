@@ -1,0 +1,66 @@
+"""A store belongs to one queue manager."""
+
+from __future__ import annotations
+
+from msmq.interfaces.storage import StorageError
+from msmq.queues.changes import PutState, RemoveState
+from msmq.storage.memory import MemoryMessageStore
+from msmq.wire.guid import braced
+from tests.builders import ALPHA, BETA
+from tests.manager.support import FULL, ManagerTestCase
+
+
+class OwnershipTests(ManagerTestCase):
+    """What one queue manager has kept is of no use to another."""
+
+    def end(self) -> None:
+        """End ALPHA's life in order."""
+        self.successResultOf(self.service.stopService())
+        self.alpha.deaf()
+
+    def refusal(self) -> str:
+        """What BETA says, whose configuration names the store of ALPHA."""
+        self.end()
+        beta = self.node("BETA", BETA, store=self.store)
+        opening = self.deferred(beta.service.open())
+        return str(self.failureResultOf(opening, StorageError).value)
+
+    def test_store_of_another_queue_manager(self) -> None:
+        """It is refused, saying whose it is, and its owner finds everything as it was."""
+        self.put(self.orders, b"1")
+        told = self.refusal()
+        self.assertIn(f"is that of queue manager {braced(ALPHA)}, and this is {braced(BETA)}", told)
+        self.begin()
+        self.assertEqual(self.seen(self.orders), [b"1"])
+
+    def test_store_of_an_earlier_version(self) -> None:
+        """One that does not say whose it is becomes that of the first who opens it."""
+        self.end()
+        self.successResultOf(self.store.open())
+        self.successResultOf(self.store.commit([RemoveState("queue_manager")]))
+        self.successResultOf(self.store.close())
+        self.begin()
+        self.assertIn(braced(ALPHA), self.refusal())
+
+    def test_store_without_space(self) -> None:
+        """That it cannot be written down keeps nobody from starting; the next start does it."""
+        self.store = type(self.store)()
+        self.store.break_down(FULL)
+        self.restart()
+        self.assertTrue(self.service.status()["throttled"])
+        self.store.recover()
+        self.restart()
+        self.assertIn(braced(ALPHA), self.refusal())
+
+    def test_damaged_owner(self) -> None:
+        """What is no identifier is told as it is."""
+        self.successResultOf(self.store.commit([PutState("queue_manager", b"who?")]))
+        self.assertIn("queue manager b'who?'", self.refusal())
+
+    def test_store_that_keeps_nothing(self) -> None:
+        """In memory there is nothing that could be another's."""
+        store = MemoryMessageStore()
+        for name, identifier in (("BETA", BETA), ("GAMMA", ALPHA)):
+            node = self.node(name, identifier, store=store)
+            self.successResultOf(self.deferred(node.service.open()))
+            self.successResultOf(node.service.stopService())
