@@ -13,6 +13,7 @@ import bare_frames
 import express
 import million
 import parsing
+import routing
 import storage
 import storage_postgresql
 import transfer
@@ -25,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "storage": storage.measure,
     "transfer": transfer.measure,
     "million": million.measure,
+    "routing": routing.measure,
     "storage_postgresql": storage_postgresql.measure,
 }
 

@@ -267,18 +267,19 @@ def _gates(
 ) -> dict[UUID, tuple[UUID, ...]]:
     found: dict[UUID, tuple[UUID, ...]] = {}
     for site in sites.values():
-        listed = site.gates
-        if listed is None:
-            listed = tuple(gate for link in links.get(site.identifier, ()) for gate in link.gates)
-        gates = {
+        identifier = site.identifier
+        lists = [link.gates for link in links.get(identifier, ())] if site.gates is None else [site.gates]
+        # A site with many links has the same few gates again and again.
+        listed: set[UUID] = set().union(*lists)
+        members = [
             gate
             for gate in listed
             if (machine := machines.get(gate)) is not None
             and machine.routing_server
-            and site.identifier in machine.sites
-        }
-        if gates:
-            found[site.identifier] = tuple(sorted(gates, key=lambda gate: gate.int))
+            and identifier in machine.sites
+        ]
+        if members:
+            found[identifier] = tuple(sorted(members, key=lambda gate: gate.int))
     return found
 
 
