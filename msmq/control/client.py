@@ -6,7 +6,9 @@ import contextlib
 import http.client
 import json
 import os
+import select
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 import attrs
 
-from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder, RecordLimits
+from msmq.control.records import CONTENT_TYPE, PROTOCOL, Record, RecordDecoder, RecordLimits
 from msmq.control.refusals import read_refusal
 from msmq.errors import RemoteProtocolError
 from msmq.structures.status import MQError, Status
@@ -25,6 +27,8 @@ _LONGEST_REFUSAL: Final = 0x10000
 _LONGEST_HEADER: Final = 0x1000000
 _BATCH_MESSAGES: Final = 500
 _BATCH_BYTES: Final = 0x100000
+_PORTION: Final = 0x10000
+_OUTSTANDING: Final = 1000
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -65,14 +69,16 @@ class Receipt:
     """
 
     count: int
-    _confirm: Callable[[], None] = attrs.field(repr=False)
+    _confirm: Callable[[bool], None] = attrs.field(repr=False)
 
-    def confirm(self) -> None:
+    def confirm(self, *, wait: bool = True) -> None:
         """Have them removed; they are gone for good once this returns.
 
+        @param wait: without it this returns at once, and the messages of all receipts that were confirmed
+            are gone for good when the stream has ended; it raises what would have been raised here.
         @raise MQError: they are not removed.
         """
-        self._confirm()
+        self._confirm(wait)
 
 
 class ReceiveStream:
@@ -84,7 +90,9 @@ class ReceiveStream:
     def __init__(self, client: ControlClient, connection: UnixConnection, target: str) -> None:
         self._client = client
         self._connection = connection
-        self._response = client.begin(connection, "POST", target)
+        self._response = client.upgrade(connection, target)
+        self._decoder = RecordDecoder(RecordLimits(header=_LONGEST_HEADER))
+        self._waiting: deque[Record] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -103,36 +111,58 @@ class ReceiveStream:
 
         @raise MQError: the server ended it for another reason than the count or the time.
         """
-        decoder = RecordDecoder(RecordLimits(header=_LONGEST_HEADER))
         while True:
+            record = self._waiting.popleft() if self._waiting else self._next()
+            header = record.header
+            if "end" in header:
+                return
+            if "confirmed" not in header:
+                yield self._item(record)
+
+    def _next(self) -> Record:
+        """The next record of the server; others that came with it wait."""
+        records = self._read()
+        self._waiting.extend(records[1:])
+        return records[0]
+
+    def _read(self) -> list[Record]:
+        records: list[Record] = []
+        while not records:
             with self._client.losing():
-                data = self._response.read1(_READ)
+                data = self._response.fp.read1(_READ)
             if not data:
                 raise self._client.lost("the stream ended early")
             try:
-                records = decoder.feed(data)
+                records = self._decoder.feed(data)
             except RemoteProtocolError as error:
                 raise self._client.lost(str(error)) from error
-            for record in records:
-                if "end" in record.header:
-                    return
-                yield self._item(record)
+        return records
 
     def _item(self, record: Record) -> Delivered | Receipt:
         header = record.header
         try:
-            if "receipt" in header:
-                target = f"/v1/receipts/{quote(header['stream'], safe='')}/{int(header['receipt'])}"
-                return Receipt(int(header["messages"]), lambda: self._confirm(target))
+            if "receipt" in header and "error" not in header:
+                receipt = int(header["receipt"])
+                return Receipt(int(header["messages"]), lambda wait: self._confirm(receipt, wait))
             if "error" in header:
-                raise read_refusal(json.dumps(header).encode("ascii"), "the stream broke")
+                raise _refused(header, "the stream broke")
             size = len(record.body) - int(header["extension_size"])
         except (KeyError, TypeError, ValueError) as error:
             raise self._client.lost(f"not a record of this API: {error!r}") from error
         return Delivered(header, record.body[:size], record.body[size:])
 
-    def _confirm(self, target: str) -> None:
-        self._client.call("POST", target)
+    def _confirm(self, receipt: int, wait: bool) -> None:
+        with self._client.losing():
+            self._connection.sock.sendall(Record({"confirm": receipt}).to_bytes())
+        while wait:
+            for record in self._read():
+                header = record.header
+                if header.get("confirmed") == receipt:
+                    wait = False
+                elif "error" in header and header.get("receipt") == receipt:
+                    raise _refused(header, "the messages were not removed")
+                else:
+                    self._waiting.append(record)
 
 
 class ControlClient:
@@ -248,7 +278,7 @@ class ControlClient:
 
     def _send(self, stream: bytes | Iterator[bytes]) -> Iterator[str]:
         with contextlib.closing(UnixConnection(self._path)) as connection:
-            response = self._ask(connection, "POST", "/v1/send", stream, CONTENT_TYPE)
+            response = self._ask(connection, "POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE})
             with self.losing(), response:
                 refused: MQError | None = None
                 for line in response:
@@ -291,6 +321,30 @@ class ControlClient:
             connection.close()
             raise
 
+    def send_steadily(self, messages: Iterable[Record], *, outstanding: int = _OUTSTANDING) -> Iterator[str]:
+        """Send messages over one connection, and give their identifiers as each is taken.
+
+        @param messages: as of L{send}; they are asked for one by one, as far as C{outstanding} allows.
+        @param outstanding: messages that are sent and not taken yet, at most.
+        @raise MQError: a message is refused; those behind it may have been sent, and then have no answer.
+        """
+        with contextlib.closing(UnixConnection(self._path)) as connection:
+            self.upgrade(connection, "/v1/send")
+            with self.losing():
+                yield from _Sending(self, connection.sock, messages, outstanding)
+
+    def upgrade(self, connection: UnixConnection, target: str) -> http.client.HTTPResponse:
+        """Make a connection one of records in both directions, and wait until the server agrees.
+
+        @raise MQError: it refuses.
+        """
+        headers = {"Connection": "Upgrade", "Upgrade": PROTOCOL}
+        response = self._ask(connection, "GET", target, b"", headers)
+        if response.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
+            with self.losing():
+                raise read_refusal(response.read(_LONGEST_REFUSAL), f"HTTP status {response.status}")
+        return response
+
     def call(self, method: str, target: str, body: bytes = b"") -> Any:
         """One request that is answered with JSON."""
         with contextlib.closing(UnixConnection(self._path)) as connection:
@@ -305,7 +359,8 @@ class ControlClient:
 
         @raise MQError: the answer is a refusal.
         """
-        response = self._ask(connection, method, target, body, "application/json")
+        headers = {"Content-Type": "application/json"} if body else {}
+        response = self._ask(connection, method, target, body, headers)
         if response.status >= http.HTTPStatus.BAD_REQUEST:
             with self.losing():
                 raise read_refusal(response.read(_LONGEST_REFUSAL), f"HTTP status {response.status}")
@@ -331,7 +386,7 @@ class ControlClient:
         method: str,
         target: str,
         body: bytes | Iterator[bytes],
-        content_type: str,
+        headers: Mapping[str, str],
     ) -> http.client.HTTPResponse:
         try:
             connection.connect()
@@ -340,7 +395,6 @@ class ControlClient:
                 Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
                 f"no queue manager answers at {self._path}: {error.strerror or error}",
             ) from error
-        headers = {"Content-Type": content_type} if body else {}
         with self.losing():
             connection.request(method, target, body, headers)
             return connection.getresponse()
@@ -356,6 +410,84 @@ class ControlClient:
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
             raise self.lost("it answered with something else than a list of objects")
         return answer
+
+
+class _Sending:
+    """Sends and reads at the same time, so that neither side waits for the other to read."""
+
+    def __init__(
+        self, client: ControlClient, sock: socket.socket, messages: Iterable[Record], outstanding: int
+    ) -> None:
+        self._client = client
+        self._socket = sock
+        self._messages = iter(messages)
+        self._outstanding = max(1, outstanding)
+        self._decoder = RecordDecoder()
+        self._unsent = memoryview(b"")
+        self._unanswered = 0
+        self._is_complete = False
+
+    def __iter__(self) -> Iterator[str]:
+        self._socket.setblocking(False)
+        while True:
+            self._fill()
+            if self._unsent:
+                self._send()
+            if not self._unanswered:
+                return
+            # While messages wait to be sent, answers are taken only as far as they are there.
+            yield from self._answers()
+
+    def _fill(self) -> None:
+        if self._unsent or self._is_complete:
+            return
+        parts: list[bytes] = []
+        size = 0
+        while self._unanswered < self._outstanding and size < _PORTION:
+            message = next(self._messages, None)
+            if message is None:
+                self._is_complete = True
+                break
+            parts.append(message.to_bytes())
+            size += len(parts[-1])
+            self._unanswered += 1
+        self._unsent = memoryview(b"".join(parts))
+
+    def _send(self) -> None:
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            # The server says why it stopped before it closes.
+            self._unsent = memoryview(b"")
+            self._is_complete = True
+
+    def _answers(self) -> Iterator[str]:
+        has_more = bool(self._unsent) or (self._unanswered < self._outstanding and not self._is_complete)
+        readable, _, _ = select.select([self._socket], [self._socket] if has_more else [], [])
+        if not readable:
+            return
+        data = self._socket.recv(_READ)
+        if not data:
+            raise self._client.lost("the connection ended early")
+        try:
+            records = self._decoder.feed(data)
+        except RemoteProtocolError as error:
+            raise self._client.lost(str(error)) from error
+        for record in records:
+            header = record.header
+            if "first" not in header:
+                raise _refused(header, "the stream broke")
+            stem, _, number = header["first"].rpartition("\\")
+            count = int(header["messages"])
+            self._unanswered -= count
+            for ordinal in range(int(number), int(number) + count):
+                yield f"{stem}\\{ordinal}"
+
+
+def _refused(header: Mapping[str, Any], otherwise: str) -> MQError:
+    return read_refusal(json.dumps(header).encode("ascii"), otherwise)
 
 
 def _segment(text: str) -> str:

@@ -12,24 +12,33 @@ In a transaction there is one receipt, behind all messages; confirming it commit
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.web.server import Request
 
+from msmq.control.channel import RecordConnection
 from msmq.control.limits import ControlLimits
-from msmq.control.messages import properties_of
-from msmq.control.records import CONTENT_TYPE, Record
-from msmq.control.refusals import invalid, no_such_receipt, refusal, too_many
+from msmq.control.message_records import MessageWriter
+from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder, RecordLimits
+from msmq.control.refusals import internal_error, invalid, no_such_receipt, refusal, too_many
 from msmq.control.responses import ResponseStream
 from msmq.control.transactional import Decision, Transactional
 from msmq.control.waiting import give_way, running, shielded
-from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction, ReceivedMessage
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction
 from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.control.requests import ControlRequest
+
+_CONFIRMATION: Final = RecordLimits(header=0x400, body=0)
+"""What a reader may say at once."""
 
 
 @attrs.frozen
@@ -59,19 +68,6 @@ class ReceiveRequest:
             raise invalid("a peek receives nothing, so it cannot be transactional")
         if self.peek and self.count > limits.peek:
             raise invalid(f"one peek shows at most {limits.peek} messages, not {self.count}")
-
-
-def message_record(message: ReceivedMessage) -> Record:
-    """The message with its body raw, and its extension behind it."""
-    view = message.view
-    extension = view.extension
-    header: dict[str, Any] = {}
-    for key, value in properties_of(message).items():
-        if key == "extension_base64":
-            header["extension_size"] = len(extension)
-        else:
-            header[key] = value
-    return Record(header, b"".join((view.body, extension)))
 
 
 @attrs.define(eq=False)
@@ -134,6 +130,46 @@ class Receipts:
             decision.release()
 
 
+class Confirmations:
+    """What a reader says on the connection that it reads from.
+
+    @ivar connection: where it is answered.
+    """
+
+    _log = Logger()
+    connection: RecordConnection
+
+    def __init__(self, receipts: Receipts) -> None:
+        self._receipts = receipts
+        self._decoder = RecordDecoder(_CONFIRMATION)
+
+    def take(self, data: bytes) -> None:
+        """Some bytes of the reader; nothing that comes after a mistake is heard."""
+        try:
+            records = self._decoder.feed(data)
+        except RemoteProtocolError:
+            self.connection.abort()
+            return
+        for record in records:
+            self._confirm(record.header.get("confirm"))
+
+    def _confirm(self, receipt: object) -> None:
+        if not isinstance(receipt, int):
+            self.connection.abort()
+            return
+        running(self._receipts.confirm(receipt)).addCallbacks(
+            lambda count: self.connection.tell(confirmed=receipt, messages=count),
+            lambda failure: self._refuse(receipt, failure),
+        )
+
+    def _refuse(self, receipt: int, failure: Failure) -> None:
+        error = failure.value
+        if not isinstance(error, MQError):
+            self._log.failure("Messages that a reader had confirmed could not be removed", failure)
+            error = internal_error()
+        self.connection.tell(**refusal(error), receipt=receipt)
+
+
 @attrs.define(eq=False)
 class Receiving:
     """Every receive that is under way, and the receipts that they wait for."""
@@ -189,15 +225,33 @@ class Receiving:
 
         @raise MQError: as above.
         """
+        await self._stream(wanted, Receipts(), ResponseStream(request, CONTENT_TYPE))
+
+    async def steadily(self, request: ControlRequest, wanted: ReceiveRequest) -> None:
+        """The same on a connection of its own, on which the caller confirms too.
+
+        It sends records with C{confirm}, the number of a receipt, and is told C{confirmed} and C{messages}
+        once they are removed, or with C{error} and C{detail} why they are not.
+
+        @raise MQError: as L{stream}.
+        """
+        receipts = Receipts()
+        confirmations = Confirmations(receipts)
+        connection = confirmations.connection = RecordConnection(request, confirmations.take)
+        await self._stream(wanted, receipts, connection)
+        connection.end()
+
+    async def _stream(self, wanted: ReceiveRequest, receipts: Receipts, response: ResponseStream) -> None:
         wanted.check(self._limits)
         end = self.begin()
-        receipts = Receipts()
         self._receipts[receipts.identifier] = receipts
-        response = ResponseStream(request, CONTENT_TYPE)
         take = self._in_transaction if wanted.transactional else self._messages
         try:
             last = await self._told(response, take(response, receipts, wanted))
             await receipts.at_most(0)
+            if isinstance(response, RecordConnection):
+                # What became of the last confirmation is told before the end.
+                await give_way(self._clock)
             response.write(Record(last).to_bytes())
         finally:
             response.close()
@@ -217,13 +271,14 @@ class Receiving:
 
     async def _messages(self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest) -> None:
         missing = wanted.count
+        writer = MessageWriter()
         while missing:
             await receipts.at_most(self._limits.open_receipts - 1)
             count = wanted.count if wanted.peek else min(missing, self._limits.receive_batch)
             reservation = await self.reserve(wanted, count)
             receipt = receipts.hold(reservation, len(reservation.messages))
             response.check()
-            await self._write(response, reservation)
+            await self._write(response, writer, reservation)
             missing -= len(reservation.messages)
             if wanted.peek:
                 await receipts.confirm(receipt)
@@ -235,6 +290,7 @@ class Receiving:
     ) -> None:
         transaction = self._manager.begin()
         decision = Transactional(transaction)
+        writer = MessageWriter()
         count = 0
         late: MQError | None = None
         try:
@@ -249,7 +305,7 @@ class Receiving:
                     late = error
                 else:
                     response.check()
-                    await self._write(response, reservation)
+                    await self._write(response, writer, reservation)
                     count += len(reservation.messages)
         except BaseException:
             decision.release()
@@ -262,17 +318,19 @@ class Receiving:
         header = {"receipt": receipt, "stream": receipts.identifier, "messages": count}
         response.write(Record(header).to_bytes())
 
-    async def _write(self, response: ResponseStream, reservation: IReservation) -> None:
-        for part in self._slices(reservation):
+    async def _write(
+        self, response: ResponseStream, writer: MessageWriter, reservation: IReservation
+    ) -> None:
+        for part in self._slices(writer, reservation):
             response.write(part)
             await give_way(self._clock)
             await response.drained()
 
-    def _slices(self, reservation: IReservation) -> Iterator[bytes]:
+    def _slices(self, writer: MessageWriter, reservation: IReservation) -> Iterator[bytes]:
         parts: list[bytes] = []
         size = 0
         for message in reservation.messages:
-            parts.append(message_record(message).to_bytes())
+            parts.append(writer.record(message))
             size += len(parts[-1])
             if len(parts) >= self._limits.slice_messages or size >= self._limits.slice_bytes:
                 yield b"".join(parts)

@@ -18,6 +18,8 @@ import attrs
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 
 CONTENT_TYPE: Final = "application/vnd.msmq.records"
+PROTOCOL: Final = "msmq-records"
+"""What C{Upgrade} names for records in both directions on one connection."""
 
 _LENGTHS: Final = Struct("<II")
 

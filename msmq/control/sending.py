@@ -11,8 +11,7 @@ the stream has come to its end, and aborted whenever it comes to another.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -20,17 +19,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from msmq.control.limits import ControlLimits
-from msmq.control.properties import flag, number, read_properties, text
 from msmq.control.records import Record, RecordDecoder
 from msmq.control.refusals import internal_error, invalid
+from msmq.control.slices import Slicer, cost
 from msmq.control.waiting import give_way, running
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IQueueManager, ITransaction
-from msmq.queues.message import Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
-
-_OVERHEAD: Final = 64
 
 
 @attrs.define
@@ -89,8 +85,7 @@ class SendStream:
         self._is_closed = False
         self._is_complete = False
         self._transaction: ITransaction | None = None
-        self._destination: str | None = None
-        self._last: tuple[Mapping[str, Any], str | None, int, dict[str, Any]] | None = None
+        self._slicer = Slicer(limits, self._begin)
         self._finished: Deferred[None] | None = None
         self._fault: MQError | None = None
         self.accepted: list[Accepted] = []
@@ -104,9 +99,9 @@ class SendStream:
         try:
             records = self._decoder.feed(data)
         except RemoteProtocolError as error:
-            self._fault = _fault(error)
+            self._fault = fault(error)
         self._records.extend(records)
-        self._backlog += sum(map(_cost, records))
+        self._backlog += sum(map(cost, records))
         if self._backlog > self._limits.send_backlog and not self._is_paused:
             self._is_paused = True
             self._pause()
@@ -136,7 +131,7 @@ class SendStream:
         try:
             self._decoder.finish()
         except RemoteProtocolError as error:
-            self._fault = _fault(error)
+            self._fault = fault(error)
         self._is_complete = True
         self._work()
         while self._is_working:
@@ -151,8 +146,9 @@ class SendStream:
     async def _take(self) -> None:
         try:
             while self._records and self.error is None:
-                destination, messages = self._slice()
-                sending = self._manager.send(destination, messages, transaction=self._transaction)
+                part = self._slicer.cut(self._records)
+                self._backlog -= part.cost
+                sending = self._manager.send(part.destination, part.messages, transaction=self._transaction)
                 for identifier in await running(sending):
                     self._remember(identifier)
                 self._relieve()
@@ -190,58 +186,9 @@ class SendStream:
         if transaction.state in ("active", "prepared"):
             await transaction.abort()
 
-    def _slice(self) -> tuple[str, list[Message]]:
-        """The next messages, all to one destination.
-
-        @raise MQError: the very next record is none that could be sent.
-        """
-        limits = self._limits
-        destination, message = self._message(self._records[0])
-        self._destination = named = destination
-        messages: list[Message] = []
-        size = 0
-        while named == destination:
-            record = self._records.popleft()
-            self._backlog -= _cost(record)
-            size += len(record.body)
-            messages.append(message)
-            if not self._records or len(messages) == limits.slice_messages or size >= limits.slice_bytes:
-                break
-            try:
-                named, message = self._message(self._records[0])
-            except MQError:
-                break
-        return destination, messages
-
-    def _message(self, record: Record) -> tuple[str, Message]:
-        # Equal neighbours share their header, so that what it says is read once.
-        if self._last is None or self._last[0] is not record.header:
-            properties = dict(record.header)
-            if flag("one_transaction", properties.pop("one_transaction", False)):
-                self._begin()
-            named = properties.pop("destination", None)
-            extension_size = number("extension_size", properties.pop("extension_size", 0))
-            self._last = (
-                record.header,
-                None if named is None else text("destination", named),
-                extension_size,
-                read_properties(properties),
-            )
-        _, destination, extension_size, arguments = self._last
-        destination = self._destination if destination is None else destination
-        if destination is None:
-            raise invalid("the first record of a stream names its destination")
-        if extension_size == 0:
-            return destination, Message(body=record.body, **arguments)
-        body_size = len(record.body) - extension_size
-        if body_size < 0:
-            raise invalid(f"extension_size is {extension_size} in a record of {len(record.body)} bytes")
-        arguments = {**arguments, "body": record.body[:body_size], "extension": record.body[body_size:]}
-        return destination, Message(**arguments)
-
     def _begin(self) -> None:
         if self._transaction is None:
-            if self._destination is not None:
+            if self._slicer.has_cut:
                 raise invalid("only the first record of a stream can say one_transaction")
             self._transaction = self._manager.begin()
 
@@ -257,9 +204,6 @@ class SendStream:
             self._resume()
 
 
-def _fault(error: RemoteProtocolError) -> MQError:
+def fault(error: RemoteProtocolError) -> MQError:
+    """Refuses a stream that is none of records."""
     return invalid(f"the record at offset {error.offset}: {error.field}: {error.rule}")
-
-
-def _cost(record: Record) -> int:
-    return len(record.body) + _OVERHEAD

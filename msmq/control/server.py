@@ -16,6 +16,7 @@ from twisted.web.iweb import IRequest
 from twisted.web.server import Site
 from werkzeug.exceptions import HTTPException
 
+from msmq.control.channel import ControlChannel, asks_for_records
 from msmq.control.limits import ControlLimits
 from msmq.control.messages import explanation_of, letter_of
 from msmq.control.properties import flag, guid, number, read_message, seconds, text
@@ -42,6 +43,7 @@ from msmq.control.responses import (
 )
 from msmq.control.sending import SendStream
 from msmq.control.single import receive_one
+from msmq.control.steady import SteadySending
 from msmq.control.waiting import give_way, running, shielded
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.identifiers import MessageIdentifier
@@ -249,14 +251,25 @@ class ControlAPI:
         await running(stream.finish())
         await self._identifiers(request, stream)
 
+    @app.route("/v1/send", methods=["GET"])
+    async def send_steadily(self, request: ControlRequest) -> None:
+        """Send what the connection brings from now on."""
+        _check_upgrade(request, "/v1/send")
+        refuse_rest(parameters(request), "none")
+        await SteadySending(request, self._manager, self._limits, self._clock).run()
+        await Deferred()
+
+    @app.route("/v1/receive", methods=["GET"])
+    async def receive_steadily(self, request: ControlRequest) -> None:
+        """Receive on a connection on which the caller confirms too."""
+        _check_upgrade(request, "/v1/receive")
+        await self._receiving.steadily(request, self._stream_wanted(request))
+        await Deferred()
+
     @app.route("/v1/receive", methods=["POST"])
     async def receive(self, request: ControlRequest) -> None:
         """Receive as a stream of records."""
-        found = parameters(request)
-        count = number("count", found.pop("count", "1"))
-        transactional = flag("transactional", found.pop("transactional", "false"))
-        wanted = attrs.evolve(self._wanted(found, count), transactional=transactional)
-        await self._receiving.stream(request, wanted)
+        await self._receiving.stream(request, self._stream_wanted(request))
 
     @app.route("/v1/receipts/<stream>/<receipt>", methods=["POST"])
     async def confirm(self, request: ControlRequest, stream: str, receipt: str) -> bytes:
@@ -305,6 +318,12 @@ class ControlAPI:
         refuse_rest(found, "queue, timeout and peek")
         return wanted
 
+    def _stream_wanted(self, request: ControlRequest) -> ReceiveRequest:
+        found = parameters(request)
+        count = number("count", found.pop("count", "1"))
+        transactional = flag("transactional", found.pop("transactional", "false"))
+        return attrs.evolve(self._wanted(found, count), transactional=transactional)
+
     async def _identifiers(self, request: ControlRequest, stream: SendStream) -> None:
         if stream.error is not None:
             request.setResponseCode(http_status(stream.error))
@@ -323,9 +342,20 @@ class ControlAPI:
             answer.close()
 
 
+def _check_upgrade(request: ControlRequest, path: str) -> None:
+    """See that a GET asks for records in both directions; nothing else is behind it.
+
+    @raise MethodNotAllowed: it does not.
+    """
+    if request.method != b"GET" or not asks_for_records(request):
+        raise MethodNotAllowed(request.method.decode("ascii", "replace"), path, ["POST"])
+
+
 class ControlSite(Site):
     """The control API for any stream of bytes, a unix socket as a rule; it keeps no access log."""
 
+    # Without the wrapper that chooses between HTTP/1.1 and HTTP/2.
+    protocol = ControlChannel  # type: ignore[assignment]
     requestFactory = ControlRequest
 
     def __init__(self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime) -> None:

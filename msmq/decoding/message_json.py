@@ -80,7 +80,7 @@ def message_json(
         "extension_base64": base64_text(view.extension),
         "authenticated": False,
         "sender_id": view.sender_id,
-        "transaction": _transaction(view),
+        "transaction": transaction_json(view),
     }
 
 
@@ -113,7 +113,8 @@ def acknowledge_names(flags: int) -> list[str]:
     return names
 
 
-def _transaction(view: UserMessageView) -> Record | None:
+def transaction_json(view: UserMessageView) -> Record | None:
+    """The message's place in its sequence, as a JSON object; C{None} for one that is in none."""
     sequence = view.tx_sequence_id
     if sequence is None:
         return None

@@ -479,6 +479,25 @@ class UserMessageView:
         start = self._properties + 56 + 2 * self._label_length + self._extension_size
         return memoryview(self.packet)[start : start + self.body_size]
 
+    def common_bytes(self) -> bytes | None:
+        """Everything but what differs between messages that were sent alike: number, time, transaction, body.
+
+        C{None} for a message with a SecurityHeader, and where an extension makes that long.
+        """
+        if self.flags & 0x00080000 or self._extension_size > 256:
+            return None
+        packet = self.packet
+        start = self._properties + 56 + 2 * self._label_length + self._extension_size
+        return b"".join(
+            (
+                packet[2:4],
+                packet[16:52],
+                packet[60 : self._names_end],
+                packet[self._properties : start],
+                packet[start + self.body_size :],
+            )
+        )
+
     # DebugHeader, SoapHeader, MultiQueueFormatHeader
 
     def debug(self) -> DebugHeader | None:
