@@ -43,6 +43,9 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option("--journal", is_flag=True, help="Keep a copy here of what was sent.")
 @click.option("--dead-letter", is_flag=True, help="Keep a copy here of what could not be delivered.")
 @click.option(
+    "--dead-letter-queue", metavar="PATH", help="Keep that copy in this queue; --dead-letter is implied."
+)
+@click.option(
     "--ack",
     "acknowledge",
     metavar="KIND,...",
@@ -89,6 +92,8 @@ def send(
         )
     header = {name: value for name, value in properties.items() if value is not None and value is not False}
     header["destination"] = destination
+    if "dead_letter_queue" in header:
+        header["dead_letter"] = True
     if recoverable:
         header["delivery"] = "recoverable"
     if extension:

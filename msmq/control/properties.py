@@ -98,6 +98,10 @@ def _format_name(name: str, value: object) -> FormatName | None:
         raise MQError(error.status, f"{name}: {error.detail}") from error
 
 
+def _path(name: str, value: object) -> str:
+    return "" if value is None else text(name, value)
+
+
 def _correlation(name: str, value: object) -> bytes:
     return MessageIdentifier.parse(text(name, value)).to_bytes()
 
@@ -131,6 +135,7 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "time_to_be_received": number,
     "journal": flag,
     "dead_letter": flag,
+    "dead_letter_queue": _path,
     "acknowledge": _acknowledge,
     "admin_queue": _format_name,
     "response_queue": _format_name,

@@ -42,7 +42,8 @@ def message_json(
     C{body_size}, C{body_type}, C{priority}, C{class}, C{class_name}, C{delivery}, C{transactional},
     C{sent_time}, C{arrived_time}, C{source_queue_manager}, C{destination_queue}, C{admin_queue},
     C{response_queue}, C{correlation_id}, C{application_tag}, C{hops}, C{journal}, C{dead_letter},
-    C{acknowledge}, C{extension_base64}, C{authenticated}, C{sender_id} and C{transaction}.
+    C{dead_letter_queue} (a path, of what was sent here), C{acknowledge}, C{extension_base64},
+    C{authenticated}, C{sender_id} and C{transaction}.
 
     Times are in ISO 8601, UTC; queues are format names.
     What the message does not have is C{None}.
@@ -76,6 +77,7 @@ def message_json(
         "hops": user.hop_count,
         "journal": user.journal,
         "dead_letter": user.dead_letter,
+        "dead_letter_queue": view.dead_letter_queue or None,
         "acknowledge": acknowledge_names(view.acknowledge),
         "extension_base64": base64_text(view.extension),
         "authenticated": False,

@@ -263,12 +263,13 @@ class Administration:
             await self._read(resting)
             # Those that began to leave meanwhile are told of by whoever lets them.
             resting = [position for position in resting if position.is_at_rest]
-            changes = performer.model.delete_messages(slice_of_it, performer.clock.now())
+            removal = performer.model.delete_messages(slice_of_it, performer.clock.now())
             answers = self._outbox.answers()
             views = (position.view for position in resting if position.view is not None)
             answers.tell(views, MessageClass.NACK_Q_DELETED)
-            if not await self._see_to([*self._events.trim(changes), *answers.prepare()], told):
+            if not await self._see_to([*self._events.trim(removal.changes), *answers.prepare()], told):
                 return
+            performer.perform(performer.model.messages_deleted(removal, performer.clock.now()))
             answers.show()
             for position in resting:
                 position.view = None

@@ -55,7 +55,7 @@ class Numbering:
         else:
             sequence = TxSequenceID(numbers.model.take_message_ids(1), numbers.clock.now().unix_seconds)
             for number, position in enumerate(positions, 1):
-                position.view = UserMessageView(patch_sequence(position.packet, sequence, number, number - 1))
+                position.view = UserMessageView(patch_sequence(position.record, sequence, number, number - 1))
             changes = numbers.model.reservations()
         last = len(positions) - 1
         for index, position in enumerate(positions):

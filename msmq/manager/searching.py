@@ -283,6 +283,7 @@ def message_of(view: UserMessageView) -> Message:
         time_to_be_received=view.time_to_be_received,
         journal=view.journal,
         dead_letter=view.dead_letter,
+        dead_letter_queue=view.dead_letter_queue,
         acknowledge=Acknowledge(view.acknowledge),
         admin_queue=view.admin_format_name(),
         response_queue=view.response_format_name(),

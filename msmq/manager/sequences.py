@@ -39,7 +39,6 @@ from msmq.session.settings import SessionSettings
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.message_class import class_name
 from msmq.structures.status import MQError
-from msmq.structures.user_message_patches import patch_message_class
 from msmq.structures.user_message_view import UserMessageView
 
 RETRY = 5.0
@@ -288,11 +287,9 @@ class Sequences:
         if disposal is not Disposal.FORGET:
             [view] = await performer.load([position])
             if disposal is Disposal.DEAD_LETTER:
-                view = UserMessageView(patch_message_class(view, message_class))
-                queue = model.copying.deadxact
+                copy = model.copying.letter(view, message_class, position, changes)
             else:
-                queue = model.copying.machine_journal
-            copy = model.copying.copy(queue, view, position, changes)
+                copy = model.copying.copy(model.copying.machine_journal, view, position, changes)
             if copy is not None:
                 copies.append(copy)
             model.holdings.reserve(changes)

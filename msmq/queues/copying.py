@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
 from msmq.queues.acknowledgement import is_quiet
-from msmq.queues.changes import AppendEvent, Change
+from msmq.queues.changes import AppendEvent, AppendLog, Change
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving import Departure, Removal, Settlement, removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
+from msmq.structures.path_name import PathName, parse_path_name
+from msmq.structures.status import MQError
 from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message_patches import patch_message_class
+from msmq.structures.user_message_patches import patch_dead_letter, patch_message_class
 from msmq.structures.user_message_view import UserMessageView
 
 EVENTS = {
     MessageClass.NACK_RECEIVE_TIMEOUT: "expired",
     MessageClass.NACK_REACH_QUEUE_TIMEOUT: "expired",
+    MessageClass.NACK_DELETED: "purged",
     MessageClass.NACK_Q_PURGED: "purged",
     MessageClass.NACK_Q_DELETED: "deleted",
 }
@@ -37,6 +40,7 @@ class Copying:
     @ivar source: the GUID of this queue manager, as it stands in packets.
     @ivar deadletter: SystemDeadletterQueue.
     @ivar deadxact: SystemTransactionalDeadletterQueue.
+    @ivar find: the queue of this queue manager that a path means.
     @ivar machine_journal: the journal of what this queue manager sent, and what arrived.
     @ivar dropped: copies that were not made because their queue was full.
     """
@@ -46,6 +50,7 @@ class Copying:
     deadletter: Queue
     deadxact: Queue
     machine_journal: Queue
+    find: Callable[[PathName], Queue | None]
     dropped: int = 0
 
     def receive(self, positions: list[MessagePosition], departures: list[Departure]) -> Removal:
@@ -76,6 +81,18 @@ class Copying:
         @param departure: the packets of its messages are in memory, as far as they could be read.
         @param now: seconds since 1970-01-01 UTC.
         """
+        changes, copies = self._leave(departure, now)
+        return Settlement(departure, changes, copies)
+
+    def delete(self, positions: Sequence[MessagePosition], now: float) -> Removal:
+        """The same for messages of a queue that is gone."""
+        if not positions:
+            return Removal((), [])
+        departure = Departure(positions[0].queue, positions, MessageClass.NACK_Q_DELETED)
+        changes, copies = self._leave(departure, now)
+        return Removal(positions, changes, copies=copies)
+
+    def _leave(self, departure: Departure, now: float) -> tuple[list[Change], list[MessagePosition]]:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
         for position in departure.positions:
@@ -92,7 +109,7 @@ class Copying:
         if copies:
             self.holdings.reserve(changes)
         changes += removals(departure.positions)
-        return Settlement(departure, changes, copies)
+        return changes, copies
 
     def bury(
         self, position: MessagePosition, message_class: MessageClass, changes: list[Change]
@@ -100,23 +117,55 @@ class Copying:
         """A dead letter of a message that has failed here, if its sender asked for one and there is room.
 
         Those of transactional messages are kept where they were sent from alone, as are those of messages
-        that failed on their way; nobody mourns what an administrator removed (readings 46 and 68).
+        that failed on their way (readings 46 and 68). A transactional message has failed unless it was
+        received; any other was delivered when an administrator removes it from the queue that it was for.
         """
         view = position.view
+        if view is None or not view.flags & UserHeader.JN or position.queue.is_system or is_quiet(view):
+            return None
+        if view.is_transactional or isinstance(position.queue, OutgoingQueue):
+            if view.source_queue_manager != self.source:
+                return None
+        elif message_class in _BY_HAND:
+            return None
+        return self.letter(view, message_class, position, changes)
+
+    def letter(
+        self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A dead letter where it belongs, and where nobody sees it yet; C{None} if there is no room for it.
+
+        That is ApplicationDeadletterQueue if its sender, who is here, named one that can take it.
+        """
+        own = self._application_queue(view)
+        if own is not None:
+            letter = UserMessageView(patch_dead_letter(view, message_class))
+            if letter.size <= min(room_in(own), self.holdings.storage.free):
+                copy = self._put(own, letter, source, changes)
+                if own.definition.log:
+                    identifier = own.definition.identifier
+                    changes.append(AppendLog(identifier, copy.lookup_id, letter.packet, copy.arrived))
+                return copy
+        queue = self.deadxact if view.is_transactional else self.deadletter
+        return self.copy(queue, UserMessageView(patch_message_class(view, message_class)), source, changes)
+
+    def _application_queue(self, view: UserMessageView) -> Queue | None:
+        name = view.dead_letter_queue
+        if not name or view.source_queue_manager != self.source:
+            return None
+        try:
+            queue = self.find(parse_path_name(name))
+        except MQError:
+            return None
         if (
-            view is None
-            or not view.flags & UserHeader.JN
-            or message_class in _BY_HAND
-            or position.queue.is_system
-            or is_quiet(view)
+            queue is None
+            or queue.is_deleted
+            or queue.is_system
+            or queue.parent is not None
+            or queue.definition.transactional != view.is_transactional
         ):
             return None
-        is_kept_at_source = view.is_transactional or isinstance(position.queue, OutgoingQueue)
-        if is_kept_at_source and view.source_queue_manager != self.source:
-            return None
-        queue = self.deadxact if view.is_transactional else self.deadletter
-        letter = UserMessageView(patch_message_class(view, message_class))
-        return self.copy(queue, letter, position, changes)
+        return queue
 
     def copy(
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
@@ -125,6 +174,11 @@ class Copying:
         if view.size > min(room_in(queue), self.holdings.storage.letter_room):
             self.dropped += 1
             return None
+        return self._put(queue, view, source, changes)
+
+    def _put(
+        self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition:
         keep = Kept.STORE if view.is_recoverable else Kept.MEMORY
         copy = self.holdings.insert(queue, view, source, keep=keep)
         self.holdings.put(copy, changes)

@@ -8,19 +8,18 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.changes import Change, RemoveMessages
+from msmq.queues.changes import RemoveMessages
 from msmq.queues.collection import QueueCollection, deletion_of
-from msmq.queues.copying import departure_event
+from msmq.queues.copying import Copying
 from msmq.queues.creation import Deletion
 from msmq.queues.effects import Effect
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings
-from msmq.queues.leaving import removals
+from msmq.queues.leaving import Removal
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.readers import Readers
 from msmq.queues.transaction import Transaction, TransactionState
-from msmq.structures.message_class import MessageClass
 
 
 @attrs.define(eq=False)
@@ -31,6 +30,7 @@ class Deleting:
     _holdings: Holdings
     _readers: Readers
     _expiry: Expiry
+    _copying: Copying
 
     def delete(self, queue: Queue) -> Deletion:
         """A queue is gone at once, with its journal and its subqueues.
@@ -56,11 +56,11 @@ class Deleting:
         fence = (RemoveMessages(queue.definition.identifier, ()),)
         return Deletion(queue, fence, deletion_of(family), effects, deque(gone))
 
-    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
+    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
 
-        These are DELETED from now on. What is on its way in or out stays in the queue, since whoever decides
-        about that tells of it.
+        These are DELETED from now on; their packets are in memory, as far as they could be read. What is on its
+        way in or out stays in the queue, since whoever decides about that tells of it.
         """
         gone: list[MessagePosition] = []
         under_way: list[MessagePosition] = []
@@ -70,15 +70,12 @@ class Deleting:
                 gone.append(position)
             elif _is_under_way(position):
                 under_way.append(position)
-        changes: list[Change] = [
-            departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in gone
-        ]
-        changes += removals(gone)
+        removal = self._copying.delete(gone, now.wall)
         self._uncount(positions)
         for position in under_way:
             self._holdings.link(position)
         self._expiry.forget(positions)
-        return changes
+        return removal
 
     def _uncount(self, positions: Iterable[MessagePosition]) -> None:
         for position in positions:

@@ -227,7 +227,7 @@ class Holdings:
                 PutMessage(
                     position.queue.definition.identifier,
                     position.lookup_id,
-                    position.packet,
+                    position.record,
                     position.arrived,
                     position.due,
                     position.aborts,

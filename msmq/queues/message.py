@@ -11,6 +11,7 @@ import attrs
 from msmq.structures.base_header import INFINITE
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import APPLICATION_CLASS_MASK
+from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import MQError, Status
 
 LABEL_LENGTH: Final = 249
@@ -64,6 +65,8 @@ class Message:
     @ivar time_to_be_received: seconds, counted with the way; C{INFINITE} never expires.
     @ivar journal: the sending queue manager keeps a copy once the message is delivered.
     @ivar dead_letter: the sending queue manager keeps a copy if it cannot be delivered.
+    @ivar dead_letter_queue: the path of a queue of the sending queue manager that gets this copy; if it is
+        empty, or no queue for such a message by then, a dead-letter queue of the system does.
     @ivar acknowledge: needs an C{admin_queue}, which no message without it carries.
     @ivar correlation_id: 20 bytes that only applications give a meaning to.
     @ivar trace: the public queue that report messages go to; C{None} asks for none.
@@ -94,6 +97,7 @@ class Message:
     connector_type: UUID | None = None
     hash_algorithm: int = HASH_SHA_512
     encryption_algorithm: int = ENCRYPTION_AES_256
+    dead_letter_queue: str = ""
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.priority <= 7:
@@ -110,6 +114,8 @@ class Message:
             raise self._misfit()
         if self.label:
             self._check_label()
+        if self.dead_letter_queue:
+            parse_path_name(self.dead_letter_queue)
         if len(self.correlation_id) != CORRELATION_SIZE:
             raise MQError(
                 Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE,

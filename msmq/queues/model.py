@@ -27,7 +27,7 @@ from msmq.queues.descriptors import Descriptors
 from msmq.queues.effects import Effect
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, Storage
-from msmq.queues.leaving import Departure, gone_with_queue
+from msmq.queues.leaving import Departure, Removal, gone_with_queue
 from msmq.queues.moves import Moves
 from msmq.queues.naming import QueueNames
 from msmq.queues.outgoing import OutgoingQueue
@@ -115,14 +115,15 @@ class QueueManagerModel:
         self.descriptors = Descriptors(self.collection, self.readers)
         self._numbers = Numbers.beginning(now)
         self.holdings = Holdings(self.storage, self._numbers.sequential)
-        self._deleting = Deleting(self.collection, self.holdings, self.readers, self._expiry)
         self.copying = Copying(
             self.holdings,
             identifier.bytes_le,
             self.system_queue(QueueSuffix.DEADLETTER),
             self.system_queue(QueueSuffix.DEADXACT),
             self.system_queue(QueueSuffix.JOURNAL),
+            self.names.find,
         )
+        self._deleting = Deleting(self.collection, self.holdings, self.readers, self._expiry, self.copying)
         self.transacting = Transacting(self.holdings, self.copying, self.collection, poison_after)
         self._share_parts()
 
@@ -257,12 +258,19 @@ class QueueManagerModel:
         forgotten = [change for member in deletion.family for change in self._purge_pending.forget(member)]
         return attrs.evolve(deletion, changes=(*deletion.changes, *forgotten))
 
-    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> list[Change]:
+    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
+
+        Their packets are in memory, as far as they could be read. L{messages_deleted} has to follow.
 
         What is on its way in or out stays in the queue, since whoever decides about that tells of it.
         """
         return self._deleting.delete_messages(positions, now)
+
+    def messages_deleted(self, removal: Removal, now: Moment) -> list[Effect]:
+        """The changes of L{delete_messages} are stored: the dead letters among them are there."""
+        self.stored(removal.changes)
+        return self._showing.show(removal.copies, now) if removal.copies else []
 
     def deleted(self, deletion: Deletion) -> None:
         """The changes of a deletion are stored: its name is free again."""

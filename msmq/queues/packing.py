@@ -17,6 +17,7 @@ from msmq.structures.debug_header import DebugHeader
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.kept_packet import kept_headers
 from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.multi_queue_format_header import (
     ElementName,
@@ -190,6 +191,8 @@ class PacketBuilder:
                 f"MessageID {message_id} or SentTime {sent_time} does not fit 32 bits"
             ) from error
         packet = b"".join((head, label, extension, body, _PADDING[unpadded & 3], debug, destinations))
+        if flags & _JN and message.dead_letter_queue:
+            packet += kept_headers(message.dead_letter_queue)
         return UserMessageView.known(
             packet,
             base_flags=base_flags,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from msmq.errors import LocalProtocolError
+from msmq.structures.kept_packet import packet_of
+from msmq.structures.user_header import UserHeader
 
 if TYPE_CHECKING:
     from msmq.queues.queue import Queue
     from msmq.structures.user_message_view import UserMessageView
+
+_JN: Final = UserHeader.JN
 
 
 class PositionState(enum.Enum):
@@ -105,10 +109,24 @@ class MessagePosition:
 
     @property
     def packet(self) -> bytes:
-        """The UserMessage packet.
+        """The UserMessage packet, as it is sent to other queue managers.
+
+        @raise LocalProtocolError: it was not read from the store yet.
+        """
+        view = self.view
+        if view is None:
+            raise self._unread()
+        return packet_of(view.packet) if view.flags & _JN else view.packet
+
+    @property
+    def record(self) -> bytes:
+        """The UserMessage packet with what is kept behind it, as it is stored.
 
         @raise LocalProtocolError: it was not read from the store yet.
         """
         if self.view is None:
-            raise LocalProtocolError(f"message {self.lookup_id:#x} was not read from the store yet")
+            raise self._unread()
         return self.view.packet
+
+    def _unread(self) -> LocalProtocolError:
+        return LocalProtocolError(f"message {self.lookup_id:#x} was not read from the store yet")

@@ -11,6 +11,7 @@ import attrs
 
 from msmq.queues.changes import Change, PutState, RemoveState
 from msmq.queues.leaving import Departure, by_queue, departure
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import SEQUENTIAL_MASK, Queue
 from msmq.structures.message_class import MessageClass
@@ -70,7 +71,7 @@ def purge_available(queue: Queue, through: int, count: int) -> Departure | None:
     @param through: what is younger than this SequentialID stays.
     """
     leaving = queue.take_through(through, count)
-    return departure(leaving, MessageClass.NACK_Q_PURGED) if leaving else None
+    return departure(leaving, _reason(queue)) if leaving else None
 
 
 def purge_locked(queue: Queue, through: int) -> None:
@@ -87,4 +88,9 @@ def finish_purge(purged: Sequence[MessagePosition]) -> list[Departure]:
     """The readers of these have decided: they leave."""
     for position in purged:
         position.state = PositionState.LEAVING
-    return [departure(positions, MessageClass.NACK_Q_PURGED) for positions in by_queue(purged).values()]
+    return [departure(positions, _reason(queue)) for queue, positions in by_queue(purged).items()]
+
+
+def _reason(queue: Queue) -> MessageClass:
+    # What is in an outgoing queue has not arrived.
+    return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED

@@ -175,7 +175,7 @@ class Transacting:
                 if queue.definition.log:
                     changes.append(
                         AppendLog(
-                            queue.definition.identifier, position.lookup_id, position.packet, position.arrived
+                            queue.definition.identifier, position.lookup_id, position.record, position.arrived
                         )
                     )
         received = transaction.received()

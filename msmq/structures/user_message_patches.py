@@ -11,8 +11,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from msmq.errors import LocalProtocolError
-from msmq.structures.base_header import BaseHeader
+from msmq.structures.base_header import INFINITE, BaseHeader
 from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.kept_packet import packet_of
 from msmq.structures.session_header import SessionHeader
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT, UserHeader
@@ -28,7 +29,9 @@ _U32: Final = Struct("<I")
 _BASE_FLAGS: Final = 2
 _PACKET_SIZE: Final = 8
 _TIME_TO_REACH_QUEUE: Final = 12
+_TIME_TO_BE_RECEIVED: Final = 48
 _USER_FLAGS: Final = 60
+_FOREVER: Final = _U32.pack(INFINITE)
 
 
 def patch_session_header(packet: bytes, header: SessionHeader | None) -> bytes:
@@ -105,6 +108,19 @@ def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, t
 def patch_message_class(view: UserMessageView, message_class: int) -> bytes:
     """[MS-MQMQ] 2.2.19.3 the packet with this MessageClass, as a dead letter tells why it is one."""
     return _replaced(view.packet, view.properties_offset + 2, _U16.pack(message_class))
+
+
+def patch_dead_letter(view: UserMessageView, message_class: int) -> bytes:
+    """[MS-MQMQ] 2.2.19.3 the same, of one that lies where applications look for messages.
+
+    It asks for nothing any more: it never expires, nobody is told of it, and it is no dead letter again.
+    """
+    packet = packet_of(patch_message_class(view, message_class))
+    packet = _replaced(packet, _TIME_TO_REACH_QUEUE, _FOREVER)
+    packet = _replaced(packet, _TIME_TO_BE_RECEIVED, _FOREVER)
+    flags = view.flags & ~(UserHeader.JN | UserHeader.JP)
+    packet = _replaced(packet, _USER_FLAGS, _U32.pack(flags))
+    return _replaced(packet, view.properties_offset, bytes(1))
 
 
 def _replaced(packet: bytes, position: int, part: bytes) -> bytes:

@@ -18,6 +18,7 @@ from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.format_name import FormatName
 from msmq.structures.identifiers import MessageIdentifier, TxSequenceID
+from msmq.structures.kept_packet import dead_letter_queue_of, packet_of, without_kept_headers
 from msmq.structures.multi_queue_format_header import MultiQueueFormatHeader
 from msmq.structures.queue_names import QueueName, QueueNameKind, read_queue_name
 from msmq.structures.security_header import SecurityHeader, SenderIdType
@@ -65,7 +66,8 @@ class UserMessageView:
     The constructor finds every header and checks all that makes a packet well formed; afterwards each
     question is answered from the bytes, and an answer that takes making is made each time anew.
 
-    @param packet: exactly PacketSize bytes with Flags.SH clear, as the framer gives them.
+    @param packet: exactly PacketSize bytes with Flags.SH clear, as the framer gives them; in a store also
+        what is kept behind them (L{msmq.structures.kept_packet}).
     @raise RemoteProtocolError: the packet breaks a rule.
     @ivar packet: the bytes.
     @ivar size: how many there are.
@@ -191,7 +193,16 @@ class UserMessageView:
         return view
 
     def _read_strictly(self) -> None:
-        """Learn the same from the readers of the single headers."""
+        """Learn the same from the readers of the single headers; headers may be kept behind a packet."""
+        record = self.packet
+        packet = without_kept_headers(record)
+        if packet is not None:
+            view = UserMessageView(packet)
+            for name in self.__slots__:
+                setattr(self, name, getattr(view, name))
+            self.packet = record
+            self.size = len(record)
+            return
         message = UserMessage.from_bytes(self.packet)
         if message.base.has_session_header:
             raise RemoteProtocolError(
@@ -348,6 +359,11 @@ class UserMessageView:
     def user_header(self) -> UserHeader:
         """All of the UserHeader."""
         return UserHeader.read(self._reader(BaseHeader.SIZE))
+
+    @property
+    def dead_letter_queue(self) -> str:
+        """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue, a path; empty without one, or from afar."""
+        return dead_letter_queue_of(self)
 
     # TransactionHeader
 
@@ -523,7 +539,7 @@ class UserMessageView:
 
     def parse(self) -> UserMessage:
         """The whole packet as values."""
-        return UserMessage.from_bytes(self.packet)
+        return UserMessage.from_bytes(packet_of(self.packet))
 
     @property
     def _properties_end(self) -> int:

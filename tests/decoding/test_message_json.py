@@ -27,7 +27,7 @@ from tests.vectors import vector
 KEYS = (
     "id lookup_id label body body_size body_type priority class class_name delivery transactional sent_time"
     " arrived_time source_queue_manager destination_queue admin_queue response_queue correlation_id"
-    " application_tag hops journal dead_letter acknowledge extension_base64 authenticated sender_id"
+    " application_tag hops journal dead_letter dead_letter_queue acknowledge extension_base64 authenticated sender_id"
     " transaction"
 ).split()
 
@@ -89,6 +89,7 @@ class MessageJsonTests(SynchronousTestCase):
                 "hops": 0,
                 "journal": False,
                 "dead_letter": False,
+                "dead_letter_queue": None,
                 "acknowledge": [],
                 "extension_base64": "",
                 "authenticated": False,
@@ -127,6 +128,7 @@ class MessageJsonTests(SynchronousTestCase):
             "priority": 0,
             "journal": True,
             "dead_letter": True,
+            "dead_letter_queue": None,
             "hops": 2,
             "admin_queue": "PRIVATE=557358D1-9150-9595-4997-B6E611EA26C6\\0000000B",
             "response_queue": "PRIVATE=557358D1-9150-9595-4997-B6E611EA26C6\\0000000C",

@@ -9,7 +9,7 @@ from msmq.queues.seeking import MessageSeekAction
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA
-from tests.manager.support import ASK_ALL, BROKEN, JOURNAL, ManagerTestCase
+from tests.manager.support import ASK_ALL, BROKEN, DEADLETTER, JOURNAL, ManagerTestCase
 
 RECEIVE, PEEK, SEND, MOVE = (
     QueueAccessType.RECEIVE,
@@ -187,14 +187,18 @@ class AdministratorTests(OpenQueueTestCase):
     """Outgoing queues, as administrators open them."""
 
     def test_look_and_purge(self) -> None:
-        """They see what waits, and may purge it; its senders are told, and nothing of it goes any more."""
+        """They see what waits, and may purge it; nothing of it goes any more.
+
+        Its senders are told that it never arrived, so it is kept as a dead letter too.
+        """
         self.put(ELSEWHERE, b"1", b"2", acknowledge=ASK_ALL, dead_letter=True)
         looking = self.open(ELSEWHERE, QueueAccessType.PEEK_ADMIN)
         self.assertEqual(bytes(self.run_to_end(looking.peek()).view.body), b"1")
         self.refused(looking.purge(), Status.MQ_ERROR_ACCESS_DENIED)
         purging = self.open(ELSEWHERE, QueueAccessType.RECEIVE_ADMIN)
         self.assertEqual(self.run_to_end(purging.purge()), 2)
-        self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_PURGED] * 2)
+        self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_DELETED] * 2)
+        self.assertEqual(self.seen(DEADLETTER), [b"1", b"2"])
         self.assertEqual(self.service.outgoing()[0]["messages"], 0)
         self.restart()
         self.assertEqual(sum(queue["messages"] for queue in self.service.outgoing()), 0)

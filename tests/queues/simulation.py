@@ -194,8 +194,13 @@ class Alpha:
             return
         some = [deletion.positions.popleft() for _ in range(min(at_once, len(deletion.positions)))]
         self.load(position for position in some if position.is_at_rest)
-        changes = self.model.delete_messages(some, self.now)
-        self._insist(changes, lambda: self._delete_some(deletion, at_once))
+        removal = self.model.delete_messages(some, self.now)
+
+        def deleted() -> None:
+            self.perform(self.model.messages_deleted(removal, self.now))
+            self._delete_some(deletion, at_once)
+
+        self._insist(removal.changes, deleted)
 
     def _end_deletion(self, deletion: Deletion) -> None:
         if deletion.is_decided:

@@ -450,6 +450,7 @@ class ManagerHistory(RuleBasedStateMachine):
             self.alpha.purge(queue)
             self.settle()
             self.alpha.delete(queue)
+        self.settle()
         for suffix in LETTERS:
             self.alpha.purge(self.alpha.model.system_queue(suffix))
         self.settle()

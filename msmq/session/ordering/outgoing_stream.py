@@ -42,6 +42,7 @@ from msmq.session.ordering.transfers import (
 )
 from msmq.session.state import OutgoingMessage
 from msmq.structures.identifiers import SequenceInfo
+from msmq.structures.kept_packet import packet_of
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message_view import UserMessageView
 
@@ -261,7 +262,7 @@ class OutgoingStream(Generic[M]):
                 continue
             packet = self._resend(view) if self._again else self._send(message, view, leaving)
             if packet is not None:
-                outgoing.append(Transmitted(message, packet))
+                outgoing.append(Transmitted(message, packet_of(packet)))
             elif self._head() is message:
                 held.append(message)
         if self._by_message and self._shared.deadlines.get(self) is None:
