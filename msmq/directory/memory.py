@@ -114,6 +114,11 @@ class MemoryDirectory:
         """Give a computer a SID."""
         self._sids[computer_name.lower()] = sid
 
+    def continue_reads(self, other: MemoryDirectory) -> None:
+        """Let reads go on that were begun in another directory, whose place this one takes."""
+        self._reads = other._reads
+        self._last_handle = other._last_handle
+
     @property
     def open_reads(self) -> int:
         """How many reads were begun and not ended."""

@@ -2,7 +2,7 @@
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import DirectoryError, IDirectory
+from msmq.interfaces.directory import DirectoryError, IAddressBook, IDirectory, IWatchedDirectory
 from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.queue_manager import (
     Explanation,
@@ -29,6 +29,7 @@ from msmq.interfaces.storage import (
 __all__ = [
     "DirectoryError",
     "Explanation",
+    "IAddressBook",
     "IBroker",
     "IClock",
     "IConnector",
@@ -41,6 +42,7 @@ __all__ = [
     "ISessions",
     "IStorageFactory",
     "ITransaction",
+    "IWatchedDirectory",
     "LogEntry",
     "LogExtent",
     "MessageNotStored",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from msmq.queues.directory.requests import Attributes
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 
-__all__ = ["DirectoryError", "DirectoryOperationResult", "IDirectory"]
+__all__ = ["DirectoryError", "DirectoryOperationResult", "IAddressBook", "IDirectory", "IWatchedDirectory"]
 
 
 class IDirectory(Interface):
@@ -123,3 +123,20 @@ class IDirectory(Interface):
 
     def close() -> Deferred[None]:
         """Let go of all resources; closing again does nothing."""
+
+
+class IAddressBook(Interface):
+    """A directory that knows where queue managers are; the name service is asked about the others."""
+
+    def address_of(computer_name: str) -> str | None:
+        """Where a queue manager is: C{IP}, C{IP:PORT} or C{[IPv6]:PORT}; C{None} if it does not say.
+
+        @param computer_name: ComputerName or QualifiedComputerName, without regard to case.
+        """
+
+
+class IWatchedDirectory(Interface):
+    """A directory that tells when something in it has changed, so that nobody has to ask in vain."""
+
+    def watch(changed: Callable[[], None]) -> None:
+        """Have this called after every change."""

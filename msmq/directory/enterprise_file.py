@@ -1,0 +1,490 @@
+"""An enterprise that is described in one TOML file.
+
+The file holds C{[enterprise]} and any number of C{[[site]]}, C{[[link]]}, C{[[queue_manager]]}, C{[[queue]]}
+and C{[[user]]}; each is read into the object of [MS-MQDMPR] 3.1.1 that a directory would hold.
+Whatever refers to another thing does so by its name or its GUID.
+All that is wrong is told, with its line.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import UUID, uuid5
+
+import attrs
+
+from msmq.directory.routing_objects import add_objects
+from msmq.errors import MsmqError
+from msmq.queues.directory.objects import (
+    DirectoryObject,
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    RoutingLinkObject,
+    SiteObject,
+    UserObject,
+)
+from msmq.routing.building import TopologyBuilder
+from msmq.routing.topology import Topology
+from msmq.structures.path_name import PathKind, parse_path_name
+from msmq.structures.status import MQError
+from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.toml.document import Document, DocumentError, nearest, read_document
+from msmq.toml.kinds import Flag, Guid, Kind, Text, WholeNumber, computer_name, type_name
+from msmq.toml.lines import Path as KeyPath
+from msmq.wire.sid import parse_sid
+
+_T = TypeVar("_T")
+
+MOST_PROBLEMS: Final = 1000
+"""Problems of one file that are told; a file that is something else altogether has no end of them."""
+
+
+@attrs.frozen
+class FileProblem:
+    """One thing that is wrong with a file, or likely not meant.
+
+    @ivar line: the line, counted from 1; C{None} for the file as a whole.
+    @ivar key: what it is wrong with.
+    @ivar problem: what is wrong.
+    @ivar is_fault: whether the file cannot be used so; otherwise it is advice.
+    """
+
+    path: str
+    line: int | None
+    key: str
+    problem: str
+    is_fault: bool = True
+
+    def __str__(self) -> str:
+        where = self.path if self.line is None else f"{self.path}:{self.line}"
+        return ": ".join([where, *([self.key] if self.key else []), self.problem])
+
+
+class EnterpriseFileError(MsmqError):
+    """An enterprise file cannot be used.
+
+    @ivar problems: all that is wrong, in the order of its lines.
+    """
+
+    def __init__(self, problems: Iterable[FileProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+@attrs.frozen
+class EnterpriseFile:
+    """What stands in an enterprise file.
+
+    @ivar objects: in an order in which each comes after what it refers to.
+    @ivar addresses: where queue managers are, by their identifiers, as far as the file says.
+    @ivar topology: what routing needs of it.
+    @ivar advice: what is likely not meant.
+    """
+
+    path: Path
+    objects: tuple[DirectoryObject, ...]
+    addresses: Mapping[UUID, str]
+    topology: Topology
+    advice: tuple[FileProblem, ...] = ()
+
+
+def load_enterprise(path: Path) -> EnterpriseFile:
+    """Read a file, and see that it can be used.
+
+    Ten thousand sites take some seconds, so a reactor does it in a thread.
+
+    @raise EnterpriseFileError: it cannot; says all that is wrong.
+    """
+    reading = _read(path)
+    if any(problem.is_fault for problem in reading.problems):
+        raise EnterpriseFileError(problem for problem in reading.sorted_problems() if problem.is_fault)
+    return EnterpriseFile(
+        path,
+        tuple(reading.objects),
+        reading.addresses,
+        reading.topology,
+        tuple(reading.sorted_problems()),
+    )
+
+
+def check_enterprise(path: Path) -> list[FileProblem]:
+    """Tell everything that is wrong with a file, or likely not meant, in the order of its lines."""
+    return _read(path).sorted_problems()
+
+
+def _read(path: Path) -> _Reading:
+    reading = _Reading(path)
+    try:
+        reading.take(read_document(path))
+    except DocumentError as error:
+        reading.refuse((), error.problem, error.line)
+    return reading
+
+
+def _whole(text: str) -> None:
+    if not text or "\0" in text:
+        raise ValueError("must be text of at least one character")
+
+
+def _public_path(text: str) -> None:
+    try:
+        path = parse_path_name(text)
+    except MQError as error:
+        raise ValueError(error.detail or str(error)) from error
+    if path.kind is not PathKind.PUBLIC or path.computer == ".":
+        raise ValueError(f"must name a public queue with its computer, such as ALPHA\\orders, not {text!r}")
+
+
+def _sid(text: str) -> None:
+    parse_sid(text)
+
+
+_FLAG: Final = Flag()
+_GUID: Final = Guid()
+_NAME: Final = Text(_whole, "a name")
+_COMPUTER: Final = Text(computer_name, "a computer name")
+
+
+@attrs.frozen
+class _References:
+    """An array of names or GUIDs of other things in the file."""
+
+    type_name: str = "an array"
+    range_text: str = "names or GUIDs"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"must be an array of names or GUIDs, not {type_name(value)}")
+        for element in value:
+            if not isinstance(element, str):
+                raise ValueError(f"must hold names or GUIDs, not {type_name(element)}")
+        return tuple(value)
+
+
+_REFERENCES: Final = _References()
+
+TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
+    "enterprise": {"id": _GUID, "name": _NAME, "default_time_to_live": WholeNumber(0, 0xFFFFFFFF)},
+    "site": {"name": _NAME, "id": _GUID, "foreign": _FLAG},
+    "link": {
+        "sites": _REFERENCES,
+        # Costs out of range are routing's to judge, so that whoever asks hears all at once.
+        "cost": WholeNumber(-(1 << 63), (1 << 63) - 1),
+        "gates": _REFERENCES,
+        "description": _NAME,
+    },
+    "queue_manager": {
+        "name": _COMPUTER,
+        "id": _GUID,
+        "dns_name": _COMPUTER,
+        "address": _NAME,
+        "sites": _REFERENCES,
+        "routing_server": _FLAG,
+        "in_routing_servers": _REFERENCES,
+        "out_routing_servers": _REFERENCES,
+        "connected_networks": _REFERENCES,
+    },
+    "queue": {"path": Text(_public_path, "the path of a public queue"), "id": _GUID},
+    "user": {"sid": Text(_sid, "a SID"), "certificates": _REFERENCES},
+}
+"""The tables of a file and the keys of each, with the values that they take."""
+
+REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "enterprise": ("id",),
+    "site": ("name", "id"),
+    "link": ("sites", "cost"),
+    "queue_manager": ("name", "id", "sites"),
+    "queue": ("path", "id"),
+    "user": ("sid",),
+}
+
+
+@attrs.define
+class _Row:
+    """One table of the file."""
+
+    path: KeyPath
+    values: dict[str, Any]
+
+
+@attrs.define
+class _Reading:
+    """One file while it is read."""
+
+    path: Path
+    problems: list[FileProblem] = attrs.field(factory=list)
+    objects: list[DirectoryObject] = attrs.field(factory=list)
+    addresses: dict[UUID, str] = attrs.field(factory=dict)
+    topology: Topology = attrs.field(factory=Topology)
+    _lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
+    _sites: dict[str, UUID] = attrs.field(factory=dict)
+    _machines: dict[str, UUID] = attrs.field(factory=dict)
+    _identifiers: dict[UUID, str] = attrs.field(factory=dict)
+    _paths: set[str] = attrs.field(factory=set)
+    _refusals: int = 0
+
+    def take(self, document: Document) -> None:
+        self._lines = document.lines
+        for table in document.values:
+            if table not in TABLES:
+                self.refuse((table,), f"is not a table of an enterprise{nearest(table, TABLES)}")
+        enterprise = self._one(document.values.get("enterprise"))
+        rows = {
+            table: list(self._rows(table, document.values.get(table, [])))
+            for table in TABLES
+            if table != "enterprise"
+        }
+        self._name(rows["site"], self._sites, "site")
+        self._name(rows["queue_manager"], self._machines, "queue manager")
+        if enterprise is not None:
+            self._add(enterprise, self._enterprise)
+        for row in rows["site"]:
+            self._add(row, self._site)
+        for row in rows["link"]:
+            self._add(row, self._link)
+        for row in rows["queue_manager"]:
+            self._add(row, self._queue_manager)
+        for row in rows["queue"]:
+            self._add(row, self._queue)
+        for row in rows["user"]:
+            self._add(row, self._user)
+        self._judge(rows)
+
+    def refuse(self, path: KeyPath, problem: str, line: int | None = None, *, is_fault: bool = True) -> None:
+        self._refusals += 1
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(
+                FileProblem(str(self.path), line or self._line(path), _shown(path), problem, is_fault)
+            )
+
+    def sorted_problems(self) -> list[FileProblem]:
+        return sorted(self.problems, key=lambda problem: problem.line or 0)
+
+    # Tables
+
+    def _one(self, table: object) -> _Row | None:
+        if table is None:
+            self.refuse((), "has no table [enterprise]")
+            return None
+        if not isinstance(table, dict):
+            self.refuse(("enterprise",), f"must be a table, not {type_name(table)}")
+            return None
+        return self._row(("enterprise",), table)
+
+    def _rows(self, table: str, entries: object) -> Iterable[_Row]:
+        if not isinstance(entries, list):
+            self.refuse((table,), f"must stand in double brackets, [[{table}]], since there may be several")
+            return
+        for index, entry in enumerate(entries):
+            if not isinstance(entry, dict):
+                self.refuse((table, index), f"must be a table, not {type_name(entry)}")
+                continue
+            row = self._row((table, index), entry)
+            if row is not None:
+                yield row
+
+    def _row(self, path: KeyPath, table: Mapping[str, object]) -> _Row | None:
+        name = str(path[0])
+        known = TABLES[name]
+        values: dict[str, Any] = {}
+        before = self._refusals
+        for key, value in table.items():
+            if key not in known:
+                self.refuse((*path, key), f"is not a key of {name}{nearest(key, known)}")
+                continue
+            try:
+                values[key] = known[key].read(value)
+            except ValueError as error:
+                self.refuse((*path, key), str(error))
+        for key in REQUIRED[name]:
+            if key not in table:
+                self.refuse(path, f"needs {key!r}")
+        return _Row(path, values) if self._refusals == before else None
+
+    def _name(self, rows: Iterable[_Row], names: dict[str, UUID], what: str) -> None:
+        """Learn by which names others may refer to these."""
+        for row in rows:
+            identifier = row.values["id"]
+            name = row.values["name"].casefold()
+            if name in names:
+                self.refuse((*row.path, "name"), f"is the name of another {what} too")
+                continue
+            names[name] = identifier
+
+    def _add(self, row: _Row, make: Callable[[_Row], DirectoryObject | None]) -> None:
+        identifier = row.values.get("id")
+        if identifier is not None:
+            other = self._identifiers.setdefault(identifier, _shown(row.path))
+            if other != _shown(row.path):
+                self.refuse((*row.path, "id"), f"is the GUID of {other} too")
+                return
+        try:
+            made = make(row)
+        except MQError as error:
+            self.refuse(row.path, error.detail or str(error))
+            return
+        if made is not None:
+            self.objects.append(made)
+
+    # Objects
+
+    def _enterprise(self, row: _Row) -> EnterpriseObject:
+        values = {key: value for key, value in row.values.items() if key != "id"}
+        values.setdefault("name", "MsmqServices")
+        return EnterpriseObject(
+            identifier=row.values["id"], non_ldap_capable_queue_manager_notification=False, **values
+        )
+
+    def _site(self, row: _Row) -> SiteObject:
+        return SiteObject(
+            identifier=row.values["id"],
+            name=row.values["name"],
+            foreign_site=row.values.get("foreign", False),
+            full_path=self._where(row.path),
+        )
+
+    def _link(self, row: _Row) -> RoutingLinkObject | None:
+        ends = self._find(row, "sites", self._sites, "site")
+        gates = self._find(row, "gates", self._machines, "queue manager")
+        if len(row.values["sites"]) != 2:
+            self.refuse((*row.path, "sites"), f"must name two sites, not {len(row.values['sites'])}")
+            return None
+        if len(ends) != 2:
+            return None
+        cost = row.values["cost"]
+        if not 1 <= cost <= 999_999:
+            self.refuse((*row.path, "cost"), f"must be from 1 to 999999, not {cost}")
+            return None
+        return RoutingLinkObject(
+            identifier=uuid5(ends[0], f"{ends[1]} {row.path[1]}"),
+            site1_identifier=ends[0],
+            site2_identifier=ends[1],
+            actual_cost=cost,
+            site_gate_identifier_list=gates,
+            description=row.values.get("description", ""),
+            full_path=self._where(row.path),
+        )
+
+    def _queue_manager(self, row: _Row) -> QueueManagerObject:
+        values = row.values
+        identifier: UUID = values["id"]
+        if "address" in values:
+            self.addresses[identifier] = values["address"]
+        return QueueManagerObject(
+            identifier=identifier,
+            computer_name=values["name"],
+            qualified_computer_name=values.get("dns_name", values["name"]),
+            site_identifier_list=self._find(row, "sites", self._sites, "site"),
+            routing_server=values.get("routing_server", False),
+            in_routing_server_identifier_list=self._find(
+                row, "in_routing_servers", self._machines, "queue manager"
+            ),
+            out_routing_server_identifier_list=self._find(
+                row, "out_routing_servers", self._machines, "queue manager"
+            ),
+            connected_network_identifier_list=self._find(row, "connected_networks", {}, "connected network"),
+            full_path=self._where(row.path),
+        )
+
+    def _queue(self, row: _Row) -> QueueObject | None:
+        path = parse_path_name(row.values["path"])
+        key = str(path).casefold()
+        if key in self._paths:
+            self.refuse((*row.path, "path"), "is the path of another queue too")
+            return None
+        self._paths.add(key)
+        if path.computer.casefold() not in self._machines:
+            self.refuse((*row.path, "path"), f"is on {path.computer}, which is no queue manager of this file")
+            return None
+        return QueueObject(
+            identifier=row.values["id"],
+            pathname=str(path),
+            full_path=self._where(row.path),
+        )
+
+    def _user(self, row: _Row) -> UserObject:
+        certificates = []
+        sid = parse_sid(row.values["sid"])
+        for index, name in enumerate(row.values.get("certificates", ())):
+            try:
+                data = _der((self.path.parent / name).read_bytes())
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                self.refuse((*row.path, "certificates", index), f"{name!r} cannot be read: {reason}")
+                continue
+            certificates.append(MqUserSignCert.of(data, uuid5(UUID(int=0), data.hex())))
+        return UserObject(
+            identifier=uuid5(UUID(int=0), row.values["sid"]),
+            security_identifier=sid,
+            certificate_digest_list=tuple(each.digest for each in certificates),
+            certificates=MqUserSignCerts(tuple(certificates)),
+            full_path=self._where(row.path),
+        )
+
+    # References
+
+    def _find(self, row: _Row, key: str, names: Mapping[str, UUID], what: str) -> tuple[UUID, ...]:
+        """The identifiers of what an array refers to; a GUID may mean what the file does not hold."""
+        found: list[UUID] = []
+        for index, text in enumerate(row.values.get(key, ())):
+            identifier = names.get(text.casefold())
+            if identifier is None:
+                try:
+                    identifier = _GUID.read(text)
+                except ValueError:
+                    known = nearest(text.casefold(), names)
+                    self.refuse((*row.path, key, index), f"{text!r} is no {what} of this file{known}")
+                    continue
+            if identifier in found:
+                self.refuse((*row.path, key, index), f"names {text!r} twice")
+                continue
+            found.append(identifier)
+        return tuple(found)
+
+    def _judge(self, rows: Mapping[str, Iterable[_Row]]) -> None:
+        """What routing thinks of all of it together."""
+        builder = TopologyBuilder()
+        add_objects(builder, self.objects, self.addresses)
+        built = builder.build()
+        self.topology = built.topology
+        for problem in built.problems:
+            line = problem.where.rpartition(":")[2]
+            self.refuse(
+                (),
+                f"{problem.subject}: {problem.rule}",
+                int(line) if line.isdigit() else None,
+                is_fault=problem.is_fault,
+            )
+
+    def _where(self, path: KeyPath) -> str:
+        return f"{self.path.name}:{self._line(path)}"
+
+    def _line(self, path: KeyPath) -> int | None:
+        while path and path not in self._lines:
+            path = path[:-1]
+        return self._lines.get(path)
+
+
+def _der(data: bytes) -> bytes:
+    """A certificate as DER, from DER or PEM."""
+    if data.lstrip().startswith(b"-----BEGIN"):
+        text = data.decode("ascii", "replace")
+        begin = text.index("-----BEGIN")
+        return ssl.PEM_cert_to_DER_cert(text[begin:].strip())
+    if not data.startswith(b"\x30"):
+        raise ValueError("is neither PEM nor DER")
+    return data
+
+
+def _shown(path: KeyPath) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

@@ -1,0 +1,303 @@
+"""A directory that is one TOML file, which every queue manager of a small estate has a copy of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from msmq.directory.enterprise_file import EnterpriseFile, EnterpriseFileError, load_enterprise
+from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import (
+    DirectoryError,
+    DirectoryOperationResult,
+    IAddressBook,
+    IDirectory,
+    IWatchedDirectory,
+)
+from msmq.queues.directory.entry import DirectoryEntry
+from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.queues.directory.requests import Attributes
+from msmq.queues.directory.selecting import AttributeFilter, SortOrder
+from msmq.structures.format_name import DistributionListFormatName, FormatName
+from msmq.wire.guid import NULL_GUID
+
+LOOK_EVERY: Final = 2.0
+"""Seconds after which the file is looked at again."""
+
+
+@attrs.frozen
+class _Stamp:
+    """By which a changed file is known."""
+
+    inode: int
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: Path) -> _Stamp | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@implementer(IDirectory, IAddressBook, IWatchedDirectory)
+class FileDirectory:
+    """An enterprise in a file, for those who read; it is read anew when it changes.
+
+    The file alone says what there is: a queue manager, or a public queue, that it does not name cannot be
+    made, and nothing is written back.
+    What a queue manager writes of its own object, or of a queue of its own, is remembered for as long as its
+    process lives, and nobody else sees it.
+    A changed file that has faults changes nothing; they are logged, and the directory stays what it was.
+
+    @ivar path: the file.
+    """
+
+    name = "file"
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        path: Path,
+        clock: IClock,
+        reactor: IReactorTime,
+        *,
+        beside: Callable[..., Deferred[Any]] = deferToThread,
+    ) -> None:
+        """Serve what stands in a file, once L{open} has read it.
+
+        @param beside: calls a function where it holds up nobody.
+        """
+        self.path = path
+        self._beside = beside
+        self._clock = clock
+        self._reactor = reactor
+        self._contents = _Contents(None, MemoryDirectory(clock))
+        self._written: dict[UUID, tuple[DirectoryObject, Attributes]] = {}
+        self._watchers: list[Callable[[], None]] = []
+        self._stamp: _Stamp | None = None
+        self._timer: IDelayedCall | None = None
+        self._is_open = False
+
+    def open(self) -> Deferred[None]:
+        """Read the file.
+
+        @raise EnterpriseFileError: it has faults.
+        """
+        self._is_open = True
+        return Deferred.fromCoroutine(self._load()).addCallback(lambda _: self._wait())
+
+    def close(self) -> Deferred[None]:
+        """Look at the file no more."""
+        self._is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return self._contents.memory.close()
+
+    # IAddressBook, IWatchedDirectory
+
+    def address_of(self, computer_name: str) -> str | None:
+        """See L{IAddressBook.address_of}."""
+        contents = self._contents
+        identifier = contents.computers.get(computer_name.casefold())
+        if contents.file is None or identifier is None:
+            return None
+        return contents.file.addresses.get(identifier)
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """See L{IWatchedDirectory.watch}."""
+        self._watchers.append(changed)
+
+    # IDirectory
+
+    def create(self, created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
+        """See L{IDirectory.create}: only a public queue that the file names can be made."""
+        return Deferred.fromCoroutine(self._create(created, attributes))
+
+    def delete(self, deleted: DirectoryObject) -> Deferred[None]:
+        """See L{IDirectory.delete}: what was written of a public queue is forgotten; the file stays."""
+        return Deferred.fromCoroutine(self._delete(deleted))
+
+    def read(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: Attributes = None,
+    ) -> Deferred[DirectoryEntry[Any]]:
+        """See L{IDirectory.read}."""
+        return self._contents.memory.read(of, filters, attributes)
+
+    def begin_read(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: Attributes = None,
+        order: Sequence[SortOrder] = (),
+    ) -> Deferred[int]:
+        """See L{IDirectory.begin_read}."""
+        return self._contents.memory.begin_read(of, filters, attributes, order)
+
+    def read_next(self, handle: int) -> Deferred[DirectoryEntry[Any]]:
+        """See L{IDirectory.read_next}."""
+        return self._contents.memory.read_next(handle)
+
+    def end_read(self, handle: int) -> Deferred[None]:
+        """See L{IDirectory.end_read}."""
+        return self._contents.memory.end_read(handle)
+
+    def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
+        """See L{IDirectory.write}: remembered in this process alone."""
+
+        def remember(_: None) -> None:
+            identifier = self._contents.names.get(_name(written), written.identifier)
+            self._written[identifier] = written, attributes
+
+        return self._contents.memory.write(written, attributes).addCallback(remember)
+
+    def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
+        """See L{IDirectory.resolve_distribution_list}: a file holds none."""
+        return self._contents.memory.resolve_distribution_list(name)
+
+    def object_sid(self, computer_name: str) -> Deferred[bytes]:
+        """See L{IDirectory.object_sid}: a file holds none of computers."""
+        return self._contents.memory.object_sid(computer_name)
+
+    # How
+
+    async def _create(self, created: DirectoryObject, attributes: Attributes) -> UUID:
+        title = _title(created)
+        identifier = self._contents.names.get(_name(created))
+        if not isinstance(created, QueueObject):
+            if identifier is not None:
+                raise DirectoryError(
+                    DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"{self.path} holds {title} already"
+                )
+            self._refuse(f"{self.path} holds no {title}, and is not written to; add it there")
+        if identifier is None:
+            self._refuse(f"{self.path} holds no {title}, and is not written to; add a [[queue]] there")
+        if identifier in self._written:
+            raise DirectoryError(DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"{title} was made already")
+        await self.write(attrs.evolve(created, identifier=identifier), attributes)
+        return identifier
+
+    async def _delete(self, deleted: DirectoryObject) -> None:
+        identifier = deleted.identifier
+        if identifier == NULL_GUID:
+            identifier = self._contents.names.get(_name(deleted), NULL_GUID)
+        if identifier not in self._contents.names.values():
+            raise DirectoryError(
+                DirectoryOperationResult.OBJECT_NOT_FOUND, f"{self.path} holds no {_title(deleted)}"
+            )
+        if not isinstance(deleted, QueueObject):
+            self._refuse(f"{self.path} is not written to; take {_title(deleted)} out there")
+        self._written.pop(identifier, None)
+
+    def _refuse(self, detail: str) -> NoReturn:
+        raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, detail)
+
+    async def _load(self) -> None:
+        """Read the file, beside the reactor, and take over what it holds.
+
+        @raise EnterpriseFileError: it has faults; nothing has changed.
+        """
+        stamp = _Stamp.of(self.path)
+        contents = await self._beside(_Contents.of, self.path, self._clock)
+        self._stamp = stamp
+        contents.memory.continue_reads(self._contents.memory)
+        self._contents = contents
+        for identifier, (written, attributes) in list(self._written.items()):
+            if identifier in contents.names.values():
+                await contents.memory.write(written, attributes)
+            else:
+                del self._written[identifier]
+
+    def _wait(self) -> None:
+        if self._is_open:
+            self._timer = self._reactor.callLater(LOOK_EVERY, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        stamp = _Stamp.of(self.path)
+        if stamp == self._stamp:
+            self._wait()
+            return
+        if stamp is None:
+            self.log.error("{path} is gone; what it held last stays", path=self.path)
+            self._stamp = None
+            self._wait()
+            return
+        # A file with faults is told of once, not whenever it is looked at.
+        self._stamp = stamp
+        Deferred.fromCoroutine(self._reload()).addErrback(
+            lambda failure: self.log.failure("the directory could not be read anew", failure)
+        ).addBoth(lambda _: self._wait())
+
+    async def _reload(self) -> None:
+        try:
+            await self._load()
+        except EnterpriseFileError as error:
+            self.log.error(
+                "{path} has faults, and what it held before stays: {error}", path=self.path, error=error
+            )
+            return
+        self.log.info("{path} was read anew", path=self.path)
+        for changed in self._watchers:
+            changed()
+
+
+_Name: TypeAlias = tuple[type[DirectoryObject], tuple[Any, ...]]
+
+
+@attrs.frozen
+class _Contents:
+    """What a file holds, ready to be asked.
+
+    @ivar names: the identifier of every object that has a name.
+    @ivar computers: the identifiers of queue managers by both of their names.
+    """
+
+    file: EnterpriseFile | None
+    memory: MemoryDirectory
+    names: Mapping[_Name, UUID] = attrs.field(factory=dict)
+    computers: Mapping[str, UUID] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, path: Path, clock: IClock) -> _Contents:
+        """Read a file; for a thread.
+
+        @raise EnterpriseFileError: it has faults.
+        """
+        file = load_enterprise(path)
+        memory = MemoryDirectory(clock)
+        names: dict[_Name, UUID] = {}
+        computers: dict[str, UUID] = {}
+        for each in file.objects:
+            names[_name(each)] = memory.add(each)
+            if isinstance(each, QueueManagerObject):
+                computers[each.computer_name.casefold()] = each.identifier
+                computers.setdefault(each.qualified_computer_name.casefold(), each.identifier)
+        return cls(file, memory, names, computers)
+
+
+def _name(held: DirectoryObject) -> _Name:
+    values = (getattr(held, part) for part in held.NAME)
+    return type(held), tuple(value.casefold() if isinstance(value, str) else value for value in values)
+
+
+def _title(held: DirectoryObject) -> str:
+    names = (getattr(held, part) for part in held.NAME)
+    shown = ", ".join(str(name) for name in names if not isinstance(name, bytes))
+    return f"{held.TYPE} {shown}".rstrip()

@@ -1,0 +1,378 @@
+"""Enterprises that are described in a TOML file: what is read, and what is wrong, with its line."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.directory.enterprise_file import (
+    TABLES,
+    EnterpriseFileError,
+    FileProblem,
+    check_enterprise,
+    load_enterprise,
+)
+from msmq.queues.directory.objects import (
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    RoutingLinkObject,
+    SiteObject,
+    UserObject,
+)
+from msmq.wire.sid import parse_sid
+
+BERLIN, PARIS = UUID("00000000-0000-0000-0000-0000000000b0"), UUID("00000000-0000-0000-0000-0000000000a0")
+ALPHA, BETA, GAMMA = (UUID(int=number) for number in (0xA1, 0xB1, 0xC1))
+NETWORK = UUID(int=0xD1)
+SID = "S-1-5-21-1-2-3-1000"
+
+WHOLE = f"""
+[enterprise]
+id = "00000000-0000-0000-0000-0000000000ee"
+
+[[site]]
+name = "Berlin"
+id = "{BERLIN}"
+[[site]]
+name = "Paris"
+id = "{{{PARIS}}}"
+foreign = true
+
+[[link]]
+sites = ["Berlin", "{PARIS}"]
+cost = 7
+gates = ["beta", "GAMMA"]
+
+[[queue_manager]]
+name = "ALPHA"
+id = "{ALPHA}"
+dns_name = "alpha.example.com"
+address = "127.0.0.2"
+sites = ["berlin"]
+out_routing_servers = ["BETA"]
+connected_networks = ["{NETWORK}"]
+[[queue_manager]]
+name = "BETA"
+id = "{BETA}"
+sites = ["Berlin"]
+routing_server = true
+connected_networks = ["{NETWORK}"]
+[[queue_manager]]
+name = "GAMMA"
+id = "{GAMMA}"
+sites = ["Paris"]
+routing_server = true
+
+[[queue]]
+path = 'ALPHA\\orders'
+id = "00000000-0000-0000-0000-00000000000f"
+
+[[user]]
+sid = "{SID}"
+certificates = ["one.pem", "two.der"]
+"""
+CERTIFICATES = {"one.pem": b"\x30\x03one", "two.der": b"\x30\x03two"}
+
+
+class EnterpriseFileTests(SynchronousTestCase):
+    """What the tests have in common."""
+
+    def written(self, text: str) -> Path:
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        path = directory / "estate.toml"
+        path.write_text(text, encoding="utf-8")
+        (directory / "one.pem").write_text(ssl.DER_cert_to_PEM_cert(CERTIFICATES["one.pem"]))
+        (directory / "two.der").write_bytes(CERTIFICATES["two.der"])
+        return path
+
+    def problems(self, text: str) -> list[FileProblem]:
+        return check_enterprise(self.written(text))
+
+
+class ReadingTests(EnterpriseFileTests):
+    """A file in which nothing is wrong."""
+
+    def test_objects(self) -> None:
+        """Each thing becomes the object of a directory; names and GUIDs refer to the same things."""
+        file = load_enterprise(self.written(WHOLE))
+        self.assertEqual(file.advice, ())
+        enterprise, berlin, paris, link, alpha, beta, _, queue, user = file.objects
+        assert isinstance(enterprise, EnterpriseObject)
+        self.assertEqual(enterprise.identifier, UUID(int=0xEE))
+        assert isinstance(berlin, SiteObject) and isinstance(paris, SiteObject)
+        self.assertEqual((berlin.name, berlin.identifier, berlin.foreign_site), ("Berlin", BERLIN, False))
+        self.assertEqual((paris.name, paris.identifier, paris.foreign_site), ("Paris", PARIS, True))
+        assert isinstance(link, RoutingLinkObject)
+        self.assertEqual(
+            (link.site1_identifier, link.site2_identifier, link.actual_cost, link.site_gate_identifier_list),
+            (BERLIN, PARIS, 7, (BETA, GAMMA)),
+        )
+        assert isinstance(alpha, QueueManagerObject) and isinstance(beta, QueueManagerObject)
+        self.assertEqual(
+            (alpha.computer_name, alpha.qualified_computer_name, alpha.routing_server),
+            ("ALPHA", "alpha.example.com", False),
+        )
+        self.assertEqual(alpha.site_identifier_list, (BERLIN,))
+        self.assertEqual(alpha.out_routing_server_identifier_list, (BETA,))
+        self.assertEqual(alpha.connected_network_identifier_list, (NETWORK,))
+        self.assertEqual((beta.qualified_computer_name, beta.routing_server), ("BETA", True))
+        assert isinstance(queue, QueueObject)
+        self.assertEqual((queue.pathname, queue.identifier), (r"ALPHA\orders", UUID(int=0xF)))
+        assert isinstance(user, UserObject)
+        self.assertEqual(user.security_identifier, parse_sid(SID))
+        self.assertEqual(
+            [each.certificate for each in user.certificates.certificates], list(CERTIFICATES.values())
+        )
+
+    def test_topology(self) -> None:
+        """Routing has all of it, with the lines for what it will say, and the addresses."""
+        file = load_enterprise(self.written(WHOLE))
+        topology = file.topology
+        self.assertEqual(topology.gates(BERLIN), (BETA,))
+        self.assertEqual(topology.gates(PARIS), (GAMMA,))
+        alpha = topology.queue_manager_named("alpha.example.com")
+        assert alpha is not None
+        self.assertEqual(
+            (alpha.identifier, alpha.address, alpha.where), (ALPHA, "127.0.0.2", "estate.toml:18")
+        )
+        self.assertEqual(dict(file.addresses), {ALPHA: "127.0.0.2"})
+
+    def test_same_file_again(self) -> None:
+        """GUIDs that the file does not give are the same whenever it is read."""
+        path = self.written(WHOLE)
+        self.assertEqual(load_enterprise(path).objects, load_enterprise(path).objects)
+
+
+class ProblemTests(EnterpriseFileTests):
+    """Files in which something is wrong."""
+
+    def assert_told(self, text: str, line: int | None, key: str, problem: str) -> None:
+        """It is told, with its line, and the file is refused."""
+        path = self.written(text)
+        found = check_enterprise(path)
+        told = [(each.line, each.key, each.problem) for each in found if each.is_fault]
+        self.assertIn((line, key, problem), told)
+        with self.assertRaises(EnterpriseFileError) as caught:
+            load_enterprise(path)
+        self.assertEqual(caught.exception.problems, tuple(each for each in found if each.is_fault))
+
+    def changed(self, old: str, new: str) -> str:
+        self.assertEqual(WHOLE.count(old), 1, old)
+        return WHOLE.replace(old, new)
+
+    def test_cost_out_of_range(self) -> None:
+        """A link's cost is 1 to 999999."""
+        for cost in (0, -1, 1_000_000):
+            self.assert_told(
+                self.changed("cost = 7", f"cost = {cost}"),
+                15,
+                "link[1].cost",
+                f"must be from 1 to 999999, not {cost}",
+            )
+
+    def test_unknown_names(self) -> None:
+        """What refers to nothing is told, with a guess."""
+        self.assert_told(
+            self.changed('sites = ["berlin"]', 'sites = ["Berlni"]'),
+            23,
+            "queue_manager[1].sites[1]",
+            "'Berlni' is no site of this file; did you mean 'berlin'?",
+        )
+        self.assert_told(
+            self.changed('gates = ["beta", "GAMMA"]', 'gates = ["beta",\n"DELTA"]'),
+            17,
+            "link[1].gates[2]",
+            "'DELTA' is no queue manager of this file; did you mean 'beta'?",
+        )
+
+    def test_unknown_identifiers(self) -> None:
+        """A GUID that is nobody's is told by routing, with the line of what has it."""
+        nobody = UUID(int=0x77)
+        self.assert_told(
+            self.changed('sites = ["berlin"]', f'sites = ["{nobody}"]'),
+            18,
+            "",
+            f"queue manager ALPHA: belongs to a site {{{nobody}}}, which there is not",
+        )
+
+    def test_duplicates(self) -> None:
+        """Two things never share a GUID, nor two of one kind a name, nor two queues a path."""
+        self.assert_told(
+            self.changed(f'id = "{BETA}"', f'id = "{BERLIN}"'),
+            28,
+            "queue_manager[2].id",
+            "is the GUID of site[1] too",
+        )
+        self.assert_told(
+            self.changed('name = "BETA"', 'name = "alpha"'),
+            27,
+            "queue_manager[2].name",
+            "is the name of another queue manager too",
+        )
+        more = f"\n[[queue]]\npath = 'alpha\\ORDERS'\nid = \"{UUID(int=0x99)}\"\n"
+        self.assert_told(WHOLE + more, 47, "queue[2].path", "is the path of another queue too")
+
+    def test_missing_keys(self) -> None:
+        """What a table needs is named, on the line of the table."""
+        self.assert_told(self.changed("cost = 7\n", ""), 13, "link[1]", "needs 'cost'")
+        self.assert_told(
+            self.changed('[enterprise]\nid = "00000000-0000-0000-0000-0000000000ee"\n', ""),
+            None,
+            "",
+            "has no table [enterprise]",
+        )
+
+    def test_wrong_types(self) -> None:
+        """A value of another type is told, whatever it is."""
+        self.assert_told(
+            self.changed("foreign = true", "foreign = 1"),
+            11,
+            "site[2].foreign",
+            "must be true or false, not a whole number",
+        )
+        self.assert_told(
+            self.changed('gates = ["beta", "GAMMA"]', 'gates = "beta"'),
+            16,
+            "link[1].gates",
+            "must be an array of names or GUIDs, not text",
+        )
+        self.assert_told(
+            "[site]\nname = 'x'",
+            1,
+            "site",
+            "must stand in double brackets, [[site]], since there may be several",
+        )
+
+    def test_unknown_keys_and_tables(self) -> None:
+        """Nothing is passed over."""
+        self.assert_told(
+            self.changed("foreign = true", "foriegn = true"),
+            11,
+            "site[2].foriegn",
+            "is not a key of site; did you mean 'foreign'?",
+        )
+        self.assert_told(
+            WHOLE + "\n[[sites]]\n", 46, "sites", "is not a table of an enterprise; did you mean 'site'?"
+        )
+
+    def test_cycle_of_routing_servers(self) -> None:
+        """Routing servers that send by each other are told, by name."""
+        text = self.changed('name = "BETA"', 'name = "BETA"\nout_routing_servers = ["DELTA"]')
+        text += f'''
+[[queue_manager]]
+name = "DELTA"
+id = "{UUID(int=0xD2)}"
+sites = ["Berlin"]
+routing_server = true
+out_routing_servers = ["BETA"]
+'''
+        found = [str(each) for each in self.problems(text) if each.is_fault]
+        self.assertTrue(any("BETA" in each and "DELTA" in each for each in found), found)
+
+    def test_nothing_at_all(self) -> None:
+        """An empty file has no sites and no queue managers, which is told too."""
+        told = [each.problem for each in self.problems("")]
+        self.assertIn("has no table [enterprise]", told)
+        self.assertTrue(any("has no sites" in each for each in told), told)
+
+    def test_links(self) -> None:
+        """A link has two ends, and they are not the same site."""
+        self.assert_told(
+            self.changed(f'sites = ["Berlin", "{PARIS}"]', 'sites = ["Berlin"]'),
+            14,
+            "link[1].sites",
+            "must name two sites, not 1",
+        )
+        self.assert_told(
+            self.changed(f'sites = ["Berlin", "{PARIS}"]', 'sites = ["Berlin", "berlin"]'),
+            14,
+            "link[1].sites[2]",
+            "names 'berlin' twice",
+        )
+
+    def test_queues(self) -> None:
+        """A queue is public, and on a queue manager of the file."""
+        self.assert_told(
+            self.changed(r"path = 'ALPHA\orders'", r"path = 'DELTA\orders'"),
+            39,
+            "queue[1].path",
+            "is on DELTA, which is no queue manager of this file",
+        )
+        for path in (r".\orders", r"ALPHA\private$\orders"):
+            self.assert_told(
+                self.changed(r"path = 'ALPHA\orders'", f"path = '{path}'"),
+                39,
+                "queue[1].path",
+                f"must name a public queue with its computer, such as ALPHA\\orders, not {path!r}",
+            )
+
+    def test_certificates(self) -> None:
+        """A certificate that is not there, or none, is told."""
+        self.assert_told(
+            self.changed('"two.der"', '"three.der"'),
+            44,
+            "user[1].certificates[2]",
+            "'three.der' cannot be read: No such file or directory",
+        )
+        self.assert_told(
+            self.changed('"two.der"', '"estate.toml"'),
+            44,
+            "user[1].certificates[2]",
+            "'estate.toml' cannot be read: is neither PEM nor DER",
+        )
+
+    def test_no_toml(self) -> None:
+        """A file that is none is told with the line, and one that is not there without."""
+        self.assert_told("[enterprise]\nid = \n", 2, "", "is not TOML: Invalid value")
+        [problem] = check_enterprise(Path(self.mktemp()))
+        self.assertEqual((problem.line, problem.problem), (None, "cannot be read: No such file or directory"))
+
+    def test_endless_faults(self) -> None:
+        """Of very many faults the first thousand are told."""
+        self.assertEqual(len(self.problems("[[site]]\n" * 3000)), 1000)
+
+    @given(
+        st.dictionaries(
+            st.sampled_from((*TABLES, "other")),
+            st.one_of(
+                st.lists(
+                    st.dictionaries(
+                        st.sampled_from(
+                            sorted({key for keys in TABLES.values() for key in keys} | {"other"})
+                        ),
+                        st.one_of(
+                            st.sampled_from(
+                                ('"Berlin"', f'"{BERLIN}"', f'"{ALPHA}"', '"ALPHA"', "1", "true", "[]", "-5")
+                            ),
+                            st.sampled_from(('["Berlin", "Paris"]', '["ALPHA"]', "[1]", "1979-05-27", "{}")),
+                        ),
+                        max_size=6,
+                    ),
+                    max_size=3,
+                )
+            ),
+            max_size=6,
+        )
+    )
+    def test_any_tables(self, tables: dict[str, list[dict[str, str]]]) -> None:
+        """Whatever stands in a file, it is read or refused, and the same is told both times."""
+        text = ""
+        for table, rows in tables.items():
+            for row in rows[:1] if table == "enterprise" else rows:
+                text += f"[{table}]\n" if table == "enterprise" else f"[[{table}]]\n"
+                text += "".join(f"{key} = {value}\n" for key, value in row.items())
+        path = self.written(text)
+        faults = [each for each in check_enterprise(path) if each.is_fault]
+        try:
+            load_enterprise(path)
+        except EnterpriseFileError as error:
+            self.assertEqual(list(error.problems), faults)
+        else:
+            self.assertEqual(faults, [])

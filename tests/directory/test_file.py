@@ -1,0 +1,201 @@
+"""The directory that is one TOML file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from zope.interface.verify import verifyObject
+
+from msmq.directory.enterprise_file import EnterpriseFileError
+from msmq.directory.file import LOOK_EVERY, FileDirectory
+from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IWatchedDirectory
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import (
+    DirectoryObject,
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    SiteObject,
+)
+from msmq.queues.directory.selecting import equals
+from msmq.structures.format_name import DistributionListFormatName
+from msmq.testing.clock import ManualClock
+from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE, EnterpriseFileTests
+
+ORDERS = UUID(int=0xF)
+
+
+class FileDirectoryTests(EnterpriseFileTests):
+    """What a queue manager asks of it, and what becomes of it when the file changes."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.path = self.written(WHOLE)
+        self.directory = FileDirectory(self.path, self.clock, self.clock.reactor, beside=maybeDeferred)
+
+    def opened(self) -> FileDirectory:
+        self.successResultOf(self.directory.open())
+        self.addCleanup(self.directory.close)
+        return self.directory
+
+    def result_of(self, asked: Deferred[Any]) -> tuple[DirectoryOperationResult, str]:
+        error = self.failureResultOf(asked, DirectoryError).value
+        assert isinstance(error, DirectoryError)
+        return error.result, error.detail
+
+    def found(self, of: type[DirectoryObject], name: str, value: object) -> Any:
+        return self.successResultOf(self.directory.read(of, [equals(name, value)]))
+
+    def change(self, text: str) -> None:
+        """Write the file anew, so that its time is another."""
+        before = self.path.stat().st_mtime_ns
+        self.path.write_text(text, encoding="utf-8")
+        os.utime(self.path, ns=(before + 10**9, before + 10**9))
+
+    def test_interfaces(self) -> None:
+        """It is a directory that knows addresses, and tells when it changes."""
+        for interface in (IDirectory, IAddressBook, IWatchedDirectory):
+            verifyObject(interface, self.directory)
+
+    def test_reading(self) -> None:
+        """What stands in the file is found, by its Identifier and by its attributes."""
+        self.opened()
+        self.assertEqual(self.found(SiteObject, "name", "BERLIN")["name"], "Berlin")
+        self.assertEqual(self.found(QueueManagerObject, "identifier", ALPHA)["computer_name"], "ALPHA")
+        self.assertEqual(self.found(QueueObject, "pathname", r"alpha\ORDERS")["identifier"], ORDERS)
+        everything = self.successResultOf(self.directory.read(EnterpriseObject))
+        self.assertEqual(everything["identifier"], UUID(int=0xEE))
+        handle = self.successResultOf(self.directory.begin_read(QueueManagerObject))
+        names = [self.successResultOf(self.directory.read_next(handle))["computer_name"] for _ in range(3)]
+        self.assertEqual(names, ["ALPHA", "BETA", "GAMMA"])
+        result, _ = self.result_of(self.directory.read_next(handle))
+        self.assertEqual(result, DirectoryOperationResult.END_OF_DATA)
+        self.successResultOf(self.directory.end_read(handle))
+
+    def test_what_no_file_holds(self) -> None:
+        """Distribution lists, and the SIDs of computers."""
+        self.opened()
+        for asked in (
+            self.directory.resolve_distribution_list(DistributionListFormatName(ORDERS)),
+            self.directory.object_sid("NOBODY"),
+        ):
+            result, _ = self.result_of(asked)
+            self.assertEqual(result, DirectoryOperationResult.OBJECT_NOT_FOUND)
+
+    def test_file_with_faults(self) -> None:
+        """A directory that is misconfigured is not opened, and says what is wrong."""
+        self.change(WHOLE.replace("cost = 7", "cost = 0"))
+        failure = self.failureResultOf(self.directory.open(), EnterpriseFileError)
+        self.assertIn("estate.toml:15: link[1].cost: must be from 1 to 999999, not 0", str(failure.value))
+        self.directory.close()
+
+    def test_queue_that_the_file_names(self) -> None:
+        """It can be made, once, and gets the Identifier of the file; what it is given is remembered."""
+        self.opened()
+        queue = QueueObject(pathname=r"Alpha\Orders", label="orders of today", transactional=True)
+        self.assertEqual(self.successResultOf(self.directory.create(queue)), ORDERS)
+        self.assertEqual(self.found(QueueObject, "identifier", ORDERS)["label"], "orders of today")
+        result, detail = self.result_of(self.directory.create(queue))
+        self.assertEqual(result, DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
+        self.assertIn(r"Alpha\Orders", detail)
+        self.successResultOf(self.directory.delete(QueueObject(identifier=ORDERS)))
+        self.assertEqual(self.successResultOf(self.directory.create(queue)), ORDERS)
+
+    def test_what_the_file_does_not_name(self) -> None:
+        """It cannot be made, and the error says where it would have to stand."""
+        self.opened()
+        for created, part in (
+            (QueueObject(pathname=r"ALPHA\others"), "add a [[queue]] there"),
+            (QueueManagerObject(computer_name="DELTA"), "holds no QueueManager DELTA"),
+        ):
+            result, detail = self.result_of(self.directory.create(created))
+            self.assertEqual(result, DirectoryOperationResult.GENERIC_ERROR)
+            self.assertIn(str(self.path), detail)
+            self.assertIn(part, detail)
+        result, _ = self.result_of(self.directory.create(QueueManagerObject(computer_name="alpha")))
+        self.assertEqual(result, DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
+
+    def test_deleting(self) -> None:
+        """Nothing is taken out of the file; what it does not hold is not found."""
+        self.opened()
+        result, detail = self.result_of(self.directory.delete(SiteObject(name="Berlin")))
+        self.assertEqual(result, DirectoryOperationResult.GENERIC_ERROR)
+        self.assertIn("take Site Berlin out there", detail)
+        result, _ = self.result_of(self.directory.delete(QueueObject(pathname=r"ALPHA\others")))
+        self.assertEqual(result, DirectoryOperationResult.OBJECT_NOT_FOUND)
+
+    def test_addresses(self) -> None:
+        """A queue manager is found by both of its names, if the file says where it is."""
+        self.assertIsNone(self.directory.address_of("ALPHA"))
+        self.opened()
+        self.assertEqual(self.directory.address_of("alpha"), "127.0.0.2")
+        self.assertEqual(self.directory.address_of("ALPHA.example.com"), "127.0.0.2")
+        self.assertIsNone(self.directory.address_of("BETA"))
+        self.assertIsNone(self.directory.address_of("NOBODY"))
+
+    def test_file_changes(self) -> None:
+        """It is read anew, whoever watches is told, and what a queue manager wrote of itself stays."""
+        self.opened()
+        told: list[str] = []
+        self.directory.watch(lambda: told.append("changed"))
+        own = QueueManagerObject(identifier=ALPHA, computer_name="ALPHA", queue_manager_quota=77)
+        self.successResultOf(self.directory.write(own, ("queue_manager_quota",)))
+        handle = self.successResultOf(self.directory.begin_read(SiteObject))
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(told, [])
+        self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.9"').replace('"Paris"', '"Lyon"'))
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(told, ["changed"])
+        self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.9")
+        self.assertEqual(self.found(QueueManagerObject, "identifier", ALPHA)["queue_manager_quota"], 77)
+        self.assertEqual(self.found(SiteObject, "name", "Lyon")["name"], "Lyon")
+        # A read that had begun goes on with what it found then.
+        names = [self.successResultOf(self.directory.read_next(handle))["name"] for _ in range(2)]
+        self.assertEqual(names, ["Berlin", "Paris"])
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(told, ["changed"])
+
+    def test_change_with_faults(self) -> None:
+        """It changes nothing; when the file is right again it is read."""
+        self.opened()
+        told: list[str] = []
+        self.directory.watch(lambda: told.append("changed"))
+        self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.9"') + "[[sight]]\n")
+        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual((told, self.directory.address_of("ALPHA")), ([], "127.0.0.2"))
+        self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.7"'))
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual((told, self.directory.address_of("ALPHA")), (["changed"], "127.0.0.7"))
+
+    def test_file_is_gone(self) -> None:
+        """What it held stays; when it is there again it is read."""
+        self.opened()
+        self.path.unlink()
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.2")
+        self.path.write_text(WHOLE.replace('"127.0.0.2"', '"127.0.0.5"'))
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.5")
+
+    def test_queue_manager_leaves_the_file(self) -> None:
+        """What was written of it goes with it."""
+        self.opened()
+        own = QueueManagerObject(identifier=BETA, computer_name="BETA", queue_manager_quota=77)
+        self.successResultOf(self.directory.write(own, ("queue_manager_quota",)))
+        without = WHOLE.replace(str(BETA), str(UUID(int=0xBB)))
+        self.change(without)
+        self.clock.advance(LOOK_EVERY)
+        self.change(WHOLE)
+        self.clock.advance(LOOK_EVERY)
+        self.assertNotEqual(self.found(QueueManagerObject, "identifier", BETA)["queue_manager_quota"], 77)
+
+    def test_closed(self) -> None:
+        """It is looked at no more."""
+        self.opened()
+        self.successResultOf(self.directory.close())
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+        self.successResultOf(self.directory.close())
