@@ -174,6 +174,21 @@ class DestinationTests(AnswersTestCase):
         # What the message is for, by its direct name, is where to answer to: RQ 7.
         self.assertEqual(answer.user_flags >> 16 & 7, DIRECT)
 
+    def test_which_session(self) -> None:
+        """One that leads to the queue manager of the administration queue; without one, it is dialled.
+
+        MQQB-1.3.5.2-01.
+        """
+        on_source = struct.pack("<I", 0x12)
+        self.say(asking(POSITIVE_ARRIVAL, PRIVATE_ON_SOURCE, on_source))
+        self.clock.advance(1)
+        self.assertEqual((len(self.peer.heard), len(self.peers)), (1, 0))
+        self.peer.acknowledge()
+        for number in (2, 3):
+            self.say(asking(POSITIVE_ARRIVAL, number=number))
+        self.assertEqual((len(self.peer.heard), [len(peer.heard) for peer in self.peers]), (1, [2]))
+        self.assertEqual(self.peers[0].heard[0].destination, ADMIN)
+
     def test_a_transactional_queue(self) -> None:
         """No acknowledgement is transactional, so such a queue gets none; the message is delivered."""
         admin = self.queue(self.beta, "admin", transactional=True)

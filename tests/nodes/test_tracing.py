@@ -195,6 +195,30 @@ class PeerTests(TracingTestCase):
         )
         self.assertEqual(self.bodies(self.beta, self.path), [b"r", b"e"])
 
+    def test_each_positive_class(self) -> None:
+        """Report, AckReachQueue, OrderAck and AckReceive, each when it is due.
+
+        MQDMPR-3.1.1.12-09, MQMQ-2.2.18.1.6-02.
+        """
+        payments = self.queue(self.beta, "payments", transactional=True)
+        self.listen(is_prompt=True)
+        peer = self.dial()
+        packet = transactional(
+            b"1",
+            (7, 1, 0),
+            destination="TCP:127.0.0.3\\private$\\payments",
+            acknowledge=3,
+            admin="TCP:127.0.0.4\\private$\\admin",
+        )
+        peer.send(trace(packet))
+        self.clock.advance(1)
+        self.assertEqual([view.message_class for view in self.reported(self.beta)], [0x0001])
+        self.assertEqual([message.message_class for message in self.peers[0].messages], [0x0002])
+        self.assertEqual([ack for each in (peer, *self.peers) for ack in each.order_acks], [(7, 1, 0)])
+        self.run_to_end(self.beta.service.receive(payments, timeout=0))
+        self.clock.advance(1)
+        self.assertEqual([message.message_class for message in self.peers[0].messages], [0x0002, 0x4000])
+
     def test_no_queue(self) -> None:
         """QT 0: a traced message that names no queue draws no report (MQQB-3.1.5.8.9-01)."""
         peer = self.dial()
