@@ -250,7 +250,8 @@ class Arrivals:
                 is_stored = False
         if not is_stored:
             batch.answers.withdraw()
-            performer.model.withdraw(admission)
+            # The store may have what memory had no room for.
+            performer.commit_later(performer.model.withdraw(admission), "that express messages did not come")
             self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
             batch.session.close(CloseReason.NO_RESOURCES)
             return

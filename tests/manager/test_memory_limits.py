@@ -5,7 +5,9 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError
 
 import msmq.manager.performing
+from msmq.queues.changes import PutMessage
 from msmq.queues.message import Delivery, Message
+from msmq.storage.identity import identity_of
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import Status
 from tests.builders import BETA
@@ -96,6 +98,27 @@ class ExpressOverflowTests(ManagerTestCase):
         self.store.recover()
         self.assertEqual(self.bodies(self.alpha, self.orders), [*sent, b"one more"])
         self.assertEqual(self.in_memory(), 0)
+
+    def test_what_is_not_taken_leaves_nothing(self) -> None:
+        """Those that come with a message that cannot be stored come again, and the store forgets the first."""
+        beta = self.node("BETA", BETA, store=MemoryMessageStore(durable=True))
+        beta.start()
+        self.addCleanup(beta.service.stopService)
+        to_alpha = "DIRECT=TCP:127.0.0.2\\private$\\orders"
+        self.store.break_down(BROKEN)
+        self.store.is_hit = lambda changes: any(
+            isinstance(change, PutMessage) and not change.is_express for change in changes
+        )
+        sent = bodies(100)
+        self.send(beta, to_alpha, *sent)
+        self.send(beta, to_alpha, b"last", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(1)
+        self.store.recover()
+        self.clock.advance(300)
+        views = self.take(self.alpha, self.orders)
+        self.assertEqual(bytes(views[-1].body), b"last")
+        for view in views:
+            self.assertEqual(self.successResultOf(self.store.find(identity_of(view.packet))), [])
 
     def test_read_before_they_are_stored(self) -> None:
         """A message is there for readers while the store is still at work, and is not lost by it."""
