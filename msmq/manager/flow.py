@@ -12,8 +12,17 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.manager.performing import Performer
 from msmq.queues.changes import PutState, RemoveState
 
-PROBE_INTERVAL: Final = 5.0
-"""Seconds between two attempts to find out whether there is space again."""
+FIRST_INTERVAL: Final = 0.1
+"""Seconds after which the store is asked for the first time whether there is space again.
+
+It may have been one batch that was too large, or a reader may have made room meanwhile.
+"""
+
+LONGEST_INTERVAL: Final = 5.0
+"""Up to this the intervals become twice as long each time; a full disk is asked no more often for long."""
+
+CALM_SECONDS: Final = 5.0
+"""So long there has to be space before the intervals begin anew: it may be there for small things only."""
 
 PROBE_BYTES: Final = 1024 * 1024
 """Bytes that the store has to have room for before it is taken to have space again."""
@@ -30,6 +39,8 @@ class FlowControl:
         self._performer = performer
         self._reactor = reactor
         self._timer: IDelayedCall | None = None
+        self._interval = FIRST_INTERVAL
+        self._calm_since = reactor.seconds()
         self._is_stopped = False
         performer.on_failure = self.failed
 
@@ -46,10 +57,13 @@ class FlowControl:
         if isinstance(error, StorageFull) and not storage.throttled and not self._is_stopped:
             storage.throttled = True
             self.log.error("the store is full, nothing more is taken: {error}", error=error)
+            if self._reactor.seconds() - self._calm_since >= CALM_SECONDS:
+                self._interval = FIRST_INTERVAL
             self._wait()
 
     def _wait(self) -> None:
-        self._timer = self._reactor.callLater(PROBE_INTERVAL, self._probe)
+        self._timer = self._reactor.callLater(self._interval, self._probe)
+        self._interval = min(LONGEST_INTERVAL, 2 * self._interval)
 
     def _probe(self) -> None:
         self._timer = None
@@ -64,5 +78,6 @@ class FlowControl:
             if not self._is_stopped:
                 self._wait()
             return
+        self._calm_since = self._reactor.seconds()
         self._performer.model.storage.throttled = False
         self.log.info("the store has space again")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msmq.queues.changes import Change, PutState, RemoveState
 from msmq.queues.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
@@ -62,10 +65,37 @@ class FullStoreTests(ManagerTestCase):
         """While the second half of a look fails, there is no space yet."""
         self.fill()
         self.store.fail_commit(2, FULL)
-        self.clock.advance(5)
+        self.clock.advance(0.1)
         self.assertTrue(self.service.status()["throttled"])
-        self.clock.advance(5)
+        self.clock.advance(0.2)
         self.assertFalse(self.service.status()["throttled"])
+
+    def test_one_that_was_too_large(self) -> None:
+        """When only one batch found no space, others are taken again after a moment."""
+        self.store.fail_commit(1, FULL)
+        sending = self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)])
+        self.refused(sending, FULL_STATUS)
+        self.clock.advance(0.1)
+        self.put(self.orders, b"1")
+        self.assertEqual(self.seen(self.orders), [b"1"])
+
+    def test_the_disk_is_left_in_peace(self) -> None:
+        """A store that stays full, or has space for the look alone, is asked every few seconds."""
+        asked: list[bool] = []
+        for has_space_for_a_look in (False, True):
+            asked.clear()
+
+            def is_hit(changes: Sequence[Change], spared: bool = has_space_for_a_look) -> bool:
+                is_look = all(isinstance(change, PutState | RemoveState) for change in changes)
+                asked.append(is_look)
+                return not (is_look and spared)
+
+            self.store.error, self.store.is_hit = FULL, is_hit
+            for _ in range(600):
+                sending = self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)])
+                self.refused(sending, FULL_STATUS)
+                self.clock.advance(0.1)
+            self.assertLess(len(asked), 60)
 
     def test_other_failures(self) -> None:
         """A store that fails otherwise refuses what it was asked for; express messages need none of it."""

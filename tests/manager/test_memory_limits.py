@@ -100,7 +100,7 @@ class ExpressOverflowTests(ManagerTestCase):
         self.assertEqual(self.in_memory(), 0)
 
     def test_what_is_not_taken_leaves_nothing(self) -> None:
-        """Those that come with a message that cannot be stored come again, and the store forgets the first."""
+        """What comes with a message that cannot be stored comes again, and the store forgets the first."""
         beta = self.node("BETA", BETA, store=MemoryMessageStore(durable=True))
         beta.start()
         self.addCleanup(beta.service.stopService)

@@ -121,6 +121,8 @@ async def somebody_else_fills_it(disk: Disk) -> None:
     await store.commit([remove(*range(5)), AppendEvent(1.0, b"", "purged")])
     await store.commit([move(number, number) for number in range(5, 10)])
     assert not await is_done(store, put(30, LARGE))
+    # Nor is what is left for removing taken for space by who asks whether there is some.
+    assert not await is_done(store, PutState("space_probe", bytes(1024 * 1024)))
     disk.clear()
     assert await is_done(store, put(30, LARGE))
     assert len(await store.read(BILLS.identifier, range(5, 10))) == 5

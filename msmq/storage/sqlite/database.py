@@ -19,6 +19,7 @@ from msmq.queues.changes import (
     PutAborts,
     PutMessage,
     PutQueue,
+    PutState,
     RemoveMessages,
     RemoveQueue,
     RemoveState,
@@ -44,6 +45,8 @@ LOG_BYTES: Final = 64 * 1024 * 1024
 """What the log is cut to when it has grown beyond it."""
 RESERVE_PAGES: Final = 64
 """Pages beyond a limit of ours that are used to remove something."""
+LARGE_STATE: Final = 512 * 1024
+"""Bytes of a value that is not written into what is left for removing, such as that which asks for space."""
 
 REMOVING: Final = (RemoveMessages, RemoveQueue, MoveMessage, PutAborts, TrimLog, TrimEvents, RemoveState)
 """The changes that are done even if there is no space."""
@@ -276,7 +279,11 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 def _puts(changes: Sequence[Change]) -> bool:
     """Whether a batch keeps something that takes much space."""
-    return any(isinstance(change, PutMessage | AppendLog | PutQueue) for change in changes)
+    return any(
+        isinstance(change, PutMessage | AppendLog | PutQueue)
+        or (isinstance(change, PutState) and len(change.value) >= LARGE_STATE)
+        for change in changes
+    )
 
 
 def _removes(changes: Sequence[Change]) -> bool:
