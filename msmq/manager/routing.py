@@ -1,0 +1,220 @@
+"""Routes by what a directory says of the enterprise."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, Protocol, TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, execute, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.routing import IRouter
+from msmq.manager.wakeup import Wakeup
+from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import (
+    ConnectedNetworkObject,
+    DirectoryObject,
+    QueueManagerObject,
+    RoutingLinkObject,
+    SiteObject,
+)
+from msmq.queues.directory.requests import Outcome, Procedure
+from msmq.routing.building import Enterprise, TopologyBuilder
+from msmq.routing.next_hops import NoRoute, next_hops
+from msmq.routing.refreshing import (
+    ReadTopology,
+    RoutingCore,
+    RoutingEffect,
+    RoutingTimes,
+    Snapshot,
+    TopologyRefused,
+    TopologyTaken,
+)
+from msmq.routing.route import Route, route
+from msmq.routing.topology import QueueManager, Topology
+
+R = TypeVar("R")
+
+_AT_ONCE: Final = 100
+"""How many objects are read before others have a turn."""
+
+
+class Runner(Protocol):
+    """L{msmq.manager.directory.DirectoryRunner.run}."""
+
+    def __call__(self, procedure: Procedure[R]) -> Awaitable[R]:
+        """What the procedure returns."""
+
+
+@implementer(IRouter)
+class DirectoryRouter:
+    """[MS-MQBR] for one queue manager: reads the enterprise in time, and answers from what it read.
+
+    @ivar core: what is known, and when it is read anew.
+    @param own: QueueManager.Identifier of the queue manager.
+    @param run: runs the procedures of C{access}.
+    @param tell: tells a builder of objects of the directory.
+    @param changed: called after ways have changed; what waits for one is worth another look.
+    @param beside: calls a function where it holds up nobody.
+    """
+
+    name = "directory"
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        own: UUID,
+        access: DirectoryAccess,
+        run: Runner,
+        reactor: IReactorTime,
+        clock: IClock,
+        *,
+        tell: Callable[[TopologyBuilder, Iterable[DirectoryObject]], None],
+        changed: Callable[[], None] = lambda: None,
+        times: RoutingTimes | None = None,
+        beside: Callable[..., Deferred[Any]] = deferToThread,
+    ) -> None:
+        self.core = RoutingCore(own, times)
+        self._access = access
+        self._run = run
+        self._reactor = reactor
+        self._clock = clock
+        self._tell = tell
+        self._changed = changed
+        self._beside = beside
+        self._wakeup = Wakeup(reactor, clock, lambda: self.core.deadline, self._expire)
+
+    # IRouter
+
+    @property
+    def topology(self) -> Topology:
+        """See L{IRouter.topology}."""
+        return self.core.snapshot.enterprise.topology
+
+    def open(self) -> Deferred[None]:
+        """See L{IRouter.open}: fires when the enterprise was read, or could not be."""
+        return Deferred.fromCoroutine(self._perform(self.core.start(self._clock.now())))
+
+    def next_hops(self, source: UUID, destination: UUID) -> Deferred[Sequence[QueueManager]]:
+        """[MS-MQQB] 3.1.7.5 Get Next Hops; see L{IRouter.next_hops}."""
+        return execute(self._next_hops, source, destination)
+
+    def route(self, source: UUID, destination: UUID) -> Deferred[Route]:
+        """See L{IRouter.route}; it takes as long as the tables of all gates on the way."""
+        answer: Deferred[Route] = self._beside(
+            route, self.core.snapshot.enterprise.topology, source, destination
+        )
+        return answer
+
+    def close(self) -> Deferred[None]:
+        """See L{IRouter.close}."""
+        self._wakeup.stop()
+        self.core.stop()
+        return succeed(None)
+
+    # More
+
+    def refresh(self) -> Deferred[None]:
+        """Read the enterprise now; it fires when that is done, or at once if it is being read already."""
+        return Deferred.fromCoroutine(self._perform(self.core.refresh(self._clock.now())))
+
+    # What the core wants
+
+    def _next_hops(self, source: UUID, destination: UUID) -> Sequence[QueueManager]:
+        topology = self.core.snapshot.enterprise.topology
+        try:
+            if source == self.core.snapshot.own:
+                identifiers = self.core.next_hops(destination)
+            else:
+                identifiers = next_hops(topology, source, destination)
+        except NoRoute:
+            self._start(self.core.route_missing(self._clock.now()))
+            raise
+        # Each is known: a builder leaves out servers and gates that there are not.
+        found = [topology.queue_manager(identifier) for identifier in identifiers]
+        return [machine for machine in found if machine is not None]
+
+    def _expire(self) -> None:
+        self._start(self.core.expire(self._clock.now()))
+
+    def _start(self, effects: Sequence[RoutingEffect]) -> None:
+        if effects:
+            Deferred.fromCoroutine(self._perform(effects)).addErrback(
+                lambda failure: self.log.failure("routing came to an end", failure)
+            )
+
+    async def _perform(self, effects: Sequence[RoutingEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case ReadTopology():
+                    await self._perform(await self._read())
+                case TopologyTaken(snapshot, is_changed):
+                    self._report(snapshot.enterprise)
+                    if is_changed:
+                        self._changed()
+                case TopologyRefused(detail):
+                    self.log.warn("The enterprise is routed as before: {detail}", detail=detail)
+        self._wakeup.look()
+
+    async def _read(self) -> list[RoutingEffect]:
+        """Read all of it, and make a table of it where that holds up nobody."""
+        try:
+            objects = await self._read_objects()
+            if isinstance(objects, Outcome):
+                return self.core.reading_failed(
+                    f"the directory could not be read: {objects.detail or objects.result.name}",
+                    self._clock.now(),
+                )
+            snapshot: Snapshot = await self._beside(self._snapshot, objects)
+        except Exception as error:
+            self.log.failure("The enterprise could not be read.")
+            return self.core.reading_failed(f"{type(error).__name__}: {error}", self._clock.now())
+        return self.core.topology_read(snapshot, self._clock.now())
+
+    async def _read_objects(self) -> list[DirectoryObject] | Outcome:
+        """All of each type, or the outcome of the first that fails.
+
+        Connected networks, which a directory that speaks LDAP does not hold, are not needed.
+        """
+        found: list[DirectoryObject] = []
+        for of in (SiteObject, RoutingLinkObject, QueueManagerObject, ConnectedNetworkObject):
+            objects = await self._get_directory_data(of)
+            if isinstance(objects, list):
+                found += objects
+            elif of is not ConnectedNetworkObject:
+                return objects
+        return found
+
+    async def _get_directory_data(self, of: type[DirectoryObject]) -> list[DirectoryObject] | Outcome:
+        """[MS-MQBR] 3.1.5.9 GetDirectoryData, without a filter; in place of Nothing the outcome that failed.
+
+        A directory that answers at once is not let hold up the reactor.
+        """
+        begun = await self._run(self._access.read_directory_begin(of))
+        if not begun.succeeded:
+            return begun
+        found: list[DirectoryObject] = []
+        while (following := await self._run(self._access.read_directory_next(begun.value))).succeeded:
+            found.append(following.value.object)
+            if len(found) % _AT_ONCE == 0:
+                await deferLater(self._reactor, 0)
+        await self._run(self._access.read_directory_end(begun.value))
+        return found if following.result is DirectoryOperationResult.END_OF_DATA else following
+
+    def _snapshot(self, objects: Sequence[DirectoryObject]) -> Snapshot:
+        builder = TopologyBuilder()
+        self._tell(builder, objects)
+        return Snapshot.of(builder.build(), self.core.snapshot.own)
+
+    def _report(self, enterprise: Enterprise) -> None:
+        for problem in enterprise.problems:
+            self.log.warn("In the enterprise: {problem}", problem=str(problem))
+        if enterprise.problems_left_out:
+            self.log.warn("and {count} problems more", count=enterprise.problems_left_out)

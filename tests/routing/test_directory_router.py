@@ -1,0 +1,371 @@
+"""A queue manager that routes by what its directory says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, execute, succeed
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from msmq.directory.memory import MemoryDirectory
+from msmq.directory.routing_objects import add_objects
+from msmq.interfaces import IRouter, NoRoute
+from msmq.manager.directory import DirectoryRunner
+from msmq.manager.routing import DirectoryRouter
+from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.local import LocalQueueManager
+from msmq.queues.directory.objects import (
+    ConnectedNetworkObject,
+    DirectoryObject,
+    QueueManagerObject,
+    RoutingLinkObject,
+    SiteObject,
+)
+from msmq.queues.directory.requests import (
+    BeginRead,
+    DirectoryEffect,
+    DirectoryRequest,
+    EndRead,
+    NextRead,
+    Outcome,
+    Procedure,
+)
+from msmq.queues.directory.selecting import equals
+from msmq.testing.clock import ManualClock
+from tests.queues.directory_builders import DISCONNECTED, DONE, END, FAILED, Played, found, play, replies
+from tests.routing.builders import guid, guids, name
+
+
+def site(text: str) -> SiteObject:
+    return SiteObject(identifier=guid(text), name=text)
+
+
+def link(one: str, two: str, cost: int, gates: str = "") -> RoutingLinkObject:
+    return RoutingLinkObject(
+        identifier=guid(f"{one}-{two}"),
+        site1_identifier=guid(one),
+        site2_identifier=guid(two),
+        actual_cost=cost,
+        site_gate_identifier_list=guids(gates or f"g{one} g{two}"),
+    )
+
+
+def machine(text: str, sites: str, *, routing_server: bool = False, out: str = "") -> QueueManagerObject:
+    return QueueManagerObject(
+        identifier=guid(text),
+        computer_name=text,
+        qualified_computer_name=f"{text}.example.com",
+        site_identifier_list=guids(sites),
+        routing_server=routing_server,
+        out_routing_server_identifier_list=guids(out),
+    )
+
+
+ESTATE: tuple[DirectoryObject, ...] = (
+    *(site(text) for text in "ABC"),
+    *(machine(f"g{text}", text, routing_server=True) for text in "ABC"),
+    *(machine(f"c{text}", text) for text in "ABC"),
+    link("A", "B", 3),
+    link("A", "C", 1),
+    link("B", "C", 9),
+)
+
+
+class RouterTestCase(SynchronousTestCase):
+    """A router of the queue manager gA."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.changes = 0
+
+    def router(self, run: Any, own: str = "gA", beside: Any = execute) -> DirectoryRouter:
+        local = LocalQueueManager(machine(own, "A"), directory_integrated=True)
+        router = DirectoryRouter(
+            guid(own),
+            DirectoryAccess(local),
+            run,
+            self.clock.reactor,
+            self.clock,
+            tell=add_objects,
+            changed=self.change,
+            beside=beside,
+        )
+        self.addCleanup(router.close)
+        return router
+
+    def change(self) -> None:
+        self.changes += 1
+
+
+class DirectoryRouterTests(RouterTestCase):
+    """With a directory in memory."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = MemoryDirectory(self.clock)
+        for held in ESTATE:
+            self.directory.add(held)
+
+    def opened(self, own: str = "gA", beside: Any = execute) -> DirectoryRouter:
+        async def perform(effect: DirectoryEffect) -> None:
+            raise AssertionError(f"routing changes nothing: {effect}")
+
+        router = self.router(DirectoryRunner(self.directory, self.clock, perform).run, own, beside)
+        self.successResultOf(router.open())
+        return router
+
+    def hops(self, router: DirectoryRouter, destination: str, source: str = "gA") -> list[str]:
+        machines = self.successResultOf(router.next_hops(guid(source), guid(destination)))
+        return [machine.name for machine in machines]
+
+    def write_cost(self, cost: int) -> None:
+        written = RoutingLinkObject(
+            identifier=guid("A-C"), site1_identifier=guid("A"), site2_identifier=guid("C"), actual_cost=cost
+        )
+        self.successResultOf(self.directory.write(written, ("actual_cost",)))
+
+    def test_interface(self) -> None:
+        """It is an IRouter."""
+        verifyObject(IRouter, self.opened())
+
+    def test_next_hops(self) -> None:
+        """MQBR-2.3-01, MQBR-3.1.1.1-01, MQBR-3.1.5.1-12: what the directory holds is routed by, and answered
+        are queue managers with the names by which they are reached.
+        """
+        [hop] = self.successResultOf(self.opened().next_hops(guid("gA"), guid("cC")))
+        self.assertEqual((hop.identifier, hop.qualified_computer_name), (guid("gC"), "gC.example.com"))
+
+    def test_another_source(self) -> None:
+        """What another queue manager would do can be asked as well."""
+        router = self.opened()
+        self.assertEqual(self.hops(router, "cC", source="gB"), ["gA"])
+        self.assertEqual(self.hops(router, "cC", source="cB"), ["gB"])
+
+    def test_route(self) -> None:
+        """The whole way is told with its reasons."""
+        way = self.successResultOf(self.opened().route(guid("cB"), guid("cC")))
+        self.assertEqual([hop.name for hop in way.hops], ["gB", "gA", "gC", "cC"])
+        self.assertEqual(way.cost, 4)
+
+    def test_no_gate(self) -> None:
+        """MQBR-3.1.3.1-01: who is no site gate has no table, and sends by its routing server."""
+        router = self.opened("cA")
+        self.assertEqual(router.core.snapshot.table.rows, {})
+        self.assertEqual(self.hops(router, "cC", source="cA"), ["gA"])
+
+    def test_every_hour(self) -> None:
+        """MQBR-3.1.2.1-01, MQBR-3.1.3-01, MQBR-3.1.6.1-01: after an hour, and no second before, what changed
+        in the directory holds, and whoever waits for a way is told.
+        """
+        router = self.opened()
+        self.assertEqual(self.changes, 1)
+        self.write_cost(100)
+        self.clock.advance(3599)
+        self.assertEqual(self.hops(router, "cC"), ["gC"])
+        self.clock.advance(1)
+        self.assertEqual(self.hops(router, "cC"), ["gB"])
+        self.assertEqual(self.changes, 2)
+        self.clock.advance(3600)
+        self.assertEqual(self.changes, 2)
+
+    def test_new_queue_manager(self) -> None:
+        """A queue manager that came since is found by the second message to it, if a minute has passed."""
+        router = self.opened()
+        self.directory.add(machine("new", "A"))
+        self.clock.advance(60)
+        self.failureResultOf(router.next_hops(guid("gA"), guid("new")), NoRoute)
+        self.assertEqual(self.hops(router, "new"), ["new"])
+        self.directory.add(machine("newer", "A"))
+        for _ in range(2):
+            self.failureResultOf(router.next_hops(guid("gA"), guid("newer")), NoRoute)
+
+    def test_refresh(self) -> None:
+        """Whoever knows of a change has it read at once."""
+        router = self.opened()
+        self.write_cost(100)
+        self.successResultOf(router.refresh())
+        self.assertEqual(self.hops(router, "cC"), ["gB"])
+
+    def test_away(self) -> None:
+        """A directory that is away changes nothing, and is asked again an hour later."""
+        router = self.opened()
+        self.directory.is_connected = False
+        self.clock.advance(3600)
+        self.assertEqual(self.hops(router, "cC"), ["gC"])
+        missing = self.failureResultOf(router.next_hops(guid("gA"), guid("nobody")), NoRoute).value
+        self.assertIn("the last reading was not taken: the directory could not be read", missing.detail)
+        self.directory.is_connected = True
+        self.write_cost(100)
+        self.clock.advance(3600)
+        self.assertEqual(self.hops(router, "cC"), ["gB"])
+
+    def test_away_from_the_start(self) -> None:
+        """A router opens without a directory, has no ways, and finds them when it is back."""
+        self.directory.is_connected = False
+        router = self.opened()
+        self.failureResultOf(router.next_hops(guid("gA"), guid("cC")), NoRoute)
+        self.directory.is_connected = True
+        self.clock.advance(60)
+        self.failureResultOf(router.next_hops(guid("gA"), guid("cC")), NoRoute)
+        self.assertEqual(self.hops(router, "cC"), ["gC"])
+
+    def test_fault(self) -> None:
+        """Faults that come later are logged by name, and the last good table holds."""
+        router = self.opened()
+        self.directory.add(link("A", "X", 1))
+        self.clock.advance(3600)
+        self.assertEqual(self.hops(router, "cC"), ["gC"])
+        refused = router.core.refused
+        self.assertIsNotNone(refused)
+        assert refused is not None
+        self.assertIn("link A - {58000000-0000-0000-0000-000000000000}", refused.detail)
+
+    def test_failing_thread(self) -> None:
+        """What goes wrong in making a table is logged, and counts as a reading that failed."""
+        failing = False
+
+        def beside(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+            return execute(_raise) if failing else execute(function, *arguments)
+
+        router = self.opened(beside=beside)
+        failing = True
+        self.clock.advance(3600)
+        [failure] = self.flushLoggedErrors(ZeroDivisionError)
+        self.assertIsInstance(failure, Failure)
+        self.assertEqual(self.hops(router, "cC"), ["gC"])
+        self.assertEqual(router.core.deadline, self.clock.now().monotonic + 3600)
+
+    def test_close(self) -> None:
+        """A closed router reads nothing, and closing it again does nothing."""
+        router = self.opened()
+        for _ in range(2):
+            self.successResultOf(router.close())
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+
+    def test_turns(self) -> None:
+        """While very many objects are read, others have their turns."""
+        for number in range(250):
+            self.directory.add(machine(f"m{number}", "A"))
+        router = self.router(DirectoryRunner(self.directory, self.clock, _nothing).run)
+        opening = router.open()
+        self.assertNoResult(opening)
+        self.clock.advance(0)
+        self.successResultOf(opening)
+        self.assertEqual(self.hops(router, "m249"), ["m249"])
+
+
+class GetDirectoryDataTests(RouterTestCase):
+    """[MS-MQBR] 3.1.5.9, with a directory that answers what a test says."""
+
+    def read(self, *outcomes: Outcome) -> tuple[DirectoryRouter, list[DirectoryRequest]]:
+        """What a router asks for when it opens, if these are the answers; it finds nothing after them."""
+        played = Played()
+        reply = replies(*outcomes, *[FAILED] * 10)
+
+        def run(procedure: Procedure[Any]) -> Deferred[Any]:
+            return succeed(play(procedure, reply, played=played)[0])
+
+        router = self.router(run)
+        self.successResultOf(router.open())
+        return router, played.requests
+
+    def handle(self, number: int) -> Outcome:
+        return Outcome(value=number)
+
+    def whole(self, number: int, of: type[DirectoryObject]) -> list[Outcome]:
+        """The answers to reading one type to its end."""
+        objects = [found(held) for held in ESTATE if type(held) is of]
+        return [self.handle(number), *objects, END, DONE]
+
+    def test_events(self) -> None:
+        """MQBR-3.1.5.9-01, MQBR-3.1.3.1-02, MQBR-3.1.3.1-03, MQBR-3.1.5.9-04, MQBR-3.1.5.5-02,
+        MQBR-3.1.5.6-02: all sites are read, then all links, then all queue managers, without filters: begin,
+        one after the other in their order, end.
+        """
+        router, requests = self.read(
+            *self.whole(1, SiteObject),
+            *self.whole(2, RoutingLinkObject),
+            *self.whole(3, QueueManagerObject),
+            *self.whole(4, ConnectedNetworkObject),
+        )
+        expected: list[DirectoryRequest] = []
+        for number, of in enumerate(
+            (SiteObject, RoutingLinkObject, QueueManagerObject, ConnectedNetworkObject), 1
+        ):
+            count = sum(type(held) is of for held in ESTATE)
+            expected += [BeginRead(of), *[NextRead(number)] * (count + 1), EndRead(number)]
+        self.assertEqual(requests, expected)
+        topology = router.core.snapshot.enterprise.topology
+        self.assertEqual([name(held.identifier) for held in topology.sites], ["A", "B", "C"])
+        self.assertEqual(
+            [name(held.identifier) for held in topology.queue_managers], ["gA", "gB", "gC", "cA", "cB", "cC"]
+        )
+
+    def test_begin_fails(self) -> None:
+        """MQBR-3.1.5.9-03: if it cannot begin, nothing was read, and nothing has to end."""
+        router, requests = self.read(DISCONNECTED)
+        self.assertEqual(requests, [BeginRead(SiteObject)])
+        self.assertEqual(router.core.snapshot.enterprise.topology.sites, ())
+        self.assertIsNotNone(router.core.refused)
+
+    def test_next_fails(self) -> None:
+        """MQBR-3.1.5.9-06, MQBR-3.1.5.8-03: if reading fails in the middle, all that was read is dropped."""
+        router, requests = self.read(self.handle(7), found(site("A")), found(site("B")), FAILED, DONE)
+        self.assertEqual(requests[-1], EndRead(7))
+        self.assertEqual(router.core.snapshot.enterprise.topology.sites, ())
+
+    def test_end_is_always_raised(self) -> None:
+        """MQBR-3.1.5.9-07: the handle is given back in success and failure, and what comes of that makes no
+        difference.
+        """
+        _, requests = self.read(self.handle(7), FAILED, FAILED)
+        self.assertEqual(requests, [BeginRead(SiteObject), NextRead(7), EndRead(7)])
+        sites = self.whole(1, SiteObject)
+        sites[-1] = FAILED
+        router, _ = self.read(
+            *sites, *self.whole(2, RoutingLinkObject), *self.whole(3, QueueManagerObject), DISCONNECTED
+        )
+        self.assertIsNone(router.core.refused)
+        self.assertEqual(len(router.core.snapshot.enterprise.topology.sites), 3)
+
+    def test_nothing(self) -> None:
+        """MQBR-3.1.5.9-05: the end of the data keeps what was read, and a type of which there is nothing is
+        as empty as one that gives Nothing.
+        """
+        router, _ = self.read(
+            *self.whole(1, SiteObject), self.handle(2), END, DONE, *self.whole(3, QueueManagerObject)
+        )
+        topology = router.core.snapshot.enterprise.topology
+        self.assertEqual((len(topology.sites), len(topology.links)), (3, 0))
+        self.assertEqual(len(router.core.snapshot.table.rows), 0)
+
+    def test_filters(self) -> None:
+        """MQBR-3.1.5.9-02, MQBR-3.1.5.4-01, MQBR-3.1.5.7-01: all filters hold for what is read, such as one
+        for an Identifier; without any, it is everything.
+        """
+        directory = MemoryDirectory(self.clock)
+        for held in ESTATE:
+            directory.add(held)
+        access = DirectoryAccess(LocalQueueManager(machine("gA", "A"), directory_integrated=True))
+        run = DirectoryRunner(directory, self.clock, _nothing).run
+
+        def read(*filters: tuple[str, UUID | str]) -> list[str]:
+            procedure = access.read_all(SiteObject, [equals(*each) for each in filters])
+            outcome = self.successResultOf(Deferred.fromCoroutine(run(procedure)))
+            return [held.name for held in outcome.value]
+
+        self.assertEqual(read(), ["A", "B", "C"])
+        self.assertEqual(read(("identifier", guid("B"))), ["B"])
+        self.assertEqual(read(("identifier", guid("B")), ("name", "C")), [])
+
+
+def _raise() -> None:
+    raise ZeroDivisionError("an accident")
+
+
+async def _nothing(effect: DirectoryEffect) -> None:
+    return None
