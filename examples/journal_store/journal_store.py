@@ -10,6 +10,7 @@ up the reactor for as long as the disk takes.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import zlib
@@ -22,10 +23,18 @@ from uuid import UUID
 from twisted.internet.defer import Deferred, fail
 from zope.interface import implementer
 
-from msmq.interfaces import IMessageStore, IStorageFactory, StorageError, StoreNotOpen
-from msmq.interfaces.storage import LogEntry, LogExtent, StoredEvent
-from msmq.queues.changes import Change
-from msmq.queues.snapshot import Snapshot
+from msmq.interfaces import (
+    Change,
+    IMessageStore,
+    IStorageFactory,
+    LogEntry,
+    LogExtent,
+    Snapshot,
+    StorageError,
+    StorageFull,
+    StoredEvent,
+    StoreNotOpen,
+)
 from msmq.storage.memory import MemoryMessageStore
 
 _ENTRY = Struct("<II")
@@ -63,7 +72,7 @@ class JournalMessageStore:
                 self._end = end
             self._file.truncate(self._end)
         except OSError as error:
-            return fail(StorageError(f"{self._path}: {error.strerror}"))
+            return fail(self._failure(error))
         # The memory told nobody yet; opening it again tells us.
         self._memory.close()
         return self._memory.open()
@@ -77,7 +86,7 @@ class JournalMessageStore:
         try:
             _append(self._file, self._end, entry)
         except OSError as error:
-            return fail(StorageError(f"{self._path}: {error.strerror}"))
+            return fail(self._failure(error))
         self._end += len(entry)
         return self._memory.commit(changes)
 
@@ -113,6 +122,11 @@ class JournalMessageStore:
             self._file.close()
             self._file = None
         return self._memory.close()
+
+    def _failure(self, error: OSError) -> StorageError:
+        """What the system says, in the words of the store."""
+        kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+        return kind(f"{self._path}: {error.strerror}")
 
 
 def _not_open() -> StoreNotOpen:

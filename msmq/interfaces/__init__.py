@@ -3,7 +3,7 @@
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, IAddressBook, IDirectory, IWatchedDirectory
-from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.queue_manager import (
     Explanation,
     IQueueManager,
@@ -25,8 +25,28 @@ from msmq.interfaces.storage import (
     StoreNotOpen,
     UnknownQueue,
 )
+from msmq.queues.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    MoveMessage,
+    PutAborts,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    RemoveState,
+    TrimEvents,
+    TrimLog,
+)
+from msmq.queues.definition import QueueDefinition
+from msmq.queues.snapshot import Snapshot, StoredMessage
 
 __all__ = [
+    "AppendEvent",
+    "AppendLog",
+    "Change",
     "DirectoryError",
     "Explanation",
     "IAddressBook",
@@ -41,17 +61,31 @@ __all__ = [
     "ISession",
     "ISessions",
     "IStorageFactory",
+    "IStorageProbe",
     "ITransaction",
     "IWatchedDirectory",
     "LogEntry",
     "LogExtent",
     "MessageNotStored",
+    "MoveMessage",
     "NoRoute",
     "Place",
+    "PutAborts",
+    "PutMessage",
+    "PutQueue",
+    "PutState",
+    "QueueDefinition",
     "ReceivedMessage",
+    "RemoveMessages",
+    "RemoveQueue",
+    "RemoveState",
+    "Snapshot",
     "StorageError",
     "StorageFull",
     "StoreNotOpen",
     "StoredEvent",
+    "StoredMessage",
+    "TrimEvents",
+    "TrimLog",
     "UnknownQueue",
 ]

@@ -38,10 +38,12 @@ class MessageWriter:
     def write(self, plan: PartPlan) -> None:
         """Write what is planned for this part."""
         for stage in plan.stages:
-            for moves in pieces(stage.moves):
-                self._move(moves)
-            for aborts in pieces([(*place, aborts) for place, aborts in stage.aborts.items()]):
-                self._put_aborts(aborts)
+            if stage.moves:
+                for moves in pieces(stage.moves):
+                    self._move(moves)
+            if stage.aborts:
+                for aborts in pieces([(*place, aborts) for place, aborts in stage.aborts.items()]):
+                    self._put_aborts(aborts)
             self._write_messages(stage)
 
     def _write_messages(self, stage: Stage) -> None:
@@ -49,6 +51,8 @@ class MessageWriter:
             put = [(lookup_id, message) for lookup_id, message in messages.items() if message is not None]
             for piece in pieces(put):
                 self._put(row, piece)
+            if len(put) == len(messages):
+                continue
             gone = [lookup_id for lookup_id, message in messages.items() if message is None]
             for ids in pieces(gone):
                 self.connection.execute(
@@ -201,8 +205,10 @@ class PlanWriter:
                     "INSERT INTO state VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
                     (name, value),
                 )
-        self.logs.write(plan.logs)
-        self.logs.write_events(plan.events)
+        if plan.logs:
+            self.logs.write(plan.logs)
+        if plan.events:
+            self.logs.write_events(plan.events)
         self.durable.written += GROUP_BYTES
 
 
