@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.turns import Turns
@@ -31,10 +32,11 @@ class OrderAcks:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox, turns: Turns) -> None:
+    def __init__(self, performer: Performer, outbox: Outbox, turns: Turns, acks: AckSessions) -> None:
         self._performer = performer
         self._outbox = outbox
         self._turns = turns
+        self._acks = acks
         own_address = performer.model.identifier.bytes_le
         self._own = own_address
         self._for_us = (own_address, NULL_GUID.bytes_le)
@@ -76,10 +78,12 @@ class OrderAcks:
 
     async def _order_ack(self, owed: OwedOrderAck, now: Moment) -> None:
         model = self._performer.model
+        message_id = model.take_message_ids(1)
+        self._acks.order_ack(message_id, owed.source)
         ack = order_ack(
             owed,
             source=model.identifier,
-            message_id=model.take_message_ids(1),
+            message_id=message_id,
             sent_time=now.unix_seconds,
         )
         await self._outbox.put_packet(order_queue(owed.answer_to), ack.to_bytes())

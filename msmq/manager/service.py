@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -18,6 +19,7 @@ from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
+from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.administration import Administration
 from msmq.manager.arriving import Arrivals
 from msmq.manager.departing import Departures
@@ -38,6 +40,7 @@ from msmq.manager.opening import Opening
 from msmq.manager.order_acks import OrderAcks
 from msmq.manager.outbox import Outbox
 from msmq.manager.ownership import check_owner, claim
+from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
@@ -127,11 +130,13 @@ class QueueManagerService(Service):
         settings = SessionSettings() if session_settings is None else session_settings
         self._sequences = Sequences(performer, self._events, settings, reactor)
         self._turns = Turns(performer, settings)
-        self._order_acks = OrderAcks(performer, outbox, self._turns)
+        self._peers = Peers(model.identifier, clock, trusts=settings.trust_identifiers)
+        acks = AckSessions(self._peers)
+        self._order_acks = OrderAcks(performer, outbox, self._turns, acks)
         arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences)
         arrivals.keeps_refused = dead_letter_over_quota
         self._departures.on_left = self._sequences.left
-        self._transfer = Transfer(performer, sessions, outbox, arrivals, self._sequences)
+        self._transfer = Transfer(performer, sessions, outbox, arrivals, self._sequences, self._peers, acks)
         if report_messages:
             arrivals.on_reached = self._reports.arrived
             self._transfer.on_sent = self._reports.departed
@@ -311,7 +316,10 @@ class QueueManagerService(Service):
 
     def sessions(self) -> list[dict[str, Any]]:
         """Every session that has a connection, in both directions."""
-        return [describe_session(connection) for connection in self._sessions.connections]
+        return [
+            {**describe_session(connection), **self._peers.describe(connection)}
+            for connection in self._sessions.connections
+        ]
 
     # Queues
 
@@ -528,8 +536,10 @@ class QueueManagerService(Service):
         return await self._work._search.requeue(message)
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
-        """All that is known of a message: where it is, and what happened to it."""
-        return await self._work._search.explain(message)
+        """All that is known of a message: where it is, what happened to it, and what is odd of its sender."""
+        explanation = await self._work._search.explain(message)
+        notices = list(self._peers.notices(message))
+        return attrs.evolve(explanation, events=[*explanation.events, *notices]) if notices else explanation
 
     # Message logs
 

@@ -8,10 +8,8 @@ connection catches up, everything that may go is sent (reading 25).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
-from uuid import UUID
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -19,9 +17,12 @@ from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
-from msmq.interfaces.session import IConnector, ISession, ISessions
+from msmq.interfaces.session import ISession, ISessions
+from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.arriving import Arrivals
+from msmq.manager.next_hops import STILL, NextHops
 from msmq.manager.outbox import Outbox
+from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
 from msmq.manager.sequences import Sequences
 from msmq.moment import Moment
@@ -30,10 +31,7 @@ from msmq.queues.leaving import Removal
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.session.effects import CloseReason, ConnectionProgress
-from msmq.session.packets.order_queue import ORDER_QUEUE_PATH
 from msmq.session.state import OutgoingMessage
-from msmq.structures.direct_format_name import DirectFormatName
-from msmq.structures.format_name import PrivateFormatName
 from msmq.structures.management import ConnectionStatus
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
@@ -50,30 +48,6 @@ READ_RETRY = 5.0
 MOST_OUTGOING_QUEUES = 10_000
 """Outgoing queues that may exist before one more is made for the name of an administration queue."""
 
-_ORDER_QUEUE = ORDER_QUEUE_PATH.lower()
-
-_STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
-
-
-class NextHop:
-    """Where the messages of some outgoing queues go next.
-
-    @ivar queues: those queues, in the order in which they were first used.
-    @ivar connector: dials; C{None} where only a session that the other side opened will do.
-    """
-
-    def __init__(self) -> None:
-        self.queues: list[OutgoingQueue] = []
-        self.connector: IConnector | None = None
-
-    def is_waited_for(self) -> bool:
-        """Whether any message waits, one that is on its way included."""
-        return any(queue.positions and queue.state not in _STILL for queue in self.queues)
-
-    def is_served_by(self, session: ISession) -> bool:
-        """Whether this is the session that its connector dialled last."""
-        return self.connector is not None and self.connector.session is session
-
 
 @implementer(IBroker)
 class Transfer:
@@ -88,17 +62,18 @@ class Transfer:
         outbox: Outbox,
         arrivals: Arrivals,
         sequences: Sequences,
+        peers: Peers,
+        acks: AckSessions,
     ) -> None:
         self.arrivals = arrivals
         self._sequences = sequences
         self._performer = performer
         self._sessions = sessions
-        self._hops: dict[str | UUID, NextHop] = {}
-        self._hop_by_queue: dict[OutgoingQueue, NextHop] = {}
-        self._open: dict[UUID, list[ISession]] = {}
-        self._open_by_address: Counter[str] = Counter()
+        self._peers = peers
+        self._hops = NextHops(sessions, peers, acks)
         self._loading: set[ISession] = set()
         self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
+        self._left: dict[ISession, list[OutgoingQueue]] = {}
         self._is_stopped = False
         self.on_sent: Callable[[ISession, Sequence[bytes]], None] | None = None
         """Told of packets that a session has sent; it may send others meanwhile."""
@@ -111,7 +86,7 @@ class Transfer:
     def stop(self) -> None:
         """End all sessions and dial no more."""
         self._is_stopped = True
-        for hop in self._hops.values():
+        for hop in self._hops:
             if hop.connector is not None:
                 hop.connector.stop()
         self._sessions.close_all()
@@ -137,16 +112,18 @@ class Transfer:
 
     def ready(self, queue: OutgoingQueue) -> None:
         """[MS-MQQB] 3.1.7.12 Message Position Available Event."""
-        if queue.state in _STILL or self._is_stopped or not queue.has_available:
+        if queue.state in STILL or self._is_stopped or not queue.has_available:
             return
         if self._sessions.is_offline:
             return
-        hop = self._hop_by_queue.get(queue) or self._assign(queue)
-        session = self._session_for(hop, queue)
-        if session is not None:
+        hop = self._hops.of(queue)
+        sessions = self._hops.leading_to(queue)
+        for session in sessions:
             queue.state = OutgoingState.CONNECTED
             self._dispatch(session, hop.queues)
-        elif hop.connector is not None:
+        if self._hops.is_reached(queue):
+            return
+        if hop.connector is not None:
             hop.connector.connect()
             if queue.state in (OutgoingState.INACTIVE, OutgoingState.DISCONNECTED):
                 queue.state = OutgoingState.WAITING
@@ -186,87 +163,7 @@ class Transfer:
 
     def _forget(self, queue: OutgoingQueue) -> None:
         self._sequences.removed(queue)
-        hop = self._hop_by_queue.pop(queue, None)
-        if hop is None:
-            return
-        hop.queues.remove(queue)
-        if not hop.queues:
-            self._hops = {key: other for key, other in self._hops.items() if other is not hop}
-            if hop.connector is not None:
-                hop.connector.stop()
-
-    def _assign(self, queue: OutgoingQueue) -> NextHop:
-        """Find, or make, the next hop of a queue.
-
-        A direct name says where to connect; any other names a queue manager, whose own session will
-        do ([MS-MQQB] 3.1.1.3.1, reading 28).
-        """
-        name = queue.destination
-        match name:
-            case DirectFormatName():
-                key: str | UUID = name.address.lower().rstrip(".")
-            case PrivateFormatName():
-                key = name.queue_manager
-            case _:
-                key = str(name)
-        hop = self._hops.get(key)
-        if hop is None:
-            hop = self._hops[key] = NextHop()
-            if isinstance(name, DirectFormatName):
-                hop.connector = self._sessions.connector(name.address, hop.is_waited_for, hop)
-        hop.queues.append(queue)
-        self._hop_by_queue[queue] = hop
-        return hop
-
-    def _session_for(self, hop: NextHop, queue: OutgoingQueue) -> ISession | None:
-        """An open session that leads to this next hop."""
-        if hop.connector is not None:
-            session = hop.connector.session
-            if session is not None and session.is_open:
-                return session
-            return self._session_for_acknowledgements(queue)
-        if isinstance(queue.destination, PrivateFormatName):
-            return self._open_session(queue.destination.queue_manager)
-        return None
-
-    def _session_for_acknowledgements(self, queue: OutgoingQueue) -> ISession | None:
-        """Who brought a transactional message is told of it on the session that brought it.
-
-        A session from the same address will do, and only without one a connection is made.
-        """
-        name = queue.destination
-        if isinstance(name, DirectFormatName) and name.queue_path.lower() == _ORDER_QUEUE:
-            for sessions in self._open.values():
-                for session in sessions:
-                    if session.remote_address.lower() == name.address.lower():
-                        return session
-        return None
-
-    def _open_session(self, identifier: UUID | None) -> ISession | None:
-        """The session with this queue manager that has been open longest."""
-        sessions = self._open.get(identifier) if identifier is not None else None
-        return sessions[0] if sessions else None
-
-    def _hops_of(self, session: ISession) -> list[NextHop]:
-        """The next hops to which a session leads: the one that dialled it, and its peer by identifier."""
-        hops = []
-        dialled_for = session.dialled_for
-        if isinstance(dialled_for, NextHop) and dialled_for.is_served_by(session):
-            hops.append(dialled_for)
-        identifier = session.remote_identifier
-        if identifier in self._hops and self._open_session(identifier) is session:
-            hops.append(self._hops[identifier])
-        return hops
-
-    def _queues_of(self, session: ISession) -> list[OutgoingQueue]:
-        hops = self._hops_of(session)
-        queues = [queue for hop in hops for queue in hop.queues]
-        same_address = self._hops.get(session.remote_address.lower())
-        if same_address is not None and same_address not in hops:
-            queues += [
-                queue for queue in same_address.queues if self._session_for(same_address, queue) is session
-            ]
-        return queues
+        self._hops.forget(queue)
 
     def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
         """[MS-MQQB] 3.1.7.1, [MS-MQDMPR] 3.1.7.3.9 Dispatch Send Message: send what may go.
@@ -276,7 +173,11 @@ class Transfer:
         """
         if session in self._loading:
             return
-        waiting = [queue for queue in queues if queue.has_available and queue.state not in _STILL]
+        waiting = [
+            queue
+            for queue in queues
+            if queue.has_available and queue.state not in STILL and self._hops.has_part(session, queue)
+        ]
         now = self._performer.clock.now()
         while waiting and session.capacity > 0 and session not in self._loading:
             if len(waiting) == 1:
@@ -304,6 +205,9 @@ class Transfer:
                 lambda failure: self.log.failure("outgoing messages could not be read", failure)
             )
             return False
+        positions, others = self._hops.part(session, queue, positions)
+        if others:
+            self._give_back(others, now)
         stream = self._sequences.find(queue)
         sent: list[bytes] = []
         start = 0
@@ -335,7 +239,7 @@ class Transfer:
             self._give_back(positions[start:], now)
         if sent and self.on_sent is not None:
             self.on_sent(session, sent)
-        return is_held
+        return is_held or bool(others)
 
     def _give_back(self, positions: Iterable[MessagePosition], now: Moment) -> None:
         """Put messages back that did not go; nobody is told, for whoever sees room again dispatches."""
@@ -362,29 +266,33 @@ class Transfer:
         if self._is_stopped or not session.is_open:
             performer.perform(performer.model.release(locked, performer.clock.now()))
             return
+        locked, others = self._hops.part(session, queue, locked)
+        if others:
+            self._give_back(others, performer.clock.now())
         if not self._send(session, queue, locked, performer.clock.now()):
-            self._dispatch(session, self._queues_of(session))
+            self._dispatch(session, self._hops.queues_of(session))
+        if others:
+            # Now that they were read it is known where they belong.
+            self.ready(queue)
 
     # What sessions tell
 
     def session_opened(self, session: ISession) -> None:
         """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and what waits is sent."""
-        identifier = session.remote_identifier
-        if identifier is not None:
-            self._open.setdefault(identifier, []).append(session)
-            self._open_by_address[session.remote_address] += 1
-        queues = self._queues_of(session)
+        self._peers.opened(session)
+        self._hops.opened(session)
+        queues = self._hops.queues_of(session)
         now = self._performer.clock.now()
         for queue in queues:
             self._sequences.connected(queue, now)
-            if queue.state not in _STILL:
+            if queue.state not in STILL:
                 queue.state = OutgoingState.CONNECTED
         self._dispatch(session, queues)
 
     def session_progress(self, session: ISession, progress: ConnectionProgress) -> None:
         """[MS-MQQB] 3.1.5.2: an entry for the connection history, and the state that goes with it."""
         now = self._performer.clock.now()
-        for hop in self._hops_of(session):
+        for hop in self._hops.of_session(session):
             addresses = tuple(hop.connector.addresses) if hop.connector is not None else ()
             entry = ConnectionHistoryEntry(
                 ConnectionStatus.named(progress.value), now.unix_seconds, 0, addresses
@@ -392,7 +300,7 @@ class Transfer:
             for queue in hop.queues:
                 queue.history.append(entry)
                 queue.next_hops = addresses
-                if queue.state in _STILL:
+                if queue.state in STILL:
                     continue
                 if progress is ConnectionProgress.DNS_FAILURE:
                     queue.state = OutgoingState.NEED_VALIDATION
@@ -403,6 +311,7 @@ class Transfer:
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
         """Messages of the peer."""
+        self._peers.arrived(session, messages)
         return self.arrivals.take(session, messages, first_recoverable)
 
     def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
@@ -427,7 +336,7 @@ class Transfer:
 
     def room_for_messages(self, session: ISession) -> None:
         """The window is wider than it was, or the peer has caught up."""
-        self._dispatch(session, self._queues_of(session))
+        self._dispatch(session, self._hops.queues_of(session))
 
     def session_closed(
         self,
@@ -437,19 +346,22 @@ class Transfer:
         error: RemoteProtocolError | None,
     ) -> None:
         """[MS-MQQB] 3.1.5.9: what was not acknowledged goes back to its queue, in its place."""
-        identifier = session.remote_identifier
-        queues = self._queues_of(session)
-        if identifier is not None and session in self._open.get(identifier, ()):
-            self._open[identifier].remove(session)
-            self._left(session.remote_address)
-            if not self._open[identifier]:
-                del self._open[identifier]
-        for queue in queues:
-            if (
-                queue.state is OutgoingState.CONNECTED
-                and self._session_for(self._hop_by_queue[queue], queue) is None
-            ):
-                queue.state = OutgoingState.DISCONNECTING
+        hops = self._hops.of_session(session) if session.is_initiator else ()
+        queues = self._hops.queues_of(session)
+        if self._peers.closed(session):
+            # What came over the last session with an address draws no OrderAck any more.
+            self.arrivals.disconnected(session.remote_address)
+        for hop in hops:
+            self._hops.missed(hop)
+        left = [
+            queue
+            for queue in queues
+            if queue.state is OutgoingState.CONNECTED and not self._hops.leading_to(queue)
+        ]
+        for queue in left:
+            queue.state = OutgoingState.DISCONNECTING
+        if left:
+            self._left[session] = left
         effects = self._performer.model.release(
             (message for message in unacknowledged if isinstance(message, MessagePosition)),
             self._performer.clock.now(),
@@ -458,29 +370,18 @@ class Transfer:
             self._performer.perform(effects)
             for queue in self._carried.pop(session, ()):
                 self._sequences.disconnected(queue, self._performer.clock.now())
-
-    def _left(self, address: str) -> None:
-        """One session less with this address; what came over the last draws no OrderAck any more."""
-        self._open_by_address[address] -= 1
-        if not self._open_by_address[address]:
-            del self._open_by_address[address]
-            self.arrivals.disconnected(address)
+            for queue in queues:
+                self.ready(queue)
 
     def connection_lost(self, session: ISession) -> None:
         """The connection is gone as well; other sessions may lead there still."""
-        for queue in self._queues_of(session):
+        for queue in self._left.pop(session, ()):
             if queue.state is OutgoingState.DISCONNECTING:
                 queue.state = OutgoingState.DISCONNECTED
-        identifier = session.remote_identifier
-        hop = None if identifier is None else self._hops.get(identifier)
-        if hop is not None and identifier not in self._open:
-            for queue in hop.queues:
-                if queue.state in (OutgoingState.CONNECTED, OutgoingState.DISCONNECTING):
-                    queue.state = OutgoingState.DISCONNECTED
 
     def reconnect(self, session: ISession) -> None:
         """[MS-MQQB] 3.1.6.1 Session Retry Connect Timer Event."""
-        for hop in self._hops_of(session):
+        for hop in self._hops.of_session(session):
             if hop.connector is not None:
                 hop.connector.connect(is_retry=True)
 

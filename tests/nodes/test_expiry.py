@@ -164,7 +164,7 @@ class TransferExpiryTests(ExpiryTestCase):
         path = self.queue(self.beta)
         self.beta.deaf()
         self.ask(b"in vain", time_to_reach_queue=10)
-        self.send(self.alpha, TO_BETA, b"patient")
+        self.send(self.alpha, TO_BETA, b"patient", time_to_reach_queue=0xFFFFFFFF)
         self.clock.advance(10.9)
         self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 2)
         self.assertEqual(self.classes(), [MessageClass.NACK_REACH_QUEUE_TIMEOUT])
@@ -210,7 +210,7 @@ class TransferExpiryTests(ExpiryTestCase):
         self.clock.set_wall(START.wall + 10 * 365 * 86400)
         self.clock.advance(100)
         self.beta.listen()
-        self.clock.advance(10)
+        self.clock.advance(60)
         self.assertEqual(self.bodies(self.beta, path), [b"patient"])
 
     def arriving(self, number: int, age: int) -> bytes:

@@ -64,11 +64,13 @@ class OwedOrderAck:
 
     @ivar answer_to: where it goes: the GUID of a queue manager, or protocol and address as a direct name has
         them (reading 60).
+    @ivar source: the queue manager that sent the acknowledged messages first.
     """
 
     answer_to: UUID | str
     tx_sequence_id: TxSequenceID
     tx_sequence_number: int
+    source: UUID
 
 
 class IncomingStreams:
@@ -314,7 +316,8 @@ class IncomingStreams:
                 stream.unsaid = 0
                 stream.last_order_ack = now.monotonic
                 sequence = TxSequenceID.from_value(stream.stored_sequence)
-                owed.append(OwedOrderAck(stream.answer_to, sequence, stream.stored_number))
+                source = guid_from_bytes(stream.source)
+                owed.append(OwedOrderAck(stream.answer_to, sequence, stream.stored_number, source))
         return owed
 
     def disconnected(self, address: str) -> None:

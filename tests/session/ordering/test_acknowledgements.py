@@ -145,17 +145,17 @@ class FinalAckTests(SynchronousTestCase):
 class RecognitionTests(SynchronousTestCase):
     def test_both_are_recognised(self) -> None:
         """By whom they are for: a direct name, or this queue manager's own identifier."""
-        owed = OwedOrderAck(ALPHA, X, 3)
+        owed = OwedOrderAck(ALPHA, X, 3, ALPHA)
         for ack in (
             order_ack(owed, source=BETA, message_id=1, sent_time=2),
-            order_ack(OwedOrderAck("TCP:10.0.0.1", X, 3), source=BETA, message_id=1, sent_time=2),
+            order_ack(OwedOrderAck("TCP:10.0.0.1", X, 3, ALPHA), source=BETA, message_id=1, sent_time=2),
             refusal(MessageClass.NACK_ACCESS_DENIED),
         ):
             self.assertEqual(read_acknowledgement(ack.to_bytes(), ALPHA), ack)
 
     def test_those_of_others_are_forwarded(self) -> None:
         """For a router they are messages like any other."""
-        ack = order_ack(OwedOrderAck(GAMMA, X, 3), source=BETA, message_id=1, sent_time=2)
+        ack = order_ack(OwedOrderAck(GAMMA, X, 3, ALPHA), source=BETA, message_id=1, sent_time=2)
         self.assertIs(read_acknowledgement(ack.to_bytes(), ALPHA), None)
 
     def test_other_messages_are_none(self) -> None:
@@ -170,7 +170,7 @@ class RecognitionTests(SynchronousTestCase):
     def test_damage_is_read_or_refused(self, data: st.DataObject) -> None:
         """Whatever a peer sends to the order queue, nothing but the one error comes out."""
         packet = bytearray(
-            order_ack(OwedOrderAck(ALPHA, X, 3), source=BETA, message_id=1, sent_time=2).to_bytes()
+            order_ack(OwedOrderAck(ALPHA, X, 3, ALPHA), source=BETA, message_id=1, sent_time=2).to_bytes()
         )
         for _ in range(data.draw(st.integers(1, 3))):
             packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))

@@ -35,7 +35,7 @@ class TimerTests(SynchronousTestCase):
         receiver = Receiver()
         receiver.take(message(1))
         self.assertEqual(receiver.advance(0.499), [])
-        self.assertEqual(receiver.advance(0.001), [OwedOrderAck(PEER, X, 1)])
+        self.assertEqual(receiver.advance(0.001), [OwedOrderAck(PEER, X, 1, ALPHA)])
         self.assertEqual(receiver.advance(100), [])
 
     def test_messages_that_follow_put_it_off(self) -> None:
@@ -200,4 +200,4 @@ class DestinationTests(SynchronousTestCase):
         receiver.stored()
         self.assertEqual([ack.answer_to for ack in receiver.advance(1)], [ALPHA])
         receiver.judge(message(2), address="TCP:10.0.0.7")
-        self.assertEqual(receiver.advance(1), [OwedOrderAck("TCP:10.0.0.7", X, 2)])
+        self.assertEqual(receiver.advance(1), [OwedOrderAck("TCP:10.0.0.7", X, 2, ALPHA)])
