@@ -185,6 +185,7 @@ class Integration:
         try:
             return await self._runner.run(procedure)
         finally:
+            self._performer.model.time_to_reach_queue = self.access.local.default_time_to_reach_queue
             self._wakeup.look()
 
     def _expire(self) -> None:

@@ -26,6 +26,7 @@ from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.reporting import read_report
 from msmq.queues.transaction import Transaction
+from msmq.structures.base_header import INFINITE
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass
 from msmq.structures.name_text import QueueSuffix
@@ -280,6 +281,7 @@ def message_of(view: UserMessageView) -> Message:
         priority=view.priority,
         delivery=Delivery.RECOVERABLE if view.is_recoverable else Delivery.EXPRESS,
         transactional=view.is_transactional,
+        time_to_reach_queue=INFINITE,
         time_to_be_received=view.time_to_be_received,
         journal=view.journal,
         dead_letter=view.dead_letter,

@@ -122,10 +122,7 @@ def all_destinations(
     if len(targets) == 1:
         return targets
     destinations = _list_of_destinations(tuple(target.name for target in targets))
-    return [
-        attrs.evolve(target, builder=_builder(target.name, model.identifier, destinations))
-        for target in targets
-    ]
+    return [attrs.evolve(target, builder=_builder(target.name, model, destinations)) for target in targets]
 
 
 @lru_cache(maxsize=1024)
@@ -156,7 +153,7 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
         if queue.is_system:
             raise _unsupported(f"{name} can only be read")
         own = model.format_name(queue) if isinstance(name, PathName) else name
-        return Target(own, queue, _builder(own, model.identifier), True)
+        return Target(own, queue, _builder(own, model), True)
     if isinstance(name, PathName):
         if not model.is_local(name):
             raise _unsupported(
@@ -177,14 +174,24 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
             raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
         case _:
             raise _unsupported(f"{name}: names of this kind cannot be sent to")
-    return Target(name, model.outgoing(name, now), _builder(name, model.identifier), False)
+    return Target(name, model.outgoing(name, now), _builder(name, model), False)
 
 
 @lru_cache(maxsize=1024)
-def _builder(name: FormatName, source: UUID, destinations: bytes = b"") -> PacketBuilder:
+def _built(name: FormatName, source: UUID, destinations: bytes, time_to_reach_queue: int) -> PacketBuilder:
     """What packets to one destination have in common is laid out once."""
     # Public names that are sent to are our own.
-    return PacketBuilder(name, source=source, destination_queue_manager=source, destinations=destinations)
+    return PacketBuilder(
+        name,
+        source=source,
+        destination_queue_manager=source,
+        destinations=destinations,
+        time_to_reach_queue=time_to_reach_queue,
+    )
+
+
+def _builder(name: FormatName, model: QueueManagerModel, destinations: bytes = b"") -> PacketBuilder:
+    return _built(name, model.identifier, destinations, model.time_to_reach_queue)
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ import attrs
 
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.queues.naming import SYSTEM_PATHS
+from msmq.structures.base_header import INFINITE
 from msmq.structures.format_name import FormatName, PrivateFormatName
 from msmq.structures.message_class import MessageClass
 from msmq.structures.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
@@ -110,6 +111,7 @@ def acknowledgement(
             body_type=view.body_type if body else 0,
             label=view.label,
             priority=view.priority,
+            time_to_reach_queue=INFINITE,
             delivery=Delivery.RECOVERABLE if view.is_recoverable else Delivery.EXPRESS,
             correlation_id=view.source_queue_manager + view.message_id.to_bytes(4, "little"),
             response_queue=answer_to,

@@ -10,7 +10,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.changes import AppendLog, Change, PutMessage, PutQueue
-from msmq.queues.expiring import FOREVER, TIME_TO_BE_RECEIVED, due_time, is_late, time_limit
+from msmq.queues.expiring import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED, due_time, is_late, time_limit
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition
@@ -95,6 +95,8 @@ def admit(
     is_logged = False
     fresh: set[Queue] = set()
     room = 0
+    last_stamp = b""
+    last_due: int | None = None
     for number, (target, view) in enumerate(arrivals, first):
         if target is not queue:
             queue = target
@@ -104,16 +106,22 @@ def admit(
             positions = groups.setdefault(target, [])
             identifier = target.definition.identifier
             is_logged = target.definition.log
+            last_stamp = b""
             if not target.is_stored:
                 fresh.add(target)
         size = view.size
+        packet = view.packet
         due: int | None = None
-        if size > free or size > room or view.packet[limit] != forever:
-            status = judge(target, view, free, room, now)
-            if status:
-                admission.refusals.append(Refusal(number - first, target, view, status))
-                continue
-            due = due_time(target, view)
+        if size > free or size > room or packet[limit] != forever:
+            # Most were sent in the same second, and have the same time.
+            stamp = packet[limit] + packet[SENT_TIME]
+            if stamp != last_stamp or size > free or size > room:
+                status = judge(target, view, free, room, now)
+                if status:
+                    admission.refusals.append(Refusal(number - first, target, view, status))
+                    continue
+                last_stamp, last_due = stamp, due_time(target, view)
+            due = last_due
         # Slots of the view, not its properties: this line is run for every message.
         priority = 0 if view.flags & UserHeader.TH else view.base_flags & BaseHeader.PR
         lookup_id = (7 - priority) << 56 | number
@@ -125,7 +133,7 @@ def admit(
             position.kept = Kept.STORE
             if not target.is_stored:
                 holdings.keep_queue(target, changes)
-            changes.append(PutMessage(identifier, lookup_id, view.packet, arrived, due))
+            changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))
         elif size > express_room:
             if target in fresh:
                 # Nobody knows which of the two batches is done first, or at all, so each has the queue.
@@ -136,7 +144,7 @@ def admit(
             storage.express += size
             express_room -= size
         if is_logged:
-            changes.append(AppendLog(identifier, lookup_id, view.packet, arrived))
+            changes.append(AppendLog(identifier, lookup_id, packet, arrived))
         entries[lookup_id] = position
         positions.append(position)
         target.total_bytes += size

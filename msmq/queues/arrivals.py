@@ -79,10 +79,10 @@ class Arrivals:
         """
         self._numbers.stored(admission.changes)
         effects: list[Effect] = []
-        if admission.mortal:
-            effects += self._expiry.sift(admission.mortal, now)[1]
+        departures = self._expiry.sift(admission.mortal, now)[1] if admission.mortal else []
+        effects += departures
         for queue, positions in admission.groups.items():
-            if admission.mortal:
+            if departures:
                 positions = [position for position in positions if position.state is PositionState.ARRIVING]
             if queue.is_deleted:
                 effects += gone_with_queue(positions)

@@ -59,8 +59,8 @@ class Deleting:
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
 
-        These are DELETED from now on; their packets are in memory, as far as they could be read. What is on its
-        way in or out stays in the queue, since whoever decides about that tells of it.
+        These are DELETED from now on; their packets are in memory, as far as they could be read.
+        What is on its way in or out stays in the queue, since whoever decides about that tells of it.
         """
         gone: list[MessagePosition] = []
         under_way: list[MessagePosition] = []

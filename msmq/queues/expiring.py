@@ -31,6 +31,9 @@ TIME_TO_REACH_QUEUE: Final = slice(12, 16)
 TIME_TO_BE_RECEIVED: Final = slice(48, 52)
 """Where a packet holds UserHeader.TimeToBeReceived."""
 
+SENT_TIME: Final = slice(52, 56)
+"""Where a packet holds UserHeader.SentTime."""
+
 
 def time_limit(queue: Queue) -> slice:
     """Where a packet holds the time that counts in this queue: on the way the one, at its end the other."""
@@ -78,14 +81,18 @@ class ExpiringMessages:
         """Whether there may be any."""
         return bool(self._by_second or self._overdue)
 
-    def add(self, position: MessagePosition, due: int) -> None:
-        """Remember a message by the time at which it has to leave."""
+    def of(self, due: int) -> dict[MessagePosition, None]:
+        """The messages that have to leave at a time, to put one in at once."""
         same_second = self._by_second.get(due)
         if same_second is None:
             self._forget_empty()
             same_second = self._by_second[due] = {}
             heappush(self._seconds, due)
-        same_second[position] = None
+        return same_second
+
+    def add(self, position: MessagePosition, due: int) -> None:
+        """Remember a message by the time at which it has to leave."""
+        self.of(due)[position] = None
 
     def discard(self, positions: Iterable[MessagePosition]) -> None:
         """Forget messages that are gone; those that never were in here are passed over."""

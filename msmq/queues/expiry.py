@@ -36,16 +36,21 @@ class Expiry:
         """Those whose time is not over, which is remembered, and how the others leave."""
         late: list[MessagePosition] = []
         fresh: list[MessagePosition] = []
+        wall = now.wall
+        last: int | None = None
+        same_second: dict[MessagePosition, None] = {}
         for position in positions:
-            due = None if position.queue.is_deleted else position.due
-            if due is None:
+            due = position.due
+            if due is None or position.queue.is_deleted:
                 fresh.append(position)
-            elif due <= now.wall:
+            elif due <= wall:
                 late.append(position)
             else:
-                self._messages.add(position, due)
+                if due != last:
+                    last, same_second = due, self._messages.of(due)
+                same_second[position] = None
                 fresh.append(position)
-        return fresh, _leave(late)
+        return fresh, _leave(late) if late else []
 
     def remember(self, positions: Iterable[MessagePosition]) -> None:
         """Let these messages leave when their time is over, be it over already."""

@@ -23,12 +23,14 @@ CORRELATION_SIZE: Final = 20
 CLASS_BITS: Final = 0xE1FF
 """The bits that a message class may have ([MS-MQMQ] 2.2.18.1.6)."""
 
+TIME_TO_REACH_QUEUE: Final = 0x54600
+"""Seconds that a message has for its way if nobody says otherwise: four days."""
+
 HASH_SHA_512: Final = 0x800E
 ENCRYPTION_AES_256: Final = 0x6610
 
 _NUMBERS: Final = (
     "body_type",
-    "time_to_reach_queue",
     "time_to_be_received",
     "application_tag",
     "hash_algorithm",
@@ -61,7 +63,8 @@ class Message:
     @ivar body_type: a PROPVARIANT type ([MS-MQMQ] 2.2.19.3 BodyType); 0 says nothing about the body.
     @ivar priority: 0 to 7, 7 first; a transactional message travels with 0 whatever this says.
     @ivar transactional: it is sent in a transaction, and is recoverable too.
-    @ivar time_to_reach_queue: seconds; C{INFINITE} never expires.
+    @ivar time_to_reach_queue: seconds; C{INFINITE} never expires, C{None} is the default of the enterprise
+        or of the queue manager that sends it (reading 70).
     @ivar time_to_be_received: seconds, counted with the way; C{INFINITE} never expires.
     @ivar journal: the sending queue manager keeps a copy once the message is delivered.
     @ivar dead_letter: the sending queue manager keeps a copy if it cannot be delivered.
@@ -82,7 +85,7 @@ class Message:
     priority: int = 3
     delivery: Delivery = Delivery.EXPRESS
     transactional: bool = False
-    time_to_reach_queue: int = INFINITE
+    time_to_reach_queue: int | None = None
     time_to_be_received: int = INFINITE
     journal: bool = False
     dead_letter: bool = False
@@ -102,16 +105,17 @@ class Message:
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.priority <= 7:
             raise _illegal("priority", self.priority, "0..7")
-        # Of all six at once, because every message is asked: what is left is a bit too many, or a sign.
+        # Of all five at once, because every message is asked: what is left is a bit too many, or a sign.
         if (
             self.body_type
-            | self.time_to_reach_queue
             | self.time_to_be_received
             | self.application_tag
             | self.hash_algorithm
             | self.encryption_algorithm
         ) >> 32:
             raise self._misfit()
+        if self.time_to_reach_queue is not None and self.time_to_reach_queue >> 32:
+            raise _illegal("time to reach queue", self.time_to_reach_queue, "0..0xFFFFFFFF")
         if self.label:
             self._check_label()
         if self.dead_letter_queue:

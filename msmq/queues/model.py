@@ -28,6 +28,7 @@ from msmq.queues.effects import Effect
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, Storage
 from msmq.queues.leaving import Departure, Removal, gone_with_queue
+from msmq.queues.message import TIME_TO_REACH_QUEUE
 from msmq.queues.moves import Moves
 from msmq.queues.naming import QueueNames
 from msmq.queues.outgoing import OutgoingQueue
@@ -60,6 +61,8 @@ class QueueManagerModel:
 
     @ivar identifier: the GUID of this queue manager.
     @ivar is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
+    @ivar time_to_reach_queue: seconds that a message has for its way if it does not say ([MS-MQDMPR] 3.1.1.6
+        DefaultTimeToLive); its owner may set what a directory says.
     @ivar names: which names are its own, and which queue they mean.
     @ivar collection: the queues.
     @ivar storage: what all queues hold together; its owner may set C{throttled}
@@ -100,6 +103,7 @@ class QueueManagerModel:
         """
         self.identifier = identifier
         self.is_hardened = is_hardened
+        self.time_to_reach_queue = TIME_TO_REACH_QUEUE
         self.names = QueueNames(identifier, computer_names, is_own_address)
         self.storage = Storage(
             quota_in_bytes(quota),

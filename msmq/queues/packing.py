@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.message import Delivery, Message
+from msmq.queues.message import TIME_TO_REACH_QUEUE, Delivery, Message
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
@@ -88,6 +88,7 @@ class PacketBuilder:
         source: UUID,
         destination_queue_manager: UUID | None = None,
         destinations: bytes = b"",
+        time_to_reach_queue: int = TIME_TO_REACH_QUEUE,
     ) -> None:
         """Lay out what all packets to C{destination} have in common.
 
@@ -96,9 +97,11 @@ class PacketBuilder:
             a public name, taken from a private one, and unused for a direct one.
         @param destinations: what L{list_of_destinations} makes of all names that a message is sent to, this
             one among them; empty for a message that is sent to this name only.
+        @param time_to_reach_queue: seconds, for messages that do not say.
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to such a name.
         """
         self._source = source
+        self._time_to_reach_queue = time_to_reach_queue
         self._destinations = destinations
         self._kind, self._destination, self._host = _destination(destination, destination_queue_manager)
         self._source_bytes = source.bytes_le
@@ -146,6 +149,9 @@ class PacketBuilder:
             base_flags |= _TRACE_FLAGS
             debug = DebugHeader(message.trace if message.trace != NULL_GUID else None).to_bytes()
         destinations = self._destinations
+        time_to_reach_queue = message.time_to_reach_queue
+        if time_to_reach_queue is None:
+            time_to_reach_queue = self._time_to_reach_queue
         body = message.body
         extension = message.extension
         text = message.label
@@ -165,7 +171,7 @@ class PacketBuilder:
                 base_flags,
                 _SIGNATURE,
                 size,
-                message.time_to_reach_queue,
+                time_to_reach_queue,
                 self._source_bytes,
                 self._host_bytes,
                 message.time_to_be_received,

@@ -206,7 +206,7 @@ class TransferExpiryTests(ExpiryTestCase):
         """0xFFFFFFFF waits for years."""
         path = self.queue(self.beta)
         self.beta.deaf()
-        self.send(self.alpha, TO_BETA, b"patient")
+        self.send(self.alpha, TO_BETA, b"patient", time_to_reach_queue=0xFFFFFFFF)
         self.clock.set_wall(START.wall + 10 * 365 * 86400)
         self.clock.advance(100)
         self.beta.listen()

@@ -13,12 +13,14 @@ from msmq.queues.definition import UNLIMITED
 from msmq.queues.directory.objects import EnterpriseObject, QueueManagerObject, QueueObject
 from msmq.queues.directory.selecting import equals
 from msmq.queues.message import Delivery, Message
+from msmq.structures.base_header import INFINITE
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA, GAMMA
 from tests.control.support import Disk
 from tests.nodes.support import NodesTestCase
 
 ORDERS = ".\\orders"
+NOWHERE = "DIRECT=TCP:127.0.0.9\\private$\\nowhere"
 
 
 class DirectoryTestCase(NodesTestCase):
@@ -65,6 +67,32 @@ class DirectoryTestCase(NodesTestCase):
         """Why something is refused."""
         status: Status = self.failureResultOf(self.deferred(doing), MQError).value.status
         return status
+
+
+class TimeToReachQueueTests(DirectoryTestCase):
+    """[MS-MQDMPR] 3.1.1.6 DefaultTimeToLive, and reading 70."""
+
+    def make_directory(self, **kwargs: Any) -> MemoryDirectory:
+        """One of an enterprise in which messages have a minute."""
+        directory = MemoryDirectory(self.clock, **kwargs)
+        directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate", default_time_to_live=60))
+        return directory
+
+    def test_the_default_of_the_enterprise(self) -> None:
+        """MQDMPR-3.1.1.6-04: a message that does not say leaves after that; what says so has its own time.
+
+        So it is after a start without the directory, which is no old one.
+        """
+        self.assertFalse(self.successResultOf(self.directory.read(EnterpriseObject, [])).object.old_directory)
+        for is_away in (False, True):
+            if is_away:
+                self.directory.is_connected = False
+                self.restart(directory=self.directory)
+            messages = [Message(), Message(time_to_reach_queue=100), Message(time_to_reach_queue=INFINITE)]
+            self.run_to_end(self.service.send(NOWHERE, messages))
+            for seconds, left in ((59, 3), (2, 2), (41, 1)):
+                self.clock.advance(seconds)
+                self.assertEqual(self.service.outgoing()[0]["messages"], left)
 
 
 class LifeTests(DirectoryTestCase):

@@ -16,11 +16,11 @@ class DefaultTests(SynchronousTestCase):
     """A message of which nothing was said."""
 
     def test_defaults(self) -> None:
-        """It is express, of priority 3, of no class, never expires and asks for nothing."""
+        """It is express, of priority 3, of no class, does not expire in its queue and asks for nothing."""
         message = Message()
         self.assertEqual((message.priority, message.delivery), (3, Delivery.EXPRESS))
         self.assertEqual((message.body, message.label, message.extension), (b"", "", b""))
-        self.assertEqual((message.time_to_reach_queue, message.time_to_be_received), (0xFFFFFFFF,) * 2)
+        self.assertEqual((message.time_to_reach_queue, message.time_to_be_received), (None, 0xFFFFFFFF))
         self.assertEqual((message.message_class, message.acknowledge), (0, 0))
         self.assertFalse(message.is_recoverable or message.journal or message.dead_letter)
         self.assertEqual((message.trace, message.admin_queue, message.response_queue), (None, None, None))

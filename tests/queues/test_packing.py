@@ -71,7 +71,7 @@ def messages(draw: st.DrawFn) -> Message:
         priority=draw(st.integers(0, 7)),
         delivery=draw(st.sampled_from(Delivery)),
         transactional=draw(st.booleans()),
-        time_to_reach_queue=draw(numbers),
+        time_to_reach_queue=draw(st.none() | numbers),
         time_to_be_received=draw(numbers),
         journal=draw(st.booleans()),
         dead_letter=draw(st.booleans()),
@@ -131,7 +131,7 @@ def encoded(message: Message, destination: FormatName, message_id: int, sent_tim
             packet_size=0,
             priority=message.priority,
             is_traced=message.trace is not None,
-            time_to_reach_queue=message.time_to_reach_queue,
+            time_to_reach_queue=0x54600 if message.time_to_reach_queue is None else message.time_to_reach_queue,
         ),
         user=UserHeader(
             source_queue_manager=ALPHA,

@@ -16,12 +16,13 @@ import attrs
 from msmq.queues.definition import LABEL_LENGTH, UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.directory.attributes import attributes_of_type, illegal
 from msmq.queues.directory.enumerations import DirectoryServerType, OperatingSystemType, QueueScope
+from msmq.queues.message import TIME_TO_REACH_QUEUE
 from msmq.structures.public_keys import MqdsPublicKeys
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.wire.guid import NULL_GUID
 
-DEFAULT_TIME_TO_LIVE = 0x54600
+DEFAULT_TIME_TO_LIVE = TIME_TO_REACH_QUEUE
 """[MS-MQDMPR] note 12 and [MS-MQDSSM] note 13: seconds to reach a queue, where nobody says otherwise."""
 
 
