@@ -19,7 +19,7 @@ test: $(INSTALLED)
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_crash tests.faults.test_failing_system tests.faults.test_order \
-		tests.faults.test_kills tests.storage.test_sqlite_crash
+		tests.faults.test_power_cut tests.faults.test_kills tests.storage.test_sqlite_crash
 
 # The same transfer over thousands of simulated networks; the suite has a hundred.
 soak: $(INSTALLED)

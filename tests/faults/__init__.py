@@ -1,14 +1,30 @@
 """Tests in which the system under a server fails, and tests of what a server asks of it, and when."""
 
+import atexit
 import os
 import sys
+import time
 
 IS_THOROUGH = bool(os.environ.get("MSMQ_CRASH"))
 """Whether everything is tried, as C{make crash} does; otherwise a sample, which takes seconds."""
 
+_TOLD: list[str] = []
+_BEGAN = time.monotonic()
+
 
 def tell(figures: str) -> None:
-    """Print what was done, for whoever asked for all of it."""
+    """Print what was tried, now and once more at the end, for whoever asked for all of it."""
     if IS_THOROUGH:
-        sys.stdout.write(f"\n{figures}\n")
-        sys.stdout.flush()
+        if not _TOLD:
+            atexit.register(_tell_all)
+        _TOLD.append(figures)
+        _print(figures)
+
+
+def _tell_all() -> None:
+    _print("\n".join([f"This was tried in {time.monotonic() - _BEGAN:.0f} seconds:", *_TOLD]))
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"\n{text}\n")
+    sys.stdout.flush()

@@ -29,6 +29,7 @@ _EXPECTED_REFUSALS: Mapping[str, set[str]] = {
     "move": {*_NOT_THERE, *_TAKEN},
     "requeue": {"MQ_ERROR_INSUFFICIENT_RESOURCES", *_NOT_THERE, *_TAKEN},
     "label": _NOT_THERE,
+    "purge": _NOT_THERE,
 }
 """What may be refused without anything being wrong; of other operations, nothing."""
 
@@ -72,8 +73,6 @@ class History:
     @ivar order: of every message of a queue, when it was sent; C{None} if that is not known.
     @ivar identifiers: the last identifier of every message, which changes when a dead letter is sent again.
     @ivar received: messages that were received, or may have been.
-    @ivar untold: messages of a deleted queue that something else happened to at the same time: their event
-        may come later, or not name them.
     @ivar moved: how often every message was moved at least, and at most.
     @ivar arrived: how often every message came into a queue at least.
     """
@@ -87,7 +86,6 @@ class History:
     order: dict[str, tuple[int, int] | None] = attrs.field(factory=dict)
     identifiers: dict[str, str] = attrs.field(factory=dict)
     received: set[str] = attrs.field(factory=set)
-    untold: set[str] = attrs.field(factory=set)
     moved: dict[str, tuple[int, int]] = attrs.field(factory=dict)
     arrived: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     _purged: set[str] = attrs.field(factory=set)
@@ -172,6 +170,9 @@ class History:
             places |= operation.brings(key, places)
         return _after_time(key, places)
 
+    def _is_in_deletion(self, place: Place) -> bool:
+        return place is not None and self._is_deleting(main_queue(place))
+
     def _is_deleting(self, identifier: str) -> bool:
         """Whether the deletion of a queue has begun at least."""
         deleting = (operation.details[0] for operation in self.under_way_with("delete"))
@@ -210,8 +211,6 @@ class History:
                         self._move(name, "", ";poison", 0, 1)
             case "purge":
                 self._begin_purge(operation, details[0])
-            case "delete":
-                self._begin_delete(details[0])
         # What begins while a queue is purged may come before the purge, or behind it.
         for purge in self.under_way_with("purge"):
             self._overtake(purge, [*operation.effects, *operation.perhaps])
@@ -242,16 +241,6 @@ class History:
         for take in self.under_way_with("take"):
             take.is_overtaken = True
 
-    def _begin_delete(self, identifier: str) -> None:
-        """What is just leaving, or on its way, may not be there any more when its packet is read."""
-        is_purged = any(purge.details == [identifier] for purge in self.under_way_with("purge"))
-        for key, places in self.places.items():
-            is_in = any(place is not None and main_queue(place) == identifier for place in places)
-            if is_in and (is_purged or TIMED in marks_of(key)):
-                self.untold.add(key)
-        for operation in self.under_way.values():
-            self.untold.update(operation.effects)
-
     def _overtake(self, purge: Operation, keys: Iterable[str]) -> None:
         for key in keys:
             purge.perhaps.setdefault(key, None)
@@ -263,15 +252,12 @@ class History:
         operation = self.under_way.pop(number)
         self._taken.pop(number, None)
         for key, place in operation.effects.items():
-            before = self.places.get(key, set())
-            if place is not None and self._is_deleting(main_queue(place)):
-                self.untold.add(key)
             self.places[key] = {self._unless_deleted(place)}
             if key in self._purged or any(key in purge.perhaps for purge in self.under_way_with("purge")):
                 self.places[key].add(None)
-                if operation.kind == "commit" and place is not None and not _is_journal(place):
-                    # What a transaction moves leaves as purged instead, a moment later.
-                    self.places[key] |= before
+            if operation.kind == "commit" and self._is_in_deletion(place):
+                # A message that it moves leaves with the queue instead.
+                self.places[key].add(None)
         match operation.kind:
             case "send":
                 places, names = operation.details
@@ -281,7 +267,7 @@ class History:
                 if result:
                     self._identify(*result)
                 for name, source, target in operation.details[0]:
-                    self._move(name, source, target, int(None not in self.places[key_of(name, source)]), 0)
+                    self._move(name, source, target, int(len(self.places[key_of(name, source)]) == 1), 0)
                     if source is None:
                         self.arrived[target, name] += 1
             case "requeue":
@@ -329,6 +315,10 @@ class History:
     def _hear_refused(self, number: int, status: str, detail: str) -> None:
         operation = self.under_way.pop(number)
         self._taken.pop(number, None)
+        if operation.kind == "purge":
+            # It came to some of them before the queue was deleted.
+            for key in {*operation.leaving, *operation.perhaps} & self.places.keys():
+                self.places[key].add(None)
         if status not in _EXPECTED_REFUSALS.get(operation.kind, ()):
             self.faults.append(f"{operation.kind} {operation.details} was refused: {status}: {detail}")
 

@@ -240,7 +240,7 @@ class Inventory:
                 continue
             events = self.logs.events.get(history.identifiers[key], [])
             place = self._place(key)
-            has_reason = key in history.received or key in history.untold or key not in history.places
+            has_reason = key in history.received or key not in history.places
             if place is None and not events and not has_reason:
                 yield f"{key} is gone without an event"
             elif place == DEAD_LETTERS and events != ["expired"]:

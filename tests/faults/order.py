@@ -21,6 +21,11 @@ from tests.faults.tracing import Call
 
 TRACED = "pwrite64,fdatasync,fsync,sendto,sendmsg,writev,write,recvfrom,recvmsg,read"
 
+CONFIRM = re.compile(rb'{"confirm":(\d+)}')
+"""What says that the messages of a receipt may be removed; L{CONFIRMED} says that they are."""
+
+CONFIRMED = re.compile(rb'{"confirmed":(\d+),')
+
 _FRAME_HEADER = Struct(">II8s8s")
 _MARK = re.compile(rb"<mark \d{6}>")
 _SENDING = frozenset({"sendto", "sendmsg", "writev", "write"})
@@ -90,22 +95,21 @@ def early_answers(calls: Sequence[Call], identifiers: Mapping[str, str]) -> list
     disk = Disk.of(calls)
     faults: list[str] = []
     answered: dict[str, int] = {}
-    asked: dict[str, tuple[int, str]] = {}
+    asked: dict[tuple[str, bytes], int] = {}
     confirmed = 0
     for call in calls:
         if "control.sock" not in call.file:
             continue
         data = call.data
-        if call.name in _RECEIVING and data.startswith((b"POST", b"PATCH", b"DELETE")):
-            asked[call.file] = call.ended, data.partition(b" HTTP")[0].decode()
+        if call.name in _RECEIVING:
+            asked |= {(call.file, receipt): call.ended for receipt in CONFIRM.findall(data)}
         elif call.name in _SENDING:
             for found in re.findall(rb'"id":"(\{[^"]*)"', data):
                 answered.setdefault(found.decode().replace("\\\\", "\\"), call.began)
-            if b'"confirmed":' in data:
-                began, request = asked[call.file]
+            for receipt in CONFIRMED.findall(data):
                 confirmed += 1
-                if not disk.committed_within(began, call.began):
-                    faults.append(f"{request} was answered before anything was on the disk")
+                if not disk.committed_within(asked[call.file, receipt], call.began):
+                    faults.append(f"receipt {receipt.decode()} was confirmed before anything was on the disk")
     for text, identifier in identifiers.items():
         if identifier not in answered:
             faults.append(f"the answer for {text} is not in the trace")

@@ -15,6 +15,7 @@ from threading import Event, Thread, Timer
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client import ControlClient
+from tests.faults.careless import PLUGIN
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -133,6 +134,14 @@ class ServerTestCase(SynchronousTestCase):
         directory = Path(tempfile.mkdtemp(prefix="msmq-faults-")).resolve()
         self.addCleanup(shutil.rmtree, directory)
         return directory
+
+    def plugins(self) -> Mapping[str, str]:
+        """An environment in which C{twistd} finds the stores of L{tests.faults.careless}."""
+        plugins = self.home / "plugins" / "twisted" / "plugins"
+        plugins.mkdir(parents=True)
+        (plugins / "careless_plugin.py").write_text(PLUGIN)
+        path = [os.fspath(self.home / "plugins"), os.fspath(PROJECT), os.environ.get("PYTHONPATH", "")]
+        return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
     def server(self, home: Path | None = None, **arguments: object) -> ServerProcess:
         """Start a server, which ends with the test."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -32,6 +35,9 @@ ENDS = ("", "-wal", "-shm", ".reserve", ".express", ".express-wal", ".express-sh
 
 REFUSALS = (Status.MQ_ERROR_INSUFFICIENT_RESOURCES, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
 
+KEPT_OUT = "or the store is full"
+"""What is told to those who would put something on a disk that was full a moment ago."""
+
 TOLD = (
     "cannot write: there is no space left: ",
     "cannot write: the disk or its file system failed: ",
@@ -39,7 +45,7 @@ TOLD = (
     "cannot open: the disk or its file system failed: ",
     "identity.json: Input/output error",
     "msmq.sqlite: cannot open: Input/output error",
-    "or the store is full",
+    KEPT_OUT,
 )
 """What people are told, one of these."""
 
@@ -91,18 +97,23 @@ class FailingSystemTests(ServerTestCase):
         copy_home(self.home, twin)
         faults = self.faults(life, twin, copy.deepcopy(account))
         tried = faults[:: thorough if IS_THOROUGH else stride]
-        wrong: list[str] = []
-        for fault in tried:
-            home = self.directory()
-            copy_home(self.home, home)
-            try:
-                self.live_with(fault, life, home, copy.deepcopy(account))
-            except self.failureException as error:
-                wrong.append(f"{fault}: {error}")
-            else:
-                shutil.rmtree(home / "data")
-        tell(f"{life.__name__}: {len(tried)} of {len(faults)} faults")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            wrong = list(filter(None, pool.map(partial(self.wrong_with, life, account), tried)))
+        tell(f"{life.__name__}: {len(tried)} of {len(faults)} faults tried, {len(wrong)} failed")
         self.assertEqual(len(wrong), 0, "\n".join(wrong))
+
+    def wrong_with(self, life: Life, account: Account, fault: Fault) -> str:
+        """What is wrong with a life with a fault; nothing if nothing is."""
+        home = self.directory()
+        copy_home(self.home, home)
+        try:
+            self.live_with(fault, life, home, copy.deepcopy(account))
+        except Exception as error:
+            wrong = f"{life.__name__}, {fault}: {error!r}"
+            tell(wrong)
+            return wrong
+        shutil.rmtree(home / "data")
+        return ""
 
     def live_with(self, fault: Fault, life: Life, home: Path, account: Account) -> None:
         """Live with a fault, then look at what is left."""
@@ -147,7 +158,9 @@ class FailingSystemTests(ServerTestCase):
             return
         visitor.send(ORDERS, "when it is over")
         visitor.send(ORDERS, "when it is surely over")
-        self.assertLessEqual(len(account.refusals), 1, account.refusals)
+        # A disk that was full for a moment may have kept others out for a moment.
+        refusals = [each for each in account.refusals if KEPT_OUT not in each.detail]
+        self.assertLessEqual(len(refusals), 1, account.refusals)
 
     def assert_told(self, text: str) -> None:
         self.assertTrue(any(told in text for told in TOLD), text)

@@ -1,0 +1,191 @@
+"""A server whose machine loses its power, at any moment."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+
+from msmq.control.client import ControlClient, Delivered, Receipt
+from msmq.control.records import Record
+from msmq.interfaces.storage import StorageError
+from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.reading import PacketReader
+from tests.faults import IS_THOROUGH, tell
+from tests.faults.order import CONFIRM, CONFIRMED, mark
+from tests.faults.power import TRACED, Disk
+from tests.faults.scenario import ORDERS
+from tests.faults.server import ServerTestCase
+from tests.faults.tracing import Call, read_log, tracer, why_not
+
+SENDERS = 4
+SENDS = 25 if IS_THOROUGH else 5
+CUTS = 1000 if IS_THOROUGH else 8
+LIKELIHOODS = (0, 0.5, 0.95, 1)
+"""How much of what is not synchronised comes on the disk: nothing, some, nearly all, all."""
+
+SEED = 20261121
+
+_MARK = re.compile(rb"<mark \d{6}>")
+
+
+@attrs.define
+class Promises:
+    """When the server was asked for what, and when it had answered.
+
+    @ivar sent: by mark, when a message was confirmed to its sender.
+    @ivar confirming: when its receiver asked to have it removed, and C{removed}, when that was answered.
+    """
+
+    sent: dict[str, int] = attrs.field(factory=dict)
+    confirming: dict[str, int] = attrs.field(factory=dict)
+    removed: dict[str, int] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(
+        cls, calls: Sequence[Call], identifiers: dict[str, str], receipts: Sequence[Sequence[str]]
+    ) -> Promises:
+        """Read them from a trace; what was received by each receipt, in their order."""
+        promises = cls()
+        marks = {identifier: text for text, identifier in identifiers.items()}
+        asked = iter(receipts)
+        waiting: dict[tuple[str, bytes], Sequence[str]] = {}
+        for call in calls:
+            if "control.sock" not in call.file:
+                continue
+            data = call.data
+            if call.name == "recvmsg":
+                for receipt in CONFIRM.findall(data):
+                    waiting[call.file, receipt] = next(asked)
+                    promises.confirming |= dict.fromkeys(waiting[call.file, receipt], call.ended)
+            elif call.name == "sendto":
+                for found in re.findall(rb'"id":"(\{[^"]*)"', data):
+                    text = marks.get(found.decode().replace("\\\\", "\\"))
+                    if text is not None:
+                        promises.sent.setdefault(text, call.began)
+                for receipt in CONFIRMED.findall(data):
+                    promises.removed |= dict.fromkeys(waiting[call.file, receipt], call.began)
+        return promises
+
+    def wrong(self, place: int, found: Sequence[str]) -> list[str]:
+        """What is wrong with the messages that are there if the power fails at this place of the trace."""
+        faults = [
+            f"{text} was confirmed and is lost"
+            for text, when in self.sent.items()
+            if when < place <= self.confirming.get(text, place) and text not in found
+        ]
+        faults += [f"{text} is back" for text in found if self.removed.get(text, place) < place]
+        return faults + ["one is there twice"] * (len(set(found)) < len(found))
+
+
+class PowerCutTests(ServerTestCase):
+    """Durable means synchronised: nothing that was confirmed needs what the disk had not taken yet."""
+
+    skip = why_not()
+
+    def live(self, storage: str = "sqlite", environment: Mapping[str, str] | None = None) -> None:
+        """Have a server work, and see what it asked of the system."""
+        log = self.home / "log"
+        around = tracer(log, f"{TRACED},sendto,recvmsg", "--seccomp-bpf", "-s", "1000000")
+        server = self.server(storage=storage, environment=environment, tracer=around)
+        self.assertTrue(server.is_ready(), server.output)
+        identifiers, receipts = self.load(server.client)
+        server.kill()
+        self.calls = list(read_log(log))
+        self.promises = Promises.of(self.calls, identifiers, receipts)
+        self.assertEqual(self.promises.sent.keys(), identifiers.keys())
+        self.assertTrue(self.promises.removed)
+
+    def load(self, client: ControlClient) -> tuple[dict[str, str], list[list[str]]]:
+        """All that is tried at length is enough to bring the log into the file meanwhile."""
+        client.create_queue(ORDERS, {})
+        with ThreadPoolExecutor(SENDERS + 1) as pool:
+            senders = [pool.submit(_send, client, number) for number in range(SENDERS)]
+            receiver = pool.submit(_receive, client, SENDERS * SENDS * 2)
+            identifiers = {text: found for sender in senders for text, found in sender.result()}
+            return identifiers, receiver.result()
+
+    def found(self, directory: Path) -> list[str]:
+        """The messages that a start finds there."""
+        path = directory / "msmq.sqlite"
+        database = Database(path)
+        try:
+            snapshot = database.snapshot()
+        finally:
+            database.close()
+        reader = PacketReader(path)
+        marks: list[str] = []
+        for queue, messages in snapshot.messages.items():
+            for packet in reader.read(queue, [message[0] for message in messages]):
+                marks += [found.decode() for found in _MARK.findall(packet)]
+        reader.close()
+        return marks
+
+    def wrong(self) -> list[str]:
+        """What is wrong after a power cut, at any of many places."""
+        chance = random.Random(SEED)
+        places = sorted(chance.choices(range(len(self.calls)), k=CUTS - 1))
+        places.append(len(self.calls) - 1)
+        disk = Disk()
+        wrong: list[str] = []
+        for number, call in enumerate(self.calls):
+            while places and places[0] == number:
+                del places[0]
+                for likelihood in LIKELIHOODS:
+                    wrong += self.cut(disk, call.began, chance, likelihood)
+            if "/data/" in call.file or call.name in ("openat", "unlink", "fsync", "fdatasync"):
+                disk.follow(call)
+        return wrong
+
+    def cut(self, disk: Disk, place: int, chance: random.Random, likelihood: float) -> list[str]:
+        """What is wrong after the power has failed here."""
+        directory = self.home / "cut"
+        directory.mkdir()
+        try:
+            disk.leave(directory, chance, likelihood)
+            return self.promises.wrong(place, self.found(directory))
+        except StorageError as error:
+            return [str(error)]
+        finally:
+            shutil.rmtree(directory)
+
+    def test_power_cuts(self) -> None:
+        """Whatever of what was not synchronised comes on the disk, all that was promised is there."""
+        self.live()
+        wrong = self.wrong()
+        tell(f"{CUTS * len(LIKELIHOODS)} power cuts among {len(self.calls)} calls tried, {len(wrong)} failed")
+        self.assertEqual(len(wrong), 0, "\n".join(wrong[:20]))
+
+    def test_notices_a_store_that_does_not_wait(self) -> None:
+        """With C{synchronous = OFF} messages are lost, and the file may be damaged."""
+        self.live("careless:OFF", self.plugins())
+        wrong = self.wrong()
+        self.assertTrue(any("is lost" in fault for fault in wrong), wrong)
+
+
+def _send(client: ControlClient, sender: int) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    header = {"destination": ORDERS, "delivery": "recoverable"}
+    for number in range(SENDS):
+        marks = [mark(sender * 1000 + number * 10 + more) for more in range(number % 5 + 1)]
+        bodies = (text.ljust(20_000).encode() for text in marks)
+        found += zip(marks, client.send(Record(header, body) for body in bodies), strict=True)
+    return found
+
+
+def _receive(client: ControlClient, count: int) -> list[list[str]]:
+    receipts: list[list[str]] = [[]]
+    with client.receive(ORDERS, count=count) as stream:
+        for item in stream:
+            match item:
+                case Delivered(_, body):
+                    receipts[-1].append(body.rstrip().decode())
+                case Receipt():
+                    item.confirm()
+                    receipts.append([])
+    return receipts[:-1]
