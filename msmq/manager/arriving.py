@@ -61,7 +61,7 @@ class _Batch:
     verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
     is_judged: bool = False
     is_cut: bool = False
-    acknowledgements: list[Deferred[None]] = attrs.field(factory=list)
+    acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)
     close: CloseReason | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -258,7 +258,8 @@ class Arrivals:
         self._show(batch, admission)
         # Nobody sends a FinalAck twice, so what follows from it has to be stored first.
         for acknowledgement in batch.acknowledgements:
-            await acknowledgement
+            if not await acknowledgement:
+                return
         if batch.last_recoverable >= batch.first_recoverable:
             batch.session.persisted(batch.last_recoverable)
         if drained is not None:

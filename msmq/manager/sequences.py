@@ -70,6 +70,7 @@ class Sequences:
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
         self._receivers = Receivers()
         self._retries: set[Deferred[None]] = set()
+        self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
         self.on_room: Callable[[OutgoingQueue], None] = lambda queue: None
         self.on_change: Callable[[], None] = lambda: None
@@ -163,7 +164,9 @@ class Sequences:
             and isinstance(queue.destination, DirectFormatName)
         ):
             self._receivers.sent(stream.sequence, receiver)
-        self._act(queue, transmission.outcome)
+        done = self._act(queue, transmission.outcome)
+        if done is not None:
+            done.addErrback(lambda failure: failure.trap(CancelledError) and None)
         self.on_change()
         return transmission
 
@@ -200,13 +203,26 @@ class Sequences:
         """Whether this queue manager may acknowledge that: messages to a direct name, only if it got them."""
         return self._receivers.may_tell(ack.tx_sequence_id.value, teller)
 
-    async def acknowledged(self, ack: OrderAck | FinalAck) -> None:
-        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored."""
+    async def acknowledged(self, ack: OrderAck | FinalAck) -> bool:
+        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
+
+        @return: false if the queue manager stops before that, so that it has to come again.
+        """
+        try:
+            await self._acknowledged(ack)
+        except CancelledError:
+            return False
+        return True
+
+    async def _acknowledged(self, ack: OrderAck | FinalAck) -> None:
         if isinstance(ack, OrderAck):
             result = self._streams.order_acknowledged(ack, self._performer.clock.now())
         else:
             settlements = self._awaiting.final_acknowledged(ack)
             if settlements is not None:
+                if not settlements:
+                    # Its message is still on its way to where the FinalAck would find it.
+                    await self._moved()
                 await self._settle_awaiting(settlements)
                 return
             result = self._streams.final_acknowledged(ack)
@@ -227,8 +243,7 @@ class Sequences:
         delivered = [position for position in outcome.delivered if _hold(position)]
         awaiting = [transfer for transfer in outcome.awaiting if _hold(transfer.message)]
         settled = [settlement for settlement in outcome.settled if _hold(settlement.message)]
-        done = Deferred.fromCoroutine(self._leave(key, delivered, awaiting, settled))
-        return done.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        return Deferred.fromCoroutine(self._leave(key, delivered, awaiting, settled))
 
     async def _leave(
         self,
@@ -237,18 +252,56 @@ class Sequences:
         awaiting: Sequence[Transfer[MessagePosition]],
         settled: Sequence[Settlement[MessagePosition]],
     ) -> None:
-        performer = self._performer
-        if delivered:
-            removal = performer.model.remove(delivered)
-            await self._persist(removal.changes)
-            performer.perform(performer.model.removed(removal, performer.clock.now()))
-            self._removed(key, delivered)
-        if awaiting:
-            await self._keep(awaiting)
-            self._removed(key, [transfer.message for transfer in awaiting])
+        if delivered or awaiting:
+            await self._depart(key, delivered, awaiting)
         for settlement in settled:
             await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
             self._removed(key, [settlement.message])
+
+    async def _depart(
+        self,
+        key: Hashable,
+        delivered: Sequence[MessagePosition],
+        awaiting: Sequence[Transfer[MessagePosition]],
+    ) -> None:
+        """Forget messages, or keep them aside until their FinalAcks, which are known at once.
+
+        [MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable.
+        """
+        performer = self._performer
+        model = performer.model
+        removal = model.remove(delivered)
+        positions = [transfer.message for transfer in awaiting]
+        relocation = model.move_locked(positions, model.collection.awaiting)
+        page = None
+        changes = [*removal.changes, *relocation.changes]
+        if awaiting:
+            page = self._awaiting.add(awaiting, [place.lookup_id for _, place in relocation.moves])
+            changes += as_changes([page.change])
+        move = object()
+        self._moves[move] = []
+        try:
+            await self._persist(changes)
+            now = performer.clock.now()
+            performer.perform(model.removed(removal, now))
+            performer.perform(model.moved(relocation, now))
+            self._removed(key, [*delivered, *positions])
+            if page is not None:
+                await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
+        finally:
+            for done in self._moves.pop(move):
+                done.callback(None)
+
+    async def _moved(self) -> None:
+        """What is about to wait for its FinalAck does so, and those that came too early were dealt with."""
+        moves: list[Deferred[None]] = []
+        for waiting in self._moves.values():
+            moves.append(Deferred())
+            waiting.append(moves[-1])
+        for move in moves:
+            await move
+        if self._is_stopped:
+            raise CancelledError
 
     def _removed(self, key: Hashable, messages: Iterable[MessagePosition]) -> None:
         """The store does not have these messages in their outgoing queue any more."""
@@ -257,17 +310,6 @@ class Sequences:
             stream.removed(messages)
             if isinstance(key, OutgoingQueue):
                 self.on_room(key)
-
-    async def _keep(self, transfers: Sequence[Transfer[MessagePosition]]) -> None:
-        """[MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable: keep messages aside until their FinalAcks."""
-        performer = self._performer
-        model = performer.model
-        positions = [transfer.message for transfer in transfers]
-        relocation = model.move_locked(positions, model.collection.awaiting)
-        page = self._awaiting.add(transfers, [place.lookup_id for _, place in relocation.moves])
-        await self._persist([*relocation.changes, *as_changes([page.change])])
-        performer.perform(model.moved(relocation, performer.clock.now()))
-        await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
 
     async def _settle_awaiting(self, settlements: Iterable[Settlement[int]]) -> None:
         for settlement in settlements:

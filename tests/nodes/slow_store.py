@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -16,9 +16,8 @@ from msmq.interfaces.storage import (
     IMessageStore,
     LogEntry,
     LogExtent,
-    StorageFull,
+    StorageError,
     StoredEvent,
-    StoreNotOpen,
 )
 from msmq.queues.changes import Change
 from msmq.queues.snapshot import Snapshot
@@ -32,7 +31,7 @@ class SlowStore:
     @param disk: keeps what was finished.
     @param reactor: of the host; nothing happens once that is dead.
     @param delay: seconds that each thing takes.
-    @ivar is_full: commits fail for want of space.
+    @ivar trouble: with which commits fail; C{None} if they do not.
     """
 
     name = "slow"
@@ -44,7 +43,7 @@ class SlowStore:
         self._delay = delay
         self._asked: deque[tuple[Callable[[], Deferred[Any]], Deferred[Any]]] = deque()
         self._is_busy = False
-        self.is_full = False
+        self.trouble: StorageError | None = None
 
     def _ask(self, question: Callable[[], Deferred[Any]]) -> Deferred[Any]:
         done: Deferred[Any] = Deferred()
@@ -79,7 +78,7 @@ class SlowStore:
         """See L{IMessageStore.commit}."""
 
         def commit() -> Deferred[None]:
-            return fail(StorageFull("there is no space")) if self.is_full else self._disk.commit(changes)
+            return self._disk.commit(changes) if self.trouble is None else fail(self.trouble)
 
         return self._ask(commit)
 
@@ -106,8 +105,8 @@ class SlowStore:
         return self._ask(lambda: self._disk.read_events(after, limit, identity))
 
     def close(self) -> Deferred[None]:
-        """It is not closed in an orderly way; its host dies."""
-        return fail(StoreNotOpen("it is not closed in an orderly way"))
+        """Closed once everything that was asked before is done; the disk stays as it is."""
+        return self._ask(lambda: succeed(None))
 
 
 def _note(answer: object, done: Deferred[Any], answers: list[tuple[Deferred[Any], object]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from msmq.interfaces.storage import StorageError
 from msmq.queues.message import Delivery, Message
 from msmq.session.ordering.transfer_info import OutgoingTransferInfo
 from msmq.session.settings import SessionSettings
@@ -411,3 +412,29 @@ class StoreTests(SenderTestCase):
         self.assertTrue(all(flags == 0 for _, _, flags, *_ in self.peer.acks))
         self.clock.advance(10)
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
+
+    def test_a_final_acknowledgement_that_comes_while_the_store_fails(self) -> None:
+        """It is not lost: its message is found although it could not be put aside yet.
+
+        And nobody is told that it was heard before what follows from it is stored.
+        """
+        messages = [
+            Message(body=b"1", transactional=True),
+            Message(body=b"2", transactional=True, journal=True),
+        ]
+        sending = self.deferred(self.alpha.service.send(TO_GAMMA, messages))
+        self.clock.advance(3)
+        self.successResultOf(sending)
+        _, wanted = self.peer.messages
+        assert isinstance(self.alpha.store, SlowStore)
+        self.alpha.store.trouble = StorageError("the disk is on fire")
+        self.tell(order_ack(self.sequence(), 2))
+        self.clock.advance(3)
+        self.tell(final_ack(wanted))
+        self.clock.advance(1)
+        self.assertTrue(all(flags == 0 for _, _, flags, *_ in self.peer.acks))
+        self.alpha.store.trouble = None
+        self.clock.advance(20)
+        self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
+        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"], 1)
+        self.assertEqual(self.waiting(self.alpha), 0)

@@ -1,0 +1,223 @@
+"""What was promised to those who sent messages, held against what has become of the messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import attrs
+
+from msmq.queues.message import Acknowledge
+from msmq.structures.base_header import INFINITE
+from msmq.structures.message_class import MessageClass
+from msmq.structures.user_message_view import UserMessageView
+from tests.nodes.any_network import (
+    ADMIN,
+    DEADLETTER,
+    DEADXACT,
+    JOURNAL,
+    LETTERS,
+    PAYMENTS,
+    Batch,
+    Host,
+    World,
+    is_journaled,
+    is_mourned,
+    wish,
+)
+
+_REACHED, _RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
+_LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+_PURGED, _TIMED_OUT = MessageClass.NACK_Q_PURGED, MessageClass.NACK_RECEIVE_TIMEOUT
+
+_ARRIVED = {"received", "purged", "timed out"}
+"""The fates of what was in its queue."""
+
+
+class Broken(Exception):
+    """A promise was not kept."""
+
+
+@attrs.define
+class Found:
+    """What lies in the queues of one host that tell of the messages that it sent.
+
+    Each is told of by the numbers of the messages; acknowledgements with their class.
+    """
+
+    acknowledgements: Counter[tuple[int, int]] = attrs.field(factory=Counter)
+    journal: Counter[int] = attrs.field(factory=Counter)
+    deadletter: Counter[int] = attrs.field(factory=Counter)
+    deadxact: Counter[int] = attrs.field(factory=Counter)
+
+
+class Judge:
+    """Receives everything that is still there, and looks whether it is what it should be.
+
+    While a store is full, copies and acknowledgements are not made, which its log tells; so in a world in
+    which one was, there may be fewer of them, but still no others.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ids: dict[int, int] = {}
+        self._seen: dict[Host, dict[str, dict[int, int]]] = {}
+        self._found: dict[Host, Found] = {host: Found() for host in world.hosts}
+        self._expected: dict[Host, Found] = {host: Found() for host in world.hosts}
+
+    def judge(self) -> None:
+        """Hold everything against each other.
+
+        @raise Broken: something is not as it was promised.
+        """
+        self._collect()
+        self._events = {host: self._world.events(host) for host in self._world.hosts}
+        for batch in self._world.batches:
+            self._judge(batch)
+        for host in self._world.hosts:
+            self._check_order(host)
+            for name in ("acknowledgements", "journal", "deadletter", "deadxact"):
+                self._compare(host, name)
+
+    # What is there
+
+    def _collect(self) -> None:
+        world = self._world
+        for host in world.hosts:
+            for queue in (PAYMENTS, LETTERS):
+                for _ in world.drain(host, queue):
+                    pass
+        world.clock.advance(300)
+        for host in world.hosts:
+            _check(world.was_full or not host.waiting, f"{host.name}: something never left")
+            found = self._found[host]
+            for view in self._drain(host, ADMIN):
+                number = view.application_tag
+                self._ids[number] = int.from_bytes(view.correlation_id[16:], "little")
+                found.acknowledgements[number, view.message_class] += 1
+            for queue, counter in (
+                (JOURNAL, found.journal),
+                (DEADLETTER, found.deadletter),
+                (DEADXACT, found.deadxact),
+            ):
+                counter.update(view.application_tag for view in self._note(self._drain(host, queue)))
+            self._seen[host] = {queue: self._look_at_receipts(host, queue) for queue in host.receipts}
+            _check(world.was_full or not host.service.status()["bytes"], f"{host.name}: bytes of nothing")
+
+    def _drain(self, host: Host, queue: str) -> list[UserMessageView]:
+        return list(self._world.drain(host, queue))
+
+    def _note(self, views: Iterable[UserMessageView]) -> Iterable[UserMessageView]:
+        for view in views:
+            self._ids[view.application_tag] = view.message_id
+            yield view
+
+    def _look_at_receipts(self, host: Host, queue: str) -> dict[int, int]:
+        """The numbers of all messages that were in this queue, by LookupIdentifier."""
+        seen: dict[int, int] = {}
+        received: set[int] = set()
+        for receipt in host.receipts[queue]:
+            for lookup_id, view in receipt.views.items():
+                number = view.application_tag
+                _check(bytes(view.body) == b"%06d" % number, f"{number}: has another body")
+                _check(lookup_id not in received, f"{number}: received, and there again")
+                _check(seen.setdefault(lookup_id, number) == number, f"{number}: in the place of another")
+                list(self._note((view,)))
+            if receipt.is_confirmed:
+                received |= receipt.views.keys()
+        twice = [number for number, count in Counter(seen.values()).items() if count > 1]
+        _check(not twice, f"came twice: {twice}")
+        return seen
+
+    # What should be there
+
+    def _judge(self, batch: Batch) -> None:
+        for number in batch.numbers:
+            if number in self._ids:
+                batch.first_id = self._ids[number] - (number - batch.first)
+        fates = {number: self._fates(batch, number) for number in batch.numbers}
+        lost = [number for number, fate in fates.items() if not fate]
+        if batch.is_confirmed is False:
+            _check(len(lost) == batch.count, f"refused, but there: {fates}")
+        elif batch.is_confirmed:
+            _check(not lost, f"taken, but lost: {lost}")
+        else:
+            _check(len(lost) in (0, batch.count), f"half of a batch: {fates}")
+        for number, fate in fates.items():
+            if batch.reach == INFINITE:
+                _check(len(fate) <= 1, f"{number}: {fate}")
+            if fate:
+                self._expect(batch, number, fate)
+
+    def _fates(self, batch: Batch, number: int) -> set[str]:
+        """What has become of a message; more than one thing only if its time was over on the way."""
+        if batch.first_id is None:
+            return set()
+        identity = batch.sender.guid.bytes_le + (batch.first_id + number - batch.first).to_bytes(4, "little")
+        there, here = self._events[batch.receiver], self._events[batch.sender]
+        fates = set()
+        for fate, events, event in (
+            ("expired", here, ("expired", int(_LATE))),
+            ("late", there, ("refused", int(_LATE))),
+            ("purged", there, ("purged", int(_PURGED))),
+            ("timed out", there, ("expired", int(_TIMED_OUT))),
+        ):
+            count = events[(identity, *event)]
+            _check(count <= 1, f"{number}: {fate} {count} times")
+            if count:
+                fates.add(fate)
+        lookup_ids = [
+            lookup_id for lookup_id, seen in self._seen[batch.receiver][batch.queue].items() if seen == number
+        ]
+        if lookup_ids:
+            [lookup_id] = lookup_ids
+            states = [
+                receipt.is_confirmed
+                for receipt in batch.receiver.receipts[batch.queue]
+                if lookup_id in receipt.views
+            ]
+            # A receiver that lost its power does not know; then it was received if nothing else is told.
+            if True in states or (None in states and not fates & _ARRIVED):
+                fates.add("received")
+            _check(bool(fates & _ARRIVED), f"{number}: was in its queue, and is nowhere")
+        return fates
+
+    def _expect(self, batch: Batch, number: int, fates: set[str]) -> None:
+        wanted = wish(number)
+        here = self._expected[batch.sender]
+        tell = here.acknowledgements
+        has_arrived = bool(fates & _ARRIVED)
+        tell[number, _REACHED] += has_arrived and Acknowledge.POSITIVE_ARRIVAL in wanted
+        tell[number, _RECEIVED] += "received" in fates and Acknowledge.POSITIVE_RECEIVE in wanted
+        for fate, message_class, bit in (
+            ("purged", _PURGED, Acknowledge.NEGATIVE_RECEIVE),
+            ("timed out", _TIMED_OUT, Acknowledge.NEGATIVE_RECEIVE),
+            ("expired", _LATE, Acknowledge.NEGATIVE_ARRIVAL),
+            ("late", _LATE, Acknowledge.NEGATIVE_ARRIVAL),
+        ):
+            tell[number, message_class] += fate in fates and bit in wanted
+        if batch.is_transactional:
+            here.journal[number] += is_journaled(number) and fates == {"received"}
+            here.deadxact[number] += is_mourned(number) and ("expired" in fates or "received" not in fates)
+        else:
+            here.journal[number] += is_journaled(number) and "expired" not in fates
+            here.deadletter[number] += is_mourned(number) and "expired" in fates
+            there = self._expected[batch.receiver].deadletter
+            there[number] += is_mourned(number) and "timed out" in fates
+
+    def _check_order(self, host: Host) -> None:
+        for sender in self._world.hosts:
+            sent = {n for batch in self._world.batches if batch.sender is sender for n in batch.numbers}
+            arrived = [number for _, number in sorted(self._seen[host][PAYMENTS].items()) if number in sent]
+            _check(arrived == sorted(arrived), f"{sender.name} to {host.name}, not in order: {arrived}")
+
+    def _compare(self, host: Host, name: str) -> None:
+        found, expected = getattr(self._found[host], name), getattr(self._expected[host], name)
+        _check(not found - expected, f"{host.name}: {name} that nobody asked for: {found - expected}")
+        missing = expected - found
+        _check(self._world.was_full or not missing, f"{host.name}: {name} that are missing: {missing}")
+
+
+def _check(is_kept: bool, what: str) -> None:
+    if not is_kept:
+        raise Broken(what)
