@@ -15,7 +15,8 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial --temp-directory=_trial_temp tests
 
-# Every fault and hundreds of kills, of which the tests try a sample; it takes most of an hour.
+# Each call of two lives that fails in each way, some of those of a third, a thousand kills, four thousand power
+# cuts, of all of which the tests try a sample: most of an hour. At its end it prints what it tried.
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_crash tests.faults.test_failing_system tests.faults.test_order \
