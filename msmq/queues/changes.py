@@ -126,9 +126,13 @@ class AppendLog:
 
 @attrs.frozen
 class TrimLog:
-    """Forget the oldest entries of the message log of a queue.
+    """Forget the oldest entries of the message log of a queue, up to the first that is to be kept.
 
-    @ivar before: entries that arrived earlier go, seconds since 1970-01-01 UTC; C{None} for no such limit.
+    An entry that was stamped while the clock was ahead keeps those behind it from going by their age, until
+    it is too old itself; their size takes them nevertheless.
+
+    @ivar before: the oldest go as long as they arrived earlier, seconds since 1970-01-01 UTC; C{None} for
+        no such limit.
     @ivar keep_bytes: the oldest go until the packets that are left have at most so many bytes; C{None} for
         no such limit.
     """

@@ -121,7 +121,7 @@ class Contents:
         """What a start finds."""
         return Snapshot(
             queues=tuple(self.queues.values()),
-            messages={queue: kept.index() for queue, kept in self.messages.items()},
+            messages={queue: kept.index() for queue, kept in self.messages.items() if kept},
             state=dict(self.state),
         )
 

@@ -37,7 +37,6 @@ from msmq.storage.memory import MemoryMessageStore
 Result = TypeVar("Result")
 
 DEADLINE = 60
-HISTORIES = 15
 STEPS = 20
 
 
@@ -168,9 +167,13 @@ else:
 
 
 class StoreHistoryContract(_Base):
-    """Mix this into a C{SynchronousTestCase}: no history makes the store differ from dictionaries."""
+    """Mix this into a C{SynchronousTestCase}: no history makes the store differ from dictionaries.
+
+    @cvar histories: how many of them are tried.
+    """
 
     reactor: TurnedReactor
+    histories = 15
 
     def make_place(self) -> None:
         """Have another place to keep things, in which there is nothing."""
@@ -270,7 +273,7 @@ class StoreHistoryContract(_Base):
 
     def test_any_history(self) -> None:
         """It answers as plain dictionaries do, over any sequence of batches, reads and restarts."""
-        for seed in range(HISTORIES):
+        for seed in range(self.histories):
             chance = Chance(seed)
             self.begin()
             for _ in range(STEPS):

@@ -1,6 +1,9 @@
-"""The process that is killed: it does steps for ever, many at once, and says what it did.
+"""Processes that are killed: each does steps for ever, many at once, and says what it did.
 
-C{h 7} before step 7 is handed over, C{c 7} when the store has said that it is done.
+The one that is started here never is: for each line on standard input, the description of a store, it forks
+one that writes to that store, since an interpreter that has loaded everything takes most of a second.
+It says C{p 123}, the identifier of the new process, and C{e -9}, how that ended.  In between the new one
+says C{h 7} before step 7 is handed over, and C{c 7} when the store has said that it is done.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ import random
 import sys
 from pathlib import Path
 
-from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
@@ -19,8 +21,8 @@ from msmq.storage.factory import make_store
 from tests.storage.crash_model import STEP, batch
 
 
-def say(what: str, step: int) -> None:
-    os.write(1, f"{what} {step}\n".encode())
+def say(what: str, number: int) -> None:
+    os.write(1, f"{what} {number}\n".encode())
 
 
 async def perform(store: IMessageStore, step: int) -> None:
@@ -29,8 +31,7 @@ async def perform(store: IMessageStore, step: int) -> None:
     say("c", step)
 
 
-async def main(description: str) -> None:
-    store = make_store(description, Path())
+async def main(store: IMessageStore) -> None:
     snapshot = await store.open()
     step = int(snapshot.state.get(STEP, b"0"))
     while True:
@@ -43,9 +44,25 @@ async def main(description: str) -> None:
 
 def failed(failure: Failure) -> None:
     sys.stderr.write(failure.getTraceback())
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def write_for_ever(store: IMessageStore) -> None:
+    # Not before: what a reactor waits for is not shared by two processes.
+    from twisted.internet import reactor
+
+    random.seed()
+    Deferred.fromCoroutine(main(store)).addErrback(failed)
+    reactor.run()
     os._exit(1)
 
 
 if __name__ == "__main__":
-    Deferred.fromCoroutine(main(sys.argv[1])).addErrback(failed)
-    reactor.run()
+    for line in sys.stdin:
+        made = make_store(line.strip(), Path())
+        if (child := os.fork()) == 0:
+            write_for_ever(made)
+        say("p", child)
+        _, status = os.waitpid(child, 0)
+        say("e", os.waitstatus_to_exitcode(status))

@@ -22,6 +22,7 @@ from msmq.queues.changes import (
     TrimLog,
 )
 from msmq.queues.definition import QueueDefinition
+from msmq.storage.postgresql import opening
 from msmq.storage.postgresql.schema import SCHEMA, Schema
 from tests.contracts.message_store import HIGHEST, ORDERS, MessageStoreContract, put
 from tests.servers.postgresql import GUARDED, PASSWORD, shared_server
@@ -275,6 +276,8 @@ class OpeningTests(PostgresqlTestCase):
     def setUp(self) -> None:
         self.server = shared_server()
         super().setUp()
+        # Nobody here has to wait for the connection of a process that was killed.
+        self.patch(opening, "LOCK_SECONDS", 0.3)
 
     async def reason(self, *options: str, **settings: Any) -> str:
         """Why a store does not open."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,9 +13,9 @@ from msmq.storage.postgresql.reading import DatabaseReader
 from tests.contracts.message_store import ORDERS
 from tests.servers.postgresql import PostgresqlServer, shared_server
 from tests.storage.crash_model import STEP, Model, batch
+from tests.storage.killing import Victims
 from tests.storage.postgresql_support import PostgresqlTestCase, address_of, event
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
 KILLS = 8
 
 
@@ -67,25 +64,8 @@ class ProcessKilledTests(SynchronousTestCase):
         self.addCleanup(self.server.drop, self.schema)
         self.model = Model()
         self.step = 0
-
-    def run_and_kill(self, lines: int) -> tuple[int, int]:
-        """Let it say so many lines; gives the last step that was handed over, and the last one done."""
-        handed, confirmed = self.step, self.step
-        url = self.server.url(f"schema={self.schema}")
-        command = [sys.executable, "-m", "tests.storage.crash_child", url]
-        with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for number, line in enumerate(process.stdout):
-                what, _, step = line.partition(" ")
-                if what == "h":
-                    handed = int(step)
-                else:
-                    self.assertEqual(int(step), confirmed + 1, "they are done in order")
-                    confirmed = int(step)
-                if number == lines:
-                    process.kill()
-        self.assertEqual(process.returncode, -9)
-        return handed, confirmed
+        self.victims = Victims()
+        self.addCleanup(self.victims.close)
 
     def assert_kept(self, handed: int, confirmed: int) -> None:
         """What the schema holds is what the model holds after one of the steps that it may be at."""
@@ -108,8 +88,9 @@ class ProcessKilledTests(SynchronousTestCase):
     def test_nothing_that_was_confirmed_is_lost(self) -> None:
         """Whenever it is killed, every confirmed batch is there, and no batch is there in part."""
         chance = random.Random(4711)
+        url = self.server.url(f"schema={self.schema}")
         for _ in range(KILLS):
-            handed, confirmed = self.run_and_kill(chance.randrange(1, 200))
+            handed, confirmed = self.victims.run_and_kill(url, self.step, chance.randrange(1, 200))
             self.assert_kept(handed, confirmed)
         self.assertGreater(self.step, KILLS)
 

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces import IMessageStore
 from msmq.storage.postgresql.store import PostgresqlMessageStore
 from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
+from tests.faults import IS_THOROUGH
 from tests.servers.postgresql import shared_server
 from tests.storage.postgresql_support import address_of
 
@@ -16,7 +17,12 @@ _schemas = itertools.count()
 
 
 class PostgresqlHistoryTests(StoreHistoryContract, SynchronousTestCase):
-    """A schema against the store in memory."""
+    """A schema against the store in memory.
+
+    What a plan comes to is tried with SQLite already; here each commit is a journey to a server.
+    """
+
+    histories = 15 if IS_THOROUGH else 6
 
     def setUp(self) -> None:
         shared_server()

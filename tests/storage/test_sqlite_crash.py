@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 from uuid import UUID
 
@@ -15,8 +13,8 @@ from msmq.storage.sqlite.database import Database
 from msmq.storage.sqlite.reading import PacketReader
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.crash_model import STEP, Model, batch
+from tests.storage.killing import Victims
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
 KILLS = 300 if IS_THOROUGH else 20
 
 
@@ -29,24 +27,8 @@ class KilledTests(SynchronousTestCase):
         self.path = directory.resolve() / "msmq.sqlite"
         self.model = Model()
         self.step = 0
-
-    def run_and_kill(self, lines: int) -> tuple[int, int]:
-        """Let it say so many lines; gives the last step that was handed over, and the last one done."""
-        handed, confirmed = self.step, self.step
-        command = [sys.executable, "-m", "tests.storage.crash_child", f"sqlite:{self.path}"]
-        with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for number, line in enumerate(process.stdout):
-                what, _, step = line.partition(" ")
-                if what == "h":
-                    handed = int(step)
-                else:
-                    self.assertEqual(int(step), confirmed + 1, "they are done in order")
-                    confirmed = int(step)
-                if number == lines:
-                    process.kill()
-        self.assertEqual(process.returncode, -9)
-        return handed, confirmed
+        self.victims = Victims()
+        self.addCleanup(self.victims.close)
 
     def assert_kept(self, handed: int, confirmed: int) -> None:
         """What the file holds is what the model holds after one of the steps that it may be at."""
@@ -84,7 +66,9 @@ class KilledTests(SynchronousTestCase):
         """Whenever it is killed, every confirmed batch is there, and no batch is there in part."""
         chance = random.Random(4711)
         for _ in range(KILLS):
-            handed, confirmed = self.run_and_kill(chance.randrange(1, 200))
+            handed, confirmed = self.victims.run_and_kill(
+                f"sqlite:{self.path}", self.step, chance.randrange(1, 200)
+            )
             self.assert_kept(handed, confirmed)
         self.assertGreater(self.step, KILLS)
         tell(f"the bare store: {KILLS} kills, {self.step} batches")

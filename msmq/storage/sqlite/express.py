@@ -57,7 +57,7 @@ def open_express(path: Path) -> sqlite3.Connection:
             make_file(place)
             connection = connect(place)
             opened.callback(connection.close)
-            for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = OFF"):
+            for pragma in ("synchronous = OFF", "auto_vacuum = INCREMENTAL", "journal_mode = WAL"):
                 connection.execute(f"PRAGMA {pragma}").fetchone()
             for statement in MESSAGE_TABLES:
                 connection.execute(statement)
