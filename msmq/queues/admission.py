@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -21,6 +21,10 @@ from msmq.wire.guid import NULL_GUID
 
 if TYPE_CHECKING:
     from msmq.structures.user_message_view import UserMessageView
+
+_PR: Final = BaseHeader.PR
+_TH: Final = UserHeader.TH
+_TH_JP: Final = UserHeader.TH | UserHeader.JP
 
 
 class EnqueueStatus(enum.IntEnum):
@@ -55,7 +59,8 @@ class Admission:
     @ivar groups: the positions of each queue, in the order of arrival.
     @ivar mortal: those of them that do not live forever.
     @ivar refusals: the messages that did not come in; the others did.
-    @ivar letters: dead letters of some of those.
+    @ivar journaled: those that have arrived, and whose sender wants a copy then: their places.
+    @ivar letters: dead letters of some refused ones, and copies of others in the machine journal.
     """
 
     changes: list[Change] = attrs.field(factory=list)
@@ -63,6 +68,7 @@ class Admission:
     groups: dict[Queue, list[MessagePosition]] = attrs.field(factory=dict)
     mortal: list[MessagePosition] = attrs.field(factory=list)
     refusals: list[Refusal] = attrs.field(factory=list)
+    journaled: list[tuple[Queue, int]] = attrs.field(factory=list)
     letters: list[MessagePosition] = attrs.field(factory=list)
 
     @property
@@ -123,7 +129,12 @@ def admit(
                 last_stamp, last_due = stamp, due_time(target, view)
             due = last_due
         # Slots of the view, not its properties: this line is run for every message.
-        priority = 0 if view.flags & UserHeader.TH else view.base_flags & BaseHeader.PR
+        priority = view.base_flags & _PR
+        if view.flags & _TH_JP:
+            if view.flags & _TH:
+                priority = 0
+            elif not isinstance(target, OutgoingQueue):
+                admission.journaled.append((target, (7 - priority) << 56 | number))
         lookup_id = (7 - priority) << 56 | number
         position = MessagePosition(target, lookup_id, view, size, arrived)
         if due is not None:

@@ -47,6 +47,11 @@ class Arrivals:
         If there is an overflow as well, it has to be handed to the store, and L{overflowed} to follow.
         """
         admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now)
+        if admission.journaled:
+            for queue, lookup_id in admission.journaled:
+                copy = self._copying.arrive(queue.positions[lookup_id], admission.changes)
+                if copy is not None:
+                    admission.letters.append(copy)
         admission.changes += self._numbers.reservations()
         return admission
 

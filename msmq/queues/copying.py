@@ -71,6 +71,10 @@ class Copying:
                     copies.append(copy)
                     if position.kept is Kept.MEMORY:
                         plain.append(position)
+                if _is_journaled_here(position):
+                    copy = self._keep_sent(position, changes)
+                    if copy is not None:
+                        copies.append(copy)
             self.holdings.reserve(changes)
         changes += removals(plain)
         return Removal(positions, changes, departures, copies)
@@ -202,6 +206,25 @@ class Copying:
         self.holdings.move(position, copy, changes)
         return copy
 
+    def arrive(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+        """[MS-MQDMPR] 3.1.1.12 PositiveJournalingRequested of a message that is in its queue here.
+
+        Only if it was sent here. A transactional one waits until it is received (reading 68).
+        """
+        view = position.view
+        if position.queue.is_system or view is None or is_quiet(view):
+            return None
+        return self._keep_sent(position, changes)
+
+    def _keep_sent(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+        view = position.view
+        if view is None or view.source_queue_manager != self.source:
+            return None
+        if self.holdings.storage.throttled:
+            self.dropped += 1
+            return None
+        return self.copy(self.machine_journal, view, position, changes)
+
     def keep_refused(
         self, queue: Queue, view: UserMessageView, now: float, changes: list[Change]
     ) -> MessagePosition | None:
@@ -235,9 +258,26 @@ def _any_copied(positions: Iterable[MessagePosition]) -> bool:
         if position.queue is not plain:
             if _is_copied(position):
                 return True
-            if not isinstance(position.queue, OutgoingQueue):
+            if _is_journaled_here(position):
+                return True
+            if (
+                not isinstance(position.queue, OutgoingQueue)
+                and not position.queue.main.definition.transactional
+            ):
                 plain = position.queue
     return False
+
+
+def _is_journaled_here(position: MessagePosition) -> bool:
+    """Whether a transactional message was in the queue that it was for, and its sender wants a copy now."""
+    queue, view = position.queue, position.view
+    return (
+        view is not None
+        and view.flags & _JOURNALED == _JOURNALED
+        and not queue.is_system
+        and not isinstance(queue, OutgoingQueue)
+        and not is_quiet(view)
+    )
 
 
 def _is_copied(position: MessagePosition) -> bool:

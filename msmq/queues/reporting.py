@@ -15,7 +15,6 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.message import Message
-from msmq.structures.base_header import INFINITE
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass
@@ -95,7 +94,6 @@ def report(
     return Report(
         PublicFormatName(debug.queue_identifier),
         Message(
-            time_to_reach_queue=INFINITE,
             body="".join(f"{line}\r\n" for line in lines).encode("utf-16-le", "surrogatepass"),
             label=f"{source[:4]}:{number}:{hops} received by {source} at {_time(now)}",
             message_class=MessageClass.REPORT,

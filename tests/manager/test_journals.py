@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Delivery
+from msmq.queues.message import Delivery, Message
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError, Status
-from tests.manager.support import ASK_ALL, FULL, ManagerTestCase
+from tests.manager.support import ASK_ALL, BROKEN, FULL, JOURNAL, ManagerTestCase
 
 
 class JournalTests(ManagerTestCase):
@@ -138,3 +138,91 @@ class JournalTests(ManagerTestCase):
         self.store.catch_up()
         self.successResultOf(receiving)
         self.assertEqual((self.seen(self.kept), self.seen(self.journal)), ([], [b"1"]))
+
+
+class SentHereTests(ManagerTestCase):
+    """[MS-MQDMPR] 3.1.1.12 PositiveJournalingRequested of messages to queues of the same queue manager."""
+
+    def put_both(self, queue: str, **properties: object) -> None:
+        """A message that asks for a copy, and one that does not."""
+        self.put(queue, b"kept", journal=True, **properties)
+        self.put(queue, b"plain", **properties)
+
+    def test_arrived(self) -> None:
+        """It is copied when it is in its queue; a recoverable one, and its copy, are there after a crash."""
+        self.put_both(self.orders)
+        self.put_both(self.orders, delivery=Delivery.EXPRESS)
+        self.assertEqual(self.seen(JOURNAL), [b"kept", b"kept"])
+        self.restart(crash=True)
+        self.assertEqual((self.seen(JOURNAL), self.seen(self.orders)), ([b"kept"], [b"kept", b"plain"]))
+        self.run_to_end(self.service.receive(self.orders, timeout=0))
+        self.run_to_end(self.service.purge_queue(self.orders))
+        self.assertEqual(self.seen(JOURNAL), [b"kept"])
+
+    def test_transactional(self) -> None:
+        """Of a transactional message the copy is made when it is received for good, and never otherwise."""
+        self.put_both(self.payments)
+        self.assertEqual(self.seen(JOURNAL), [])
+        transaction = self.service.begin()
+        self.run_to_end(self.service.receive(self.payments, timeout=0, transaction=transaction))
+        self.run_to_end(transaction.abort())
+        self.assertEqual(self.seen(JOURNAL), [])
+        for _ in range(2):
+            self.run_to_end(self.service.receive(self.payments, timeout=0))
+        self.assertEqual(self.seen(JOURNAL), [b"kept"])
+        self.restart(crash=True)
+        self.assertEqual((self.seen(JOURNAL), self.seen(self.payments)), ([b"kept"], []))
+        self.put(self.payments, b"expires", journal=True, time_to_be_received=5)
+        self.put(self.payments, b"purged", journal=True)
+        self.clock.advance(20)
+        self.run_to_end(self.service.purge_queue(self.payments))
+        self.assertEqual(self.seen(JOURNAL), [b"kept"])
+
+    def test_both_journals(self) -> None:
+        """The journal of the queue and that of the machine have a copy each, and copies are not copied."""
+        both = self.queue(self.alpha, "both", journal=True, transactional=True)
+        self.put(both, b"1", journal=True, transactional=True)
+        for _ in range(2):
+            [reservation] = [self.run_to_end(self.service.reserve(both, timeout=0))]
+            self.run_to_end(reservation.confirm())
+            self.assertEqual((self.seen(JOURNAL), self.seen(f"{both};journal")), ([b"1"], [b"1"]))
+            self.run_to_end(self.service.receive(f"{both};journal", timeout=0))
+            self.assertEqual(self.seen(JOURNAL), [b"1"])
+            self.run_to_end(self.service.receive(JOURNAL, timeout=0))
+            self.put(both, b"1", journal=True, transactional=True)
+
+    def test_the_store_fails(self) -> None:
+        """What was not stored was not sent, and there is no copy of it."""
+        self.store.break_down(BROKEN)
+        for queue in (self.orders, self.payments):
+            message = Message(
+                delivery=Delivery.RECOVERABLE, journal=True, transactional=queue == self.payments
+            )
+            sending = self.service.send(queue, [message])
+            self.refused(sending, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.store.recover()
+        self.assertEqual((self.seen(JOURNAL), self.seen(self.orders), self.seen(self.payments)), ([], [], []))
+        self.assertEqual(self.service.status()["bytes"], 0)
+
+    def test_a_dead_letter_is_no_success(self) -> None:
+        """Who asked for both has the copy of a plain message, which had arrived, and the dead letter."""
+        self.put(self.orders, b"1", journal=True, dead_letter=True, time_to_be_received=5)
+        self.clock.advance(20)
+        self.assertEqual(self.seen(JOURNAL), [b"1"])
+        [letter] = self.messages(".\\system$;deadletter")
+        self.assertEqual(letter.view.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
+
+
+class FullMachineJournalTests(ManagerTestCase):
+    """The machine has no room for journals."""
+
+    limits = {"journal_quota": 0}  # noqa: RUF012
+
+    def test_no_room(self) -> None:
+        """The copy is dropped, and counted; the message arrives, or is received, all the same."""
+        self.put(self.orders, b"1", journal=True)
+        self.put(self.payments, b"2", journal=True)
+        self.assertEqual(self.seen(self.orders), [b"1"])
+        self.run_to_end(self.service.receive(self.payments, timeout=0))
+        self.assertEqual((self.seen(JOURNAL), self.seen(self.payments)), ([], []))
+        self.assertEqual(self.service.status()["copies_dropped"], 2)
