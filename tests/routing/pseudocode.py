@@ -18,7 +18,7 @@ import networkx
 from msmq.routing.topology import QueueManager, RoutingLink, Site
 
 Answers = frozenset[tuple[UUID, ...]]
-"""Every list of next hops that would be right; empty for the exception."""
+"""Every list of next hops that would be right; an empty list, or none at all, is the exception."""
 
 
 Table = dict[UUID, tuple[float, set[UUID]]]
@@ -93,7 +93,11 @@ class Pseudocode:
         # The last row decides, and the order of the rows is free.  The reading: the cheapest.
         least = min((cost for cost, _ in rows), default=0)
         next_sites = {site for cost, sites in rows if cost == least for site in sites}
-        return frozenset((gate,) for site in next_sites for gate in self.get_site_gate_for_site(site))
+        found: set[tuple[UUID, ...]] = set()
+        for site in next_sites:
+            gates = self.get_site_gate_for_site(site)
+            found |= {(gate,) for gate in gates} or {()}
+        return frozenset(found)
 
     def get_queue_manager(self, machine: UUID) -> QueueManager | None:
         """3.1.5.4"""

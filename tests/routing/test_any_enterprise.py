@@ -69,7 +69,7 @@ class AgreementTests(SynchronousTestCase):
                 try:
                     hops = next_hops(topology, own, destination, table)
                 except NoRoute:
-                    self.assertEqual(answers, frozenset())
+                    self.assertIn((), answers or {()})
                 else:
                     self.assertIn(hops, answers)
                     self.assertNotIn(own, hops)
