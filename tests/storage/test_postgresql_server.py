@@ -153,12 +153,19 @@ class PostgresqlServerTests(SynchronousTestCase):
         self.assertIn("the database is back", output)
 
     def test_second_server_is_refused(self) -> None:
-        """Two servers never share a schema; the second one says which, in one line."""
+        """Two servers never share a schema, neither at once nor in turn; the second says why, in one line."""
         url = self.url(user="msmq")
-        self.start(url)
+        process = self.start(url)
         told = self.refused(url)
         self.assertTrue(told.startswith("msmq cannot start: postgresql://msmq@/postgres?host="), told)
         self.assertTrue(told.endswith(f"schema={self.schema} is in use by another queue manager\n"), told)
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+        told = self.refused(url)
+        self.assertTrue(
+            told.startswith("msmq cannot start: the store postgresql is that of queue manager {"), told
+        )
+        self.assertEqual(told.count("\n"), 1)
 
     def test_newer_schema_is_refused(self) -> None:
         """What a newer version has written is left alone."""
