@@ -20,6 +20,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 FRAMES = 320_000
+BODY = 1024
 ROUNDS = 5
 TIMEOUT = 60.0
 """Seconds after which a round is given up."""
@@ -74,11 +75,11 @@ class Receiver(_Framing):
 class Sender(_Framing):
     """Keeps a window of messages under way until all are acknowledged."""
 
-    def __init__(self, frames: int) -> None:
+    def __init__(self, frames: int, size: int) -> None:
         super().__init__()
         self.unsent = frames
         self.unacknowledged = frames
-        self.message = user_message()
+        self.message = user_message(size)
         self.started = self.ended = 0.0
 
     def connectionMade(self) -> None:
@@ -122,23 +123,27 @@ def receive() -> None:
     _reactor().run()
 
 
-def send(port: int, frames: int) -> None:
+def send(port: int, frames: int, size: int) -> None:
     """Run the sending process: print how many messages were acknowledged in a second."""
-    sender = Sender(frames)
+    sender = Sender(frames, size)
     connectProtocol(TCP4ClientEndpoint(_reactor(), "127.0.0.1", port), sender)
     _reactor().run()
     sys.stdout.write(f"{frames / (sender.ended - sender.started)}\n")
 
 
-def messages_per_second(frames: int = FRAMES) -> float:
-    """One round with fresh processes."""
+def messages_per_second(frames: int = FRAMES, size: int = BODY) -> float:
+    """One round with fresh processes.
+
+    @param frames: how many, a multiple of 32.
+    @param size: bytes of a body.
+    """
     command = [sys.executable, str(Path(__file__).resolve())]
     with subprocess.Popen([*command, "receive"], stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout is not None
         port = receiver.stdout.readline().strip()
         try:
             sender = subprocess.run(
-                [*command, "send", port, str(frames)],
+                [*command, "send", port, str(frames), str(size)],
                 stdout=subprocess.PIPE,
                 text=True,
                 check=True,
@@ -166,8 +171,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["receive"]:
             receive()
-        case ["send", port, frames]:
-            send(int(port), int(frames))
+        case ["send", port, frames, size]:
+            send(int(port), int(frames), int(size))
         case _:
-            sys.stderr.write("usage: bare_frames.py receive | send PORT FRAMES\n")
+            sys.stderr.write("usage: bare_frames.py receive | send PORT FRAMES SIZE\n")
             raise SystemExit(2)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bare_frames import TIMEOUT, messages_per_second
+from flights import forever
 from measuring import Result, compare
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
@@ -86,7 +87,7 @@ async def _receive(server: Server, manager: QueueManagerService, reactor: Any, c
         await reservation.confirm()
     sys.stdout.write(f"{time.monotonic()}\n")
     sys.stdout.flush()
-    await Deferred()
+    await forever()
 
 
 async def _send(manager: QueueManagerService, reactor: Any, count: int) -> None:
@@ -99,7 +100,7 @@ async def _send(manager: QueueManagerService, reactor: Any, count: int) -> None:
         await deferLater(reactor, 0)
         while manager.model.message_count > BACKLOG:
             await deferLater(reactor, 0.0005)
-    await Deferred()
+    await forever()
 
 
 def express_per_second(count: int = MESSAGES, window: int = WINDOW) -> float:

@@ -34,3 +34,15 @@ def session_ack(received: int) -> bytes:
     """[MS-MQQB] 2.2.6 SessionAck, 36 bytes."""
     base = struct.pack("<BBHIII", 0x10, 0, 0x001B, _SIGNATURE, 36, 0xFFFFFFFF)
     return base + struct.pack("<HH", 0, 1) + struct.pack("<HHIHHHH", received & 0xFFFF, 0, 0, 0, 0, WINDOW, 0)
+
+
+def establish_connection(client: bytes, server: bytes) -> bytes:
+    """[MS-MQQB] 2.2.3 EstablishConnection, 572 bytes, from and to these GUIDs of 16 bytes."""
+    base = struct.pack("<BBHIII", 0x10, 0, 0x000B, _SIGNATURE, 572, 0xFFFFFFFF)
+    return base + struct.pack("<HH", 0, 2) + client + server + struct.pack("<IHH", 0, 0x0110, 0) + bytes(512)
+
+
+def connection_parameters() -> bytes:
+    """[MS-MQQB] 2.2.2 ConnectionParameters, 32 bytes."""
+    base = struct.pack("<BBHIII", 0x10, 0, 0x000B, _SIGNATURE, 32, 0xFFFFFFFF)
+    return base + struct.pack("<HH", 0, 3) + struct.pack("<IIHH", 500, 20000, 0, WINDOW)

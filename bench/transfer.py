@@ -1,25 +1,34 @@
-"""Messages of 1 KiB that must not be lost, between two queue managers with SQLite, end to end.
+"""Messages between two queue managers with SQLite, in the way of RabbitMQ, bare Twisted and a bare disk.
 
-From the call that sends the first message to the confirmed receive of the last one, through the public
-calls of two queue managers, each a process of its own: a message is on disk at the sender, then at the
-receiver, is removed from the sender's disk, and from the receiver's when it was received.
-Beside it, in the same round, the same for express messages, and a bare loop that appends 1 KiB to a file
-and forces it to disk once for as many messages as one call sends.
+C{python bench/transfer.py} measures three things, round by round in one run and on one disk:
+
+  - C{transfer}: from the commit of the send at one queue manager to the removal there after the commit of
+    the other, through the Python API;
+  - C{ends}: from one application to another over the control API of two queue managers, beside pika with a
+    RabbitMQ node, with 1, 10, 100 and 1,000 messages outstanding;
+  - C{bare}: two Twisted processes with the same frames, and a loop that appends to a file and forces it to
+    disk.
+
+C{--only} names some of them, C{--rounds} says how often, C{--short} takes a third of the messages.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import IO, Any
+from typing import Any, Final
 
+import bare_frames
+import ends
 from express import run_server
-from measuring import Result, compare
+from flights import Part, forever, say
+from measuring import Result, compare, table
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 
@@ -27,119 +36,206 @@ from msmq.manager.service import QueueManagerService
 from msmq.queues.message import Delivery, Message
 from msmq.service.server import Server
 
-MESSAGES = 20_000
-ROUNDS = 3
-BATCH = 32
+ROUNDS = 2
+KINDS: Final = ("express", "recoverable", "transactional")
+WINDOWS: Final = (64, 256)
+SIZES: Final = {1024: 12_288, 65536: 768}
+"""Bytes of a body, and the messages that a round moves: whole windows, also of a third of them."""
+SHORTER: Final = 3
+"""The part of the messages that C{--short} moves."""
+BATCH: Final = 32
 """Messages in one call, or one transaction."""
-OUTSTANDING = 8
+OUTSTANDING: Final = 8
 """Calls that wait for the disk at one time: 256 messages."""
-RECEIVED_TOGETHER = 100
-BACKLOG = 4000
+BACKLOG: Final = 2000
 """Messages that may wait to leave before the sender pauses."""
-WINDOW = 256
-QUEUE = r".\private$\orders"
-BODY = bytes(1024)
-KINDS = {
-    "express": Message(body=BODY),
-    "recoverable": Message(body=BODY, delivery=Delivery.RECOVERABLE),
-    "transactional": Message(body=BODY, transactional=True),
-}
+QUEUE: Final = r".\private$\orders"
 
-_LISTEN = (
-    '[listen]\nsession = "tcp:0:interface=127.0.0.1"\nping = "off"\ncontrol = "off"\n'
-    f"[limits]\nwindow_size = {WINDOW}\n"
+_LISTEN: Final = (
+    '[listen]\nsession = "tcp:0:interface=127.0.0.1"\nping = "off"\ndiscovery = "off"\ncontrol = "off"\n'
+    "[limits]\nwindow_size = {window}\nexpress_memory = 536870912\n"
 )
 
 
-async def _receive(server: Server, manager: QueueManagerService, kind: str, count: int) -> None:
+def _message(kind: str, size: int) -> Message:
+    match kind:
+        case "express":
+            return Message(body=bytes(size))
+        case "recoverable":
+            return Message(body=bytes(size), delivery=Delivery.RECOVERABLE)
+    return Message(body=bytes(size), transactional=True)
+
+
+async def _receive(server: Server, manager: QueueManagerService, kind: str) -> None:
     await manager.create_queue(QUEUE, transactional=kind == "transactional")
-    sys.stdout.write(f"{server.addresses[0].rpartition(':')[2]}\n")
-    sys.stdout.flush()
-    while count:
-        reservation = await manager.reserve(QUEUE, count=RECEIVED_TOGETHER)
-        count -= len(reservation.messages)
-        await reservation.confirm()
-    sys.stdout.write(f"{time.monotonic()}\n")
-    sys.stdout.flush()
-    await Deferred()
+    say(port=server.addresses[0].rpartition(":")[2])
+    await forever()
 
 
-async def _send(manager: QueueManagerService, reactor: Any, kind: str, count: int) -> None:
+async def _send(manager: QueueManagerService, reactor: Any, kind: str, size: int, count: int) -> None:
+    message = _message(kind, size)
+    model = manager.model
+    committed: deque[float] = deque()
+    ages: list[float] = []
+    done: Deferred[None] = Deferred()
+    removed = model.removed
+
+    def count_removed(removal: Any, now: Any) -> Any:
+        moment = time.monotonic()
+        for _ in removal.positions:
+            # An acknowledgement may overtake the news of the commit within one turn of the reactor.
+            ages.append(moment - committed.popleft() if committed else 0.0)
+        effects = removed(removal, now)
+        if len(ages) >= count and not done.called:
+            done.callback(None)
+        return effects
+
+    model.removed = count_removed
     destination = r"DIRECT=OS:BETA\private$\orders"
-    messages = [KINDS[kind]] * BATCH
-    sys.stdout.write(f"{time.monotonic()}\n")
-    sys.stdout.flush()
-    while count > 0:
-        calls = [Deferred.fromCoroutine(manager.send(destination, messages)) for _ in range(OUTSTANDING)]
+
+    async def send(batch: Sequence[Message]) -> None:
+        await manager.send(destination, batch)
+        committed.extend([time.monotonic()] * len(batch))
+
+    # The session is there before the time counts; what is less than half a window is acknowledged late.
+    await send([message] * (WINDOWS[-1] // 2))
+    while model.message_count:
+        await deferLater(reactor, 0.01)
+    ages.clear()
+    processor = time.process_time()
+    started = 0.0
+    unsent = count
+    together = max(1, min(BATCH, (1 << 20) // size))
+    while unsent:
+        calls = []
+        for _ in range(OUTSTANDING):
+            batch = [message] * min(together, unsent)
+            unsent -= len(batch)
+            if batch:
+                calls.append(Deferred.fromCoroutine(send(batch)))
         await gatherResults(calls)
-        count -= BATCH * OUTSTANDING
-        while manager.model.message_count > BACKLOG:
+        started = started or committed[0] if committed else started or time.monotonic()
+        while model.message_count > min(BACKLOG, (32 << 20) // size):
             await deferLater(reactor, 0.0005)
-    await Deferred()
+    await done
+    ages.sort()
+    say(
+        seconds=time.monotonic() - started,
+        p50=ages[len(ages) // 2],
+        p99=ages[len(ages) * 99 // 100],
+        cpu=time.process_time() - processor,
+    )
+    await forever()
 
 
-def per_second(kind: str, count: int = MESSAGES) -> float:
-    """One round with fresh processes; the monotonic clock is the machine's, the same in both."""
-    count -= count % (BATCH * OUTSTANDING)
-    command = [sys.executable, str(Path(__file__).resolve())]
+def transferred(kind: str, window: int, size: int, count: int) -> dict[str, float]:
+    """One round with fresh processes: C{rate}, and C{p50} and C{p99} of the time until the removal."""
     with ExitStack() as processes:
-
-        def begin(*arguments: str) -> IO[str]:
-            process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True)
-            processes.enter_context(process)
-            processes.callback(process.terminate)
-            assert process.stdout is not None
-            return process.stdout
-
-        receiver = begin("receive", kind, str(count))
-        sender = begin("send", kind, receiver.readline().strip(), str(count))
-        started = float(sender.readline())
-        return count / (float(receiver.readline()) - started)
+        receiver = Part(processes, "transfer", "receive", kind, window)
+        sender = Part(processes, "transfer", "send", kind, window, receiver.hear()["port"], size, count)
+        figures = sender.hear()
+        return {**figures, "rate": count / figures["seconds"]}
 
 
-def appended_per_second(count: int = MESSAGES) -> float:
+def appended_per_second(size: int, count: int, together: int = BATCH) -> float:
     """A bare loop: as many messages as one call has are appended to a file, and forced to disk."""
     with tempfile.TemporaryFile(prefix="msmq-bench-") as file:
-        portion = BODY * BATCH
+        portion = bytes(size * together)
         started = time.perf_counter()
-        for _ in range(count // BATCH):
+        for _ in range(max(1, count // together)):
             os.write(file.fileno(), portion)
             os.fdatasync(file.fileno())
         return count / (time.perf_counter() - started)
 
 
-def measure(rounds: int = ROUNDS, count: int = MESSAGES) -> list[Result]:
-    """Round by round beside express messages, and beside the bare loop."""
+def _transfer(rounds: int, shorter: int) -> list[Result]:
     results = []
-    express = [per_second("express", count) for _ in range(rounds)]
-    bare = [appended_per_second(count) for _ in range(rounds)]
-    for kind in ("recoverable", "transactional"):
-        figures = [per_second(kind, count) for _ in range(rounds)]
-        results.append(
-            compare(f"{kind} beside express", list(zip(figures, express, strict=True)), "messages/s")
+    for size, count in SIZES.items():
+        for window in WINDOWS:
+            cells: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+            frames: list[float] = []
+            disk: list[float] = []
+            for _ in range(rounds):
+                for kind in KINDS:
+                    cells[kind].append(transferred(kind, window, size, count // shorter))
+                frames.append(bare_frames.messages_per_second(count * 8 // shorter // 32 * 32, size))
+                disk.append(appended_per_second(size, count // shorter))
+            for kind in KINDS:
+                rates = [figures["rate"] for figures in cells[kind]]
+                bare, beside = (frames, "bare Twisted") if kind == "express" else (disk, "a bare file")
+                p50 = sorted(figures["p50"] for figures in cells[kind])[rounds // 2]
+                p99 = sorted(figures["p99"] for figures in cells[kind])[rounds // 2]
+                results.append(
+                    compare(
+                        f"transfer, {kind}, {size >> 10} KiB, window {window}, beside {beside}"
+                        f" (removed after {p50 * 1000:.0f} ms, 99 % within {p99 * 1000:.0f})",
+                        list(zip(rates, bare, strict=True)),
+                        "messages/s",
+                    )
+                )
+    return results
+
+
+def _bare(rounds: int, shorter: int) -> list[Result]:
+    results = []
+    for size, count in SIZES.items():
+        frames = sorted(
+            bare_frames.messages_per_second(count * 8 // shorter // 32 * 32, size) for _ in range(rounds)
         )
-        results.append(
-            compare(f"{kind} beside a bare file", list(zip(figures, bare, strict=True)), "messages/s")
-        )
+        results.append(Result(f"bare Twisted, {size >> 10} KiB", frames[rounds // 2], "messages/s"))
+        for together in (1, BATCH):
+            disk = sorted(appended_per_second(size, count // shorter, together) for _ in range(rounds))
+            name = f"bare file, {size >> 10} KiB, {together} to an fdatasync"
+            results.append(Result(name, disk[rounds // 2], "messages/s"))
+    return results
+
+
+PARTS: Final[dict[str, Callable[[int, int], list[Result]]]] = {
+    "bare": _bare,
+    "ends": ends.measure,
+    "transfer": _transfer,
+}
+
+
+def measure(rounds: int = ROUNDS, only: Sequence[str] = tuple(PARTS), shorter: int = 1) -> list[Result]:
+    """Some of the three, round by round."""
+    results = []
+    for name in only:
+        sys.stderr.write(f"  {name}: load {os.getloadavg()[0]:.1f}\n")
+        results += PARTS[name](rounds, shorter)
+    sys.stderr.write(f"  load {os.getloadavg()[0]:.1f} at the end\n")
     return results
 
 
 def main(arguments: list[str]) -> int:
-    """Be one of the two processes."""
+    """Measure, or be one of the two processes."""
     match arguments:
-        case ["receive", kind, count]:
+        case ["receive", kind, window]:
             run_server(
-                "BETA", _LISTEN, lambda server, manager, reactor: _receive(server, manager, kind, int(count))
+                "BETA",
+                _LISTEN.format(window=window),
+                lambda server, manager, reactor: _receive(server, manager, kind),
             )
-        case ["send", kind, port, count]:
+            return 0
+        case ["send", kind, window, port, size, count]:
             run_server(
                 "ALPHA",
-                _LISTEN + f'[hosts]\nBETA = "127.0.0.1:{port}"\n',
-                lambda _, manager, reactor: _send(manager, reactor, kind, int(count)),
+                _LISTEN.format(window=window) + f'[hosts]\nBETA = "127.0.0.1:{port}"\n',
+                lambda _, manager, reactor: _send(manager, reactor, kind, int(size), int(count)),
             )
-        case _:
-            sys.stderr.write("usage: transfer.py receive KIND COUNT | send KIND PORT COUNT\n")
-            return 2
+            return 0
+    parser = argparse.ArgumentParser(description="Measure transfer between queue managers.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--short", action="store_true", help="a third of the messages")
+    options = parser.parse_args(arguments)
+    only = options.only.split(",")
+    if unknown := set(only) - set(PARTS):
+        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    started = time.monotonic()
+    results = measure(options.rounds, only, SHORTER if options.short else 1)
+    sys.stdout.write(table(results) + "\n")
+    sys.stdout.write(f"{options.rounds} rounds in {time.monotonic() - started:.0f} s\n")
     return 0
 
 
