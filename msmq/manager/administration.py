@@ -66,6 +66,7 @@ class Administration:
         self._reactor = reactor
         self._new_identifier = new_identifier
         self._altering = DeferredLock()
+        self._purging: dict[Queue, DeferredLock] = {}
         self.directory: Integration | None = None
 
     async def create(
@@ -192,8 +193,20 @@ class Administration:
         return await self.purge_messages(own_queue(self._performer.model, path))
 
     async def purge_messages(self, queue: Queue) -> int:
-        """The same for a queue that was found already."""
+        """The same for a queue that was found already.
+
+        A purge waits for one that runs: what that lets leave is not there for the second, which may not say
+        so before it is stored.
+        """
         through = self._performer.model.last_sequential
+        lock = self._purging.setdefault(queue, DeferredLock())
+        try:
+            return await lock.run(self._purge_all, queue, through)
+        finally:
+            if not lock.locked:
+                self._purging.pop(queue, None)
+
+    async def _purge_all(self, queue: Queue, through: int) -> int:
         purged = 0
         while (departure := self._performer.model.purge(queue, through, PURGED_AT_ONCE)) is not None:
             await undivided(self._purge(departure))

@@ -368,7 +368,10 @@ class QueueManagerModel:
         return departure
 
     def purged(self, queue: Queue) -> list[Change]:
-        """What has to be stored for what readers have of a purged queue to leave even after a crash."""
+        """What has to be stored for nothing of a purged queue to be there after a crash.
+
+        That is what readers have of it, and what others let leave.
+        """
         return self._purge_pending.keep(queue)
 
     # Transactions end

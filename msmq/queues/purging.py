@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.changes import Change, PutState, RemoveState
+from msmq.queues.changes import Change, PutState, RemoveMessages, RemoveState
 from msmq.queues.leaving import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition, PositionState
@@ -38,7 +38,7 @@ class PurgePending:
             if position.state is PositionState.PURGE_PENDING and position.kept is Kept.STORE
         ]
         if not pending:
-            return self.forget(queue)
+            return self.forget(queue) or fence(queue)
         identifier = queue.definition.identifier
         self._stored.add(identifier)
         return [PutState(_name(identifier), b"".join(map(_LOOKUP_ID.pack, pending)))]
@@ -59,6 +59,14 @@ class PurgePending:
             return set()
         self._stored.add(identifier)
         return {lookup_id for (lookup_id,) in _LOOKUP_ID.iter_unpack(value)}
+
+
+def fence(queue: Queue) -> list[Change]:
+    """Changes nothing; when it is stored, so is what was leaving before, which others have asked for."""
+    under_way = (PositionState.REMOVING, PositionState.LEAVING)
+    if any(position.is_stored and position.state in under_way for position in queue.positions.values()):
+        return [RemoveMessages(queue.definition.identifier, ())]
+    return []
 
 
 def _name(identifier: UUID) -> str:
