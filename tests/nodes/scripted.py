@@ -159,6 +159,7 @@ class Peer(Protocol):
 
     @param identifier: of the queue manager that it pretends to be.
     @param is_initiator: it dialled.
+    @param window: the WindowSize that it tells.
     @ivar heard: the user packets, in order.
     @ivar acks: the SessionHeaders of the SessionAcks that came, in order.
     @ivar is_prompt: acknowledge whatever comes, at once.
@@ -167,11 +168,19 @@ class Peer(Protocol):
     @ivar is_lost: the connection is gone.
     """
 
-    def __init__(self, identifier: UUID, *, is_initiator: bool, is_prompt: bool = False) -> None:
+    def __init__(
+        self,
+        identifier: UUID,
+        *,
+        is_initiator: bool,
+        is_prompt: bool = False,
+        is_mute: bool = False,
+        window: int = 64,
+    ) -> None:
         self.identifier = identifier
         self.is_initiator = is_initiator
         self.is_prompt = is_prompt
-        self.is_mute = False
+        self.is_mute = is_mute
         self.is_open = self.is_lost = False
         self.client: bytes = b""
         self.heard: list[Heard] = []
@@ -180,7 +189,7 @@ class Peer(Protocol):
         self.received = self.recoverable_received = 0
         self._acknowledged = 0
         self._data = b""
-        self.window = 64
+        self.window = window
 
     def connectionMade(self) -> None:
         if self.is_initiator:

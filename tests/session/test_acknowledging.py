@@ -299,6 +299,28 @@ class SendingTests(SynchronousTestCase):
         self.assertIsNone(driven.close_reason)
         self.assertEqual(driven.session.statistics.unacknowledged, 0)
 
+    def test_counts_of_recoverable_messages_wrap(self) -> None:
+        """More than 65536 go from one side to the other, are stored and named; 0 is a number as any other.
+
+        MQQB-3.1.1.4-04.
+        """
+        sender = open_initiator()
+        receiver = open_acceptor()
+        packet = user_packet(recoverable=True)
+        total = forgotten = 0
+        while total < 65536 + 96:
+            sender.send(*[packet] * 32)
+            total += 32
+            receiver.receive(sender.take_written())
+            receiver.perform(receiver.session.persisted(total, receiver.now))
+            receiver.advance(0.5)
+            sender.receive(receiver.take_written())
+            forgotten += len(acknowledged(sender))
+            self.assertEqual(forgotten, total)
+        self.assertEqual(len(receiver.bodies), total)
+        self.assertIsNone(sender.close_reason)
+        self.assertIsNone(receiver.close_reason)
+
     def test_a_message_is_not_sent_twice_to_one_object(self) -> None:
         """The very objects that were sent come back, so that a broker knows them."""
         driven = open_initiator()
