@@ -222,7 +222,7 @@ class Arrivals:
             return
         if ack is None:
             self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
-        elif not self._sequences.may_tell(ack, batch.session.remote_identifier):
+        elif not self._sequences.may_tell(ack, batch.session):
             self.refused["ACKNOWLEDGEMENT_BY_ANOTHER"] += 1
             self.log.warn(
                 "acknowledgement from {address} is about messages that others got",

@@ -2,37 +2,187 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
-MOST_SEQUENCES = 10_000
+import attrs
+
+from msmq.session.ordering.records import StateChange, numbered, reading
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+PREFIX: Final = "tx/receivers/"
+"""Names of the values that hold the receivers of a destination begin so; a number follows."""
+
+SEQUENCE_PREFIX: Final = "tx/arrived/"
+"""The same for the receivers of a sequence whose messages arrived; the sequence follows."""
+
+_VERSION: Final = 1
+
+MOST_SEQUENCES: Final = 10_000
 """Sequences whose receivers are remembered; those that were sent longest ago are forgotten first."""
 
-MOST_RECEIVERS = 16
+MOST_DESTINATIONS: Final = 10_000
+"""Destinations whose receivers are remembered; those that were used longest ago are forgotten first."""
+
+MOST_RECEIVERS: Final = 16
 """Receivers of one sequence that are remembered: one, unless another took its place at its address."""
+
+
+@attrs.frozen
+class Receiver:
+    """A queue manager as a session shows it.
+
+    @ivar identifier: who it says it is.
+    @ivar address: where it is, which it does not say itself.
+    """
+
+    identifier: UUID
+    address: str
 
 
 class Receivers:
     """The queue managers to which sequences to direct names were sent (reading 54).
 
     A direct name says where a queue manager is and not which, so that is learned from the sessions.
-    An acknowledgement of a sequence that is not known, because of a restart, may come from anybody.
+    What is learned of a destination is stored before a message leaves for it, and what is known of a
+    sequence is stored with the messages of it that wait for FinalAcks only; so a restart forgets nothing.
+
+    @param trusts: whether an identifier is believed at whatever address.
     """
 
-    def __init__(self) -> None:
-        self._by_sequence: dict[int, dict[UUID, None]] = {}
+    def __init__(self, *, trusts: bool = False) -> None:
+        self._trusts = trusts
+        # Of both the one that was used longest ago comes first.
+        self._by_sequence: dict[int, dict[Receiver, None]] = {}
+        self._by_destination: dict[str, dict[Receiver, None]] = {}
+        self._names: dict[str, int] = {}
+        self._next = 1
+        self._arrived: dict[int, None] = {}
 
-    def sent(self, sequence: int, receiver: UUID) -> None:
+    def load(self, state: Mapping[str, bytes], awaited: Container[int]) -> list[StateChange]:
+        """Take back what the store keeps; answers with values that say nothing any more.
+
+        @param awaited: the sequences of which messages wait for FinalAcks.
+        @raise StateError: a value is damaged.
+        """
+        for number, name, value in numbered(state, PREFIX):
+            with reading(name, value, _VERSION) as reader:
+                destination = reader.utf16(reader.u32("Size"), "Destination")
+                self._by_destination[destination] = _read(reader)
+            self._names[destination] = number
+            self._next = number + 1
+        stale: list[StateChange] = []
+        for sequence, name, value in numbered(state, SEQUENCE_PREFIX):
+            if sequence not in awaited:
+                stale.append((name, None))
+                continue
+            with reading(name, value, _VERSION) as reader:
+                self._by_sequence[sequence] = _read(reader)
+            self._arrived[sequence] = None
+        return stale
+
+    def is_known(self, destination: str, receiver: Receiver) -> bool:
+        """Whether it is stored that messages for this destination go to this queue manager."""
+        return receiver in self._by_destination.get(destination, ())
+
+    def introduce(self, destination: str, receiver: Receiver) -> list[StateChange]:
+        """Messages for this destination are about to go to this queue manager; what to store first."""
+        receivers = self._by_destination.pop(destination, {})
+        _add(receivers, receiver)
+        self._by_destination[destination] = receivers
+        if destination not in self._names:
+            self._names[destination] = self._next
+            self._next += 1
+        writer = Writer()
+        writer.u8(_VERSION, "Version")
+        _write_text(writer, destination)
+        _write(writer, receivers)
+        changes: list[StateChange] = [(f"{PREFIX}{self._names[destination]}", writer.getvalue())]
+        if len(self._by_destination) > MOST_DESTINATIONS:
+            oldest = next(iter(self._by_destination))
+            del self._by_destination[oldest]
+            changes.append((f"{PREFIX}{self._names.pop(oldest)}", None))
+        return changes
+
+    def withdraw(self, destination: str, receiver: Receiver) -> None:
+        """What L{introduce} gave could not be stored."""
+        self._by_destination.get(destination, {}).pop(receiver, None)
+
+    def sent(self, sequence: int, receiver: Receiver) -> None:
         """Messages of a sequence go to this queue manager."""
         receivers = self._by_sequence.pop(sequence, {})
-        receivers.pop(receiver, None)
-        receivers[receiver] = None
+        _add(receivers, receiver)
         self._by_sequence[sequence] = receivers
-        if len(receivers) > MOST_RECEIVERS:
-            del receivers[next(iter(receivers))]
         if len(self._by_sequence) > MOST_SEQUENCES:
             del self._by_sequence[next(iter(self._by_sequence))]
 
-    def may_tell(self, sequence: int, teller: UUID | None) -> bool:
-        """Whether this queue manager may acknowledge messages of a sequence."""
+    def arrived(self, sequences: Iterable[int], awaited: Container[int]) -> list[StateChange]:
+        """Messages of these sequences are about to wait for FinalAcks; what has to be stored with that.
+
+        @param awaited: the sequences of which messages wait.
+        """
+        changes: list[StateChange] = []
+        for sequence in set(sequences) - self._arrived.keys():
+            receivers = self._by_sequence.get(sequence)
+            if receivers is not None:
+                writer = Writer()
+                writer.u8(_VERSION, "Version")
+                _write(writer, receivers)
+                changes.append((f"{SEQUENCE_PREFIX}{sequence}", writer.getvalue()))
+                self._arrived[sequence] = None
+        if changes:
+            for sequence in [sequence for sequence in self._arrived if sequence not in awaited]:
+                del self._arrived[sequence]
+                changes.append((f"{SEQUENCE_PREFIX}{sequence}", None))
+        return changes
+
+    def may_tell(self, sequence: int, destination: str | None, teller: Receiver) -> bool:
+        """Whether this queue manager may acknowledge messages of a sequence.
+
+        @param destination: where they go, if that is a direct name that is known; otherwise a sequence of
+            which nothing is known may be acknowledged by whoever got messages of any.
+        """
         receivers = self._by_sequence.get(sequence)
-        return receivers is None or teller in receivers
+        if receivers is None and destination is not None:
+            receivers = self._by_destination.get(destination, {})
+        if receivers is not None:
+            return self._is_among(teller, receivers)
+        return any(self._is_among(teller, known) for known in self._by_destination.values())
+
+    def is_recorded(self, sequence: int) -> bool:
+        """Whether the receivers of a sequence are known."""
+        return sequence in self._by_sequence
+
+    def _is_among(self, teller: Receiver, receivers: Mapping[Receiver, None]) -> bool:
+        if self._trusts:
+            return any(teller.identifier == receiver.identifier for receiver in receivers)
+        return teller in receivers
+
+
+def _add(receivers: dict[Receiver, None], receiver: Receiver) -> None:
+    receivers.pop(receiver, None)
+    receivers[receiver] = None
+    if len(receivers) > MOST_RECEIVERS:
+        del receivers[next(iter(receivers))]
+
+
+def _read(reader: Reader) -> dict[Receiver, None]:
+    receivers: dict[Receiver, None] = {}
+    for _ in range(reader.u32("Count")):
+        identifier = reader.guid("Identifier")
+        receivers[Receiver(identifier, reader.utf16(reader.u32("Size"), "Address"))] = None
+    return receivers
+
+
+def _write(writer: Writer, receivers: Mapping[Receiver, None]) -> None:
+    writer.u32(len(receivers), "Count")
+    for receiver in receivers:
+        writer.guid(receiver.identifier)
+        _write_text(writer, receiver.address)
+
+
+def _write_text(writer: Writer, text: str) -> None:
+    writer.u32(len(text.encode("utf-16-le", "surrogatepass")) + 2, "Size")
+    writer.utf16(text, "Text")

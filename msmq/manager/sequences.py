@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
-from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.performing import Performer
-from msmq.manager.receivers import Receivers
+from msmq.manager.receivers import Receiver, Receivers
 from msmq.manager.state import as_changes
 from msmq.moment import Moment
 from msmq.queues.changes import AppendEvent, Change
@@ -68,7 +68,7 @@ class Sequences:
             identifier, settings, {}, performer.clock.now()
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
-        self._receivers = Receivers()
+        self._receivers = Receivers(trusts=settings.trust_identifiers)
         self._retries: set[Deferred[None]] = set()
         self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
@@ -89,6 +89,7 @@ class Sequences:
             if queue.positions:
                 self._streams.stream(queue).restore(queue.peek(queue.message_count))
         stale = self._awaiting.load(state, model.collection.awaiting.positions)
+        stale += self._receivers.load(state, self._awaiting)
         performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
 
     def stop(self) -> None:
@@ -151,24 +152,41 @@ class Sequences:
         stream: Stream,
         positions: Sequence[MessagePosition],
         now: Moment,
-        receiver: UUID | None,
+        session: ISession,
     ) -> Transmission[MessagePosition]:
         """[MS-MQQB] 3.1.7.1.3 what a session is to send of these messages, which it sends at once.
 
-        @param receiver: the queue manager at the other end of the session.
+        The receiver of a queue with a direct name has been introduced before.
         """
         transmission = stream.transmit(positions, now)
-        if (
-            receiver is not None
-            and stream.sequence is not None
-            and isinstance(queue.destination, DirectFormatName)
-        ):
+        receiver = _receiver(session)
+        if receiver is not None and stream.sequence is not None and _destination(queue) is not None:
             self._receivers.sent(stream.sequence, receiver)
         done = self._act(queue, transmission.outcome)
         if done is not None:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
         self.on_change()
         return transmission
+
+    def has_to_introduce(self, queue: OutgoingQueue, session: ISession) -> bool:
+        """Whether messages of a queue have to wait until it is stored who gets them."""
+        destination, receiver = _destination(queue), _receiver(session)
+        if destination is None or receiver is None:
+            return False
+        return self.find(queue) is not None and not self._receivers.is_known(destination, receiver)
+
+    async def introduce(self, queue: OutgoingQueue, session: ISession) -> None:
+        """Store who gets the messages of a queue, if that has to be.
+
+        @raise MQError: the store failed.
+        """
+        destination, receiver = _destination(queue), _receiver(session)
+        if destination is not None and receiver is not None and self.has_to_introduce(queue, session):
+            try:
+                await self._performer.commit(as_changes(self._receivers.introduce(destination, receiver)))
+            except MQError:
+                self._receivers.withdraw(destination, receiver)
+                raise
 
     def connected(self, queue: OutgoingQueue, now: Moment) -> None:
         """[MS-MQQB] 3.1.3.2 a session leads to the destination of a queue."""
@@ -199,9 +217,27 @@ class Sequences:
 
     # What receivers say
 
-    def may_tell(self, ack: OrderAck | FinalAck, teller: UUID | None) -> bool:
-        """Whether this queue manager may acknowledge that: messages to a direct name, only if it got them."""
-        return self._receivers.may_tell(ack.tx_sequence_id.value, teller)
+    def may_tell(self, ack: OrderAck | FinalAck, session: ISession) -> bool:
+        """Whether the peer of a session may acknowledge that: messages to a direct name, only if it got them.
+
+        Other names do not say where a queue manager is, so that nobody knows by whom they are acknowledged.
+        """
+        teller = _receiver(session)
+        if teller is None:
+            return False
+        sequence = ack.tx_sequence_id.value
+        queue = self._streams.key_of(sequence)
+        destination = _destination(queue) if isinstance(queue, OutgoingQueue) else None
+        if destination is None and not self._receivers.is_recorded(sequence):
+            if queue is not None or sequence in self._awaiting or self._has_other_names():
+                return True
+        return self._receivers.may_tell(sequence, destination, teller)
+
+    def _has_other_names(self) -> bool:
+        return any(
+            queue.positions and _destination(queue) is None
+            for queue in self._performer.model.outgoing_queues()
+        )
 
     async def acknowledged(self, ack: OrderAck | FinalAck) -> bool:
         """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
@@ -277,7 +313,8 @@ class Sequences:
         changes = [*removal.changes, *relocation.changes]
         if awaiting:
             page = self._awaiting.add(awaiting, [place.lookup_id for _, place in relocation.moves])
-            changes += as_changes([page.change])
+            sequences = (transfer.sequence for transfer in awaiting)
+            changes += as_changes([page.change, *self._receivers.arrived(sequences, self._awaiting)])
         move = object()
         self._moves[move] = []
         try:
@@ -402,6 +439,18 @@ def _hold(position: MessagePosition) -> bool:
     # The session that was about to send it has it no more.
     position.owner = _hold
     return True
+
+
+def _receiver(session: ISession) -> Receiver | None:
+    """The peer of a session, as it is remembered."""
+    identifier = session.remote_identifier
+    return None if identifier is None else Receiver(identifier, session.remote_address)
+
+
+def _destination(queue: OutgoingQueue) -> str | None:
+    """The direct name of a queue, as its receivers are remembered; C{None} for any other name."""
+    name = queue.destination
+    return str(name).casefold() if isinstance(name, DirectFormatName) else None
 
 
 def _packet(position: MessagePosition) -> UserMessageView:

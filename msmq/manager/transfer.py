@@ -199,7 +199,9 @@ class Transfer:
 
         @return: whether some of them may not be sent before others are acknowledged.
         """
-        if any(position.view is None for position in positions):
+        if any(position.view is None for position in positions) or (
+            self._sequences.has_to_introduce(queue, session)
+        ):
             self._loading.add(session)
             Deferred.fromCoroutine(self._load(session, queue, positions)).addErrback(
                 lambda failure: self.log.failure("outgoing messages could not be read", failure)
@@ -224,7 +226,7 @@ class Transfer:
                 session.send(outgoing)
             else:
                 transmission = self._sequences.transmit(
-                    queue, stream, positions[start:end], now, session.remote_identifier
+                    queue, stream, positions[start:end], now, session
                 )
                 outgoing = transmission.outgoing
                 if outgoing:
@@ -251,6 +253,7 @@ class Transfer:
         performer = self._performer
         try:
             await performer.load(positions)
+            await self._sequences.introduce(queue, session)
         except MQError as error:
             self.log.error("outgoing messages could not be read: {error}", error=error)
             self._give_back(_held_by(session, positions), performer.clock.now())

@@ -77,6 +77,7 @@ class Node:
             computer_name=name,
             dns_name=f"{name.lower()}.example.com",
             events=events,
+            session_settings=settings,
             directory=directory,
             **(options or {}),
         )

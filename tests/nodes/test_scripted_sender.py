@@ -396,6 +396,9 @@ class StoreTests(SenderTestCase):
         self.assertEqual(self.peers, [])
         self.clock.advance(1)
         self.successResultOf(sending)
+        # Who gets it is stored as well, before it leaves for somebody new.
+        self.assertEqual(self.peer.messages, [])
+        self.clock.advance(2)
         self.assertEqual(self.numbers(), [(1, 0)])
 
     def test_a_final_acknowledgement_is_acknowledged_when_its_message_has_gone(self) -> None:
@@ -403,7 +406,7 @@ class StoreTests(SenderTestCase):
         sending = self.deferred(
             self.alpha.service.send(TO_GAMMA, [Message(body=b"1", transactional=True, journal=True)])
         )
-        self.clock.advance(3)
+        self.clock.advance(5)
         self.successResultOf(sending)
         self.tell(order_ack(self.sequence(), 1))
         self.clock.advance(5)
@@ -423,7 +426,7 @@ class StoreTests(SenderTestCase):
             Message(body=b"2", transactional=True, journal=True),
         ]
         sending = self.deferred(self.alpha.service.send(TO_GAMMA, messages))
-        self.clock.advance(3)
+        self.clock.advance(5)
         self.successResultOf(sending)
         _, wanted = self.peer.messages
         assert isinstance(self.alpha.store, SlowStore)

@@ -68,6 +68,10 @@ class AwaitingFinalAcks:
         """How many messages of a sequence wait ([MS-MQQB] 3.1.5.6 EodNoReadCount)."""
         return self._by_sequence.get(sequence, 0)
 
+    def __contains__(self, sequence: object) -> bool:
+        """Whether any message of a sequence waits."""
+        return sequence in self._by_sequence
+
     def load(self, state: Mapping[str, bytes], kept: Container[int]) -> list[StateChange]:
         """Take back what the store keeps; answers with values that say nothing any more.
 

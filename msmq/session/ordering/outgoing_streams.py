@@ -94,6 +94,11 @@ class OutgoingStreams(Generic[M]):
         """The stream of an outgoing queue, if it has one."""
         return self._streams.get(key)
 
+    def key_of(self, sequence: int) -> Hashable | None:
+        """The outgoing queue whose sequence this is, while that is on the way."""
+        stream = self._shared.by_sequence.get(sequence)
+        return None if stream is None else self._keys.get(stream)
+
     def remove(self, key: Hashable) -> None:
         """An outgoing queue is deleted, with all its messages."""
         stream = self._streams.pop(key, None)

@@ -1,0 +1,297 @@
+"""Peers with another's identifier, with a wrong clock, or at another's address."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from uuid import UUID
+
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+
+from msmq.session.settings import SessionSettings
+from msmq.structures.format_name import PrivateFormatName
+from msmq.structures.identifiers import MessageIdentifier
+from tests.builders import BETA, GAMMA
+from tests.nodes.scripted import JOURNAL, final_ack, order_ack, transactional
+from tests.nodes.test_scripted_receiver import EXPRESS, ReceiverTestCase, X, chain
+from tests.nodes.test_scripted_sender import SenderTestCase
+
+STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+TO_GAMMA_ITSELF = str(PrivateFormatName(GAMMA, 1))
+
+
+class OddPeersTestCase(ReceiverTestCase):
+    """GAMMA is known to BETA at 127.0.0.4; somebody else is at 127.0.0.9."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.elsewhere = self.network.host("127.0.0.9")
+        self.told: list[str] = []
+        observer = cast(ILogObserver, self.observe)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+
+    def observe(self, event: LogEvent) -> None:
+        if event["log_level"].name == "warn":
+            self.told.append(formatEvent(event))
+
+    def shown(self, address: str) -> dict[str, Any]:
+        """The session with this address."""
+        [session] = [each for each in self.beta.service.sessions() if each["remote_address"] == address]
+        return session
+
+    def events(self, source: UUID = GAMMA) -> list[tuple[str, str]]:
+        """What BETA tells of a message of a queue manager."""
+        explanation = self.run_to_end(self.beta.service.explain(MessageIdentifier(source, 1)))
+        return [(event.event, event.reason) for event in explanation.events]
+
+
+class CloneTests(OddPeersTestCase):
+    """A second peer with a known identifier at another address."""
+
+    def test_it_is_told(self) -> None:
+        """In the log once, in the list of sessions at both of them, and where a message is explained."""
+        self.assertEqual(self.shown("127.0.0.4")["other_addresses"], [])
+        clones = [self.dial(host=self.elsewhere) for _ in range(3)]
+        self.assertEqual(len(self.told), 1)
+        for part in ("127.0.0.4", "127.0.0.9", str(GAMMA).upper(), "cloned"):
+            self.assertIn(part, self.told[0])
+        self.assertEqual(self.shown("127.0.0.4")["other_addresses"], ["127.0.0.9"])
+        self.assertFalse(any(clone.is_lost for clone in clones))
+        self.assertEqual(
+            self.events(),
+            [("cloned", "its queue manager, known at 127.0.0.4, was at 127.0.0.9 too: a cloned machine?")],
+        )
+
+    def test_several_sessions_from_one_address_are_none(self) -> None:
+        """Nor is another queue manager, at that address or at another."""
+        self.dial()
+        self.dial(identifier=STRANGER)
+        self.dial(host=self.elsewhere, identifier=UUID(int=7))
+        self.assertEqual((self.told, self.events()), ([], []))
+
+    def test_our_own_identifier(self) -> None:
+        """Who has it was cloned from us, or we from it."""
+        for _ in range(2):
+            self.dial(host=self.elsewhere, identifier=BETA)
+        self.assertEqual(len(self.told), 1)
+        self.assertIn("our own identifier", self.told[0])
+
+    def test_it_gets_nothing_that_waits_for_the_other(self) -> None:
+        """Neither while the one that was there first is connected, nor soon after."""
+        clone = self.dial(host=self.elsewhere)
+        self.send(self.beta, TO_GAMMA_ITSELF, b"1")
+        self.clock.advance(1)
+        self.assertEqual((self.peer.bodies, clone.bodies), ([b"1"], []))
+        self.peer.acknowledge()
+        self.peer.hang_up()
+        self.clock.advance(1)
+        self.send(self.beta, TO_GAMMA_ITSELF, b"2")
+        self.clock.advance(1)
+        self.assertEqual(clone.bodies, [])
+        again = self.dial()
+        self.clock.advance(1)
+        self.assertEqual(again.bodies, [b"2"])
+
+    def test_a_machine_that_has_moved(self) -> None:
+        """An hour after it was last seen where it was known, it is known where it is."""
+        self.peer.hang_up()
+        self.clock.advance(3600)
+        moved = self.dial(host=self.elsewhere)
+        self.send(self.beta, TO_GAMMA_ITSELF, b"1")
+        self.clock.advance(1)
+        self.assertEqual((moved.bodies, self.told), ([b"1"], []))
+
+
+class TrustingTests(OddPeersTestCase):
+    """C{trust_identifiers}: whoever says that he is GAMMA is GAMMA."""
+
+    settings = SessionSettings(trust_identifiers=True)
+
+    def test_it_gets_what_waits(self) -> None:
+        """It is told all the same."""
+        self.peer.hang_up()
+        self.clock.advance(1)
+        other = self.dial(host=self.elsewhere)
+        self.send(self.beta, TO_GAMMA_ITSELF, b"1")
+        self.clock.advance(1)
+        self.assertEqual(other.bodies, [b"1"])
+        self.assertEqual(len(self.told), 1)
+
+
+class ClockTests(OddPeersTestCase):
+    """SentTime that is off by more than a minute."""
+
+    def at(self, offset: int, source: UUID = GAMMA) -> bytes:
+        """An express message that was sent so many seconds from now."""
+        sent_time = self.clock.now().unix_seconds + offset
+        times = (0xFFFFFFFF, 0xFFFFFFFF, sent_time)
+        destination = "TCP:127.0.0.3\\private$\\plain"
+        return transactional(b"", (0, 1, 0), destination=destination, times=times, source=source, **EXPRESS)
+
+    def test_ahead(self) -> None:
+        """In the log once, in the list of sessions, and where a message is explained."""
+        self.say(self.at(3600), self.at(3600))
+        self.say(self.at(3601))
+        self.assertEqual(len(self.told), 1)
+        self.assertIn("its clock is ahead of ours by 1:00:00", self.told[0])
+        self.assertEqual(self.shown("127.0.0.4")["clock_skew"], 3601)
+        self.assertEqual(self.events(), [("clock_skew", "its clock is ahead of ours by 1:00:00")])
+
+    def test_behind(self) -> None:
+        """The same, though it may be that the message has waited."""
+        self.say(self.at(-120))
+        self.assertIn("sent 0:02:00 ago by its clock", self.told[0])
+        self.assertEqual(self.shown("127.0.0.4")["clock_skew"], -120)
+        self.say(self.at(0))
+        self.assertIsNone(self.shown("127.0.0.4")["clock_skew"])
+
+    def test_a_minute_is_nothing(self) -> None:
+        """Clocks differ."""
+        self.say(self.at(60), self.at(-60))
+        self.assertEqual((self.told, self.shown("127.0.0.4")["clock_skew"]), ([], None))
+
+    def test_messages_of_others_say_nothing_about_a_router(self) -> None:
+        """What it brings was sent by another clock."""
+        self.say(self.at(3600, source=STRANGER))
+        self.assertEqual((self.told, self.shown("127.0.0.4")["clock_skew"]), ([], None))
+
+
+class AcknowledgementTests(ReceiverTestCase):
+    """OrderAcks leave on a session of whom they are for."""
+
+    def test_two_queue_managers_at_one_address(self) -> None:
+        """Each is told of its own messages, although both are behind one name."""
+        other = self.dial(identifier=STRANGER)
+        other.send(*chain(1, 3, X + 1, source=STRANGER))
+        self.say(*chain(1, 2))
+        self.clock.advance(1)
+        self.assertEqual(self.peer.order_acks, [(X, 2, 1)])
+        self.assertEqual(other.order_acks, [(X + 1, 3, 2)])
+
+    def test_the_session_that_is_left(self) -> None:
+        """Another session of the same queue manager will do, and without one a connection is made."""
+        self.say(chain(1, 1)[0])
+        again = self.dial()
+        self.peer.hang_up()
+        self.clock.advance(1)
+        self.assertEqual(again.order_acks, [(X, 1, 0)])
+
+    def test_a_router(self) -> None:
+        """What it brought for another is acknowledged on its session."""
+        self.say(*chain(1, 2, source=STRANGER))
+        self.clock.advance(1)
+        self.assertEqual(self.peer.order_acks, [(X, 2, 1)])
+
+    def test_another_at_the_same_address_is_no_way(self) -> None:
+        """Where only somebody else is connected, a connection is made to whom it is for."""
+        other = self.dial(identifier=STRANGER)
+        self.listen()
+        self.say(chain(1, 1)[0])
+        self.peer.hang_up()
+        self.clock.advance(1)
+        self.assertEqual(other.order_acks, [])
+        self.assertEqual(self.peers[-1].order_acks, [(X, 1, 0)])
+
+
+class ForgedAcknowledgementTests(SenderTestCase):
+    """Somebody at another address says that he is GAMMA, to whom ALPHA has sent."""
+
+    def impostor(self, identifier: UUID = GAMMA) -> Any:
+        return self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=identifier)
+
+    def test_what_it_acknowledges_stays(self) -> None:
+        """It did not get it; who did acknowledges it, on whatever session from its address."""
+        self.put(b"1", b"2", journal=True)
+        sequence, message = self.sequence(), self.peer.messages[0]
+        self.impostor().send(order_ack(sequence, 2), final_ack(message))
+        self.clock.advance(1)
+        self.assertEqual((self.remaining(), self.there(self.alpha, JOURNAL)), (2, []))
+        self.assertEqual(self.alpha.service.status()["refused"], {"ACKNOWLEDGEMENT_BY_ANOTHER": 2})
+        self.dial("ALPHA").send(order_ack(sequence, 2))
+        self.clock.advance(1)
+        self.assertEqual(self.remaining(), 0)
+
+    def test_who_answers_elsewhere_as_another(self) -> None:
+        """A queue manager that ALPHA dials for something else, and that says that it is GAMMA."""
+        self.put(b"1", b"2")
+        sequence = self.sequence()
+        self.beta.deaf()
+        self.listen(self.network.host("127.0.0.3"))
+        self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\x", b"bait")
+        self.clock.advance(1)
+        self.assertEqual(self.peer.bodies, [b"bait"])
+        self.tell(order_ack(sequence, 2))
+        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [2, 1])
+
+    def test_after_a_restart_before_anything_is_sent_again(self) -> None:
+        """ALPHA still knows who got what is on its way."""
+        self.put(b"1", b"2")
+        sequence, message = self.sequence(), self.peer.messages[0]
+        self.deafen()
+        self.alpha = self.restart(self.alpha)
+        for identifier in (GAMMA, STRANGER):
+            self.impostor(identifier).send(order_ack(sequence, 2), final_ack(message))
+            self.clock.advance(1)
+        self.listen()
+        self.clock.advance(10)
+        self.assertEqual(self.peer.bodies, [b"1", b"2"])
+
+    def test_after_a_restart_what_arrived(self) -> None:
+        """And who may say what became of it."""
+        self.put(b"1", journal=True)
+        sequence, message = self.sequence(), self.peer.messages[0]
+        self.tell(order_ack(sequence, 1))
+        self.alpha = self.restart(self.alpha)
+        for identifier in (GAMMA, STRANGER):
+            self.impostor(identifier).send(final_ack(message))
+            self.clock.advance(1)
+        self.assertEqual(self.there(self.alpha, JOURNAL), [])
+        self.dial("ALPHA").send(final_ack(message))
+        self.clock.advance(1)
+        self.assertEqual(self.there(self.alpha, JOURNAL), [b"1"])
+        state = self.alpha.store.state if hasattr(self.alpha.store, "state") else {}
+        self.assertEqual([name for name in state if name.startswith("tx/arrived/")], [])
+
+
+class BelievedAcknowledgementTests(SenderTestCase):
+    """C{trust_identifiers}: a receiver may tell from any address."""
+
+    settings = SessionSettings(trust_identifiers=True)
+
+    def test_what_it_acknowledges_leaves(self) -> None:
+        """As it has to be behind address translation."""
+        self.put(b"1", b"2")
+        self.dial("ALPHA", host=self.network.host("127.0.0.9")).send(order_ack(self.sequence(), 2))
+        self.clock.advance(1)
+        self.assertEqual(self.remaining(), 0)
+
+
+class AtOnceTests(SenderTestCase):
+    """A peer that connects is there."""
+
+    def test_it_is_dialled_without_waiting(self) -> None:
+        """Although attempts have failed for so long that the next one were a minute away."""
+        self.deafen()
+        self.put(b"1")
+        self.clock.advance(100)
+        self.listen()
+        self.dial("ALPHA")
+        self.clock.advance(1)
+        self.assertEqual(self.peer.bodies, [b"1"])
+
+    def test_a_session_that_it_opened_will_do(self) -> None:
+        """Once it was dialled, so that it is known who is at this name, its own session serves as well."""
+        self.put(b"1")
+        self.tell(order_ack(self.sequence(), 1))
+        self.deafen()
+        self.peer.hang_up()
+        self.clock.advance(1)
+        opened = self.dial("ALPHA")
+        self.put(b"2")
+        self.assertEqual(opened.bodies, [b"2"])
+        stranger = self.dial("ALPHA", identifier=STRANGER)
+        opened.hang_up()
+        self.clock.advance(1)
+        self.put(b"3")
+        self.clock.advance(30)
+        self.assertEqual(stranger.bodies, [])
