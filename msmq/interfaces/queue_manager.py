@@ -53,6 +53,12 @@ class IReservation(Interface):
     def release() -> None:
         """Give the messages back, each in its place; nothing if they are confirmed or given back."""
 
+    def reject() -> None:
+        """Have none of the messages, which leave for that reason; nothing if they are confirmed or given back.
+
+        Who sent them is told, and has a dead letter, if it asked for that.
+        """
+
 
 class ITransaction(Interface):
     """What is sent, received and moved together, or not at all.

@@ -89,3 +89,13 @@ class Reservation:
         if positions:
             now = self._performer.clock.now()
             self._performer.perform(self._performer.model.release(positions, now))
+
+    def reject(self) -> None:
+        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: have none of the messages; nobody else gets them either.
+
+        They leave the queue, each with its event, and with an acknowledgement and a dead letter if its sender
+        asked for these. Nothing if they are confirmed, given back, or in a transaction.
+        """
+        positions, self._positions = self._positions, ()
+        if positions:
+            self._performer.perform(self._performer.model.reject(positions))

@@ -12,10 +12,19 @@ from msmq.queues.counters import Numbers
 from msmq.queues.effects import Effect
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, forget_queues
-from msmq.queues.leaving import Departure, Removal, Settlement, gone_with_queue, removals
+from msmq.queues.leaving import (
+    Departure,
+    Removal,
+    Settlement,
+    by_queue,
+    departure,
+    gone_with_queue,
+    removals,
+)
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.purging import finish_purge
 from msmq.queues.showing import Showing
+from msmq.structures.message_class import MessageClass
 
 
 @attrs.define(eq=False)
@@ -88,6 +97,26 @@ class Departures:
             elif position.state is PositionState.PURGE_PENDING:
                 purged.append(position)
         return [*self._showing.show(back, now, is_return=True), *finish_purge(purged), *gone_with_queue(gone)]
+
+    def reject(self, positions: Iterable[MessagePosition]) -> list[Departure]:
+        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: an application will not have messages that it locked.
+
+        They leave, with what follows for whoever asked to be told. Of a queue that was purged or deleted
+        meanwhile they leave for that reason.
+        """
+        rejected: list[MessagePosition] = []
+        purged: list[MessagePosition] = []
+        for position in positions:
+            if position.queue.is_deleted:
+                continue
+            if position.state is PositionState.LOCKED_READER:
+                position.state = PositionState.LEAVING
+                rejected.append(position)
+            elif position.state is PositionState.PURGE_PENDING:
+                purged.append(position)
+        groups = by_queue(rejected).values()
+        departures = [departure(positions, MessageClass.NACK_RECEIVE_REJECTED) for positions in groups]
+        return [*departures, *finish_purge(purged)]
 
     def disposed(
         self, position: MessagePosition, copies: Iterable[MessagePosition], now: Moment

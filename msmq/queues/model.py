@@ -153,6 +153,7 @@ class QueueManagerModel:
         self.removed = departures.removed
         self.restored = departures.restored
         self.release = departures.release
+        self.reject = departures.reject
         self.disposed = departures.disposed
         self.settle = departures.settle
         self.settled = departures.settled

@@ -8,11 +8,8 @@ from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.queues.directory.objects import EnterpriseObject
-from msmq.queues.leaving import Departure
-from msmq.queues.position import PositionState
 from msmq.service.configuration import load
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.message_class import MessageClass
 from msmq.structures.user_message_view import UserMessageView
 from tests.builders import BETA, GAMMA, NULL, base_header
 from tests.nodes.scripted import Heard, ScriptedTestCase
@@ -215,7 +212,7 @@ class RemovalTests(AnswersTestCase):
     def test_five_ways(self) -> None:
         """Received, purged, expired, rejected, deleted.
 
-        MQQB-3.1.7.2.1-05.
+        MQQB-3.1.7.2.1-05, MQDMPR-3.1.1.12-13.
         """
         both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
         self.say(asking(both))
@@ -231,14 +228,18 @@ class RemovalTests(AnswersTestCase):
         self.run_to_end(self.beta.service.delete_queue(self.path))
         self.assertEqual(self.classes(), [0x4000, 0xC001, 0xC002, 0xC004, 0xC000])
 
+    def test_too_late_to_be_received(self) -> None:
+        """What comes when its time to be received is over leaves as if that had ended in the queue.
+
+        The class of its own that [MC-MQAC] has for this is never told (readings 31 and 63).
+        """
+        now = int(self.clock.now().wall)
+        self.say(asking(NEGATIVE_RECEIVE, to_be_received=10, sent_time=now - 20))
+        self.assertEqual(self.classes(), [0xC002])
+
     def reject(self) -> None:
-        """No application can say so yet: the queue manager is told what would follow from it."""
-        queue = next(self.beta.model.queues())
-        [position] = queue.peek(1)
-        queue.let_go(position)
-        position.state = PositionState.LEAVING
-        rejected = MessageClass.NACK_RECEIVE_REJECTED
-        self.beta.service._departures.let_go(Departure(queue, [position], rejected))
+        """An application will not have the message."""
+        self.run_to_end(self.beta.service.reserve(self.path, timeout=0)).reject()
 
 
 class QuietTests(AnswersTestCase):
