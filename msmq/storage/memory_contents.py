@@ -104,8 +104,6 @@ class Contents:
 
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
         """The places of all messages that have this identity."""
-        if not identity:
-            return []
         return [
             (queue, lookup_id)
             for part in (self.messages, self.express)

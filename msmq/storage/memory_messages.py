@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -16,8 +16,8 @@ class QueueMessages(Mapping[int, PutMessage]):
     """The messages of one queue, in no order."""
 
     _messages: dict[int, PutMessage] = attrs.field(factory=dict)
-    # Of one identity there is one message as a rule, and a copy or two at most.
-    _by_identity: dict[bytes, tuple[int, ...]] = attrs.field(factory=dict)
+    # As a rule there is one message of each identity, but a peer may send any number.
+    _by_identity: dict[bytes, int | set[int]] = attrs.field(factory=dict)
 
     def __getitem__(self, lookup_id: int) -> PutMessage:
         return self._messages[lookup_id]
@@ -33,9 +33,12 @@ class QueueMessages(Mapping[int, PutMessage]):
         if lookup_id in self._messages:
             self.pop(lookup_id)
         self._messages[lookup_id] = message
-        identity = identity_of(message.packet)
-        others = self._by_identity.get(identity)
-        self._by_identity[identity] = (lookup_id,) if others is None else (*others, lookup_id)
+        if identity := identity_of(message.packet):
+            found = self._by_identity.setdefault(identity, lookup_id)
+            if isinstance(found, set):
+                found.add(lookup_id)
+            elif found != lookup_id:
+                self._by_identity[identity] = {found, lookup_id}
 
     def put_aborts(self, lookup_id: int, aborts: int) -> None:
         """Change the AbortCount of a message, if it is kept."""
@@ -45,11 +48,12 @@ class QueueMessages(Mapping[int, PutMessage]):
     def pop(self, lookup_id: int) -> PutMessage | None:
         """Forget a message, and give it; C{None} if it is not kept."""
         message = self._messages.pop(lookup_id, None)
-        if message is not None:
-            identity = identity_of(message.packet)
-            found = self._by_identity.pop(identity)
-            if len(found) > 1:
-                self._by_identity[identity] = tuple(other for other in found if other != lookup_id)
+        if message is not None and (identity := identity_of(message.packet)):
+            found = self._by_identity[identity]
+            if isinstance(found, set):
+                found.discard(lookup_id)
+            if not isinstance(found, set) or not found:
+                del self._by_identity[identity]
         return message
 
     def remove(self, lookup_ids: Iterable[int]) -> None:
@@ -57,9 +61,10 @@ class QueueMessages(Mapping[int, PutMessage]):
         for lookup_id in lookup_ids:
             self.pop(lookup_id)
 
-    def find(self, identity: bytes) -> Sequence[int]:
+    def find(self, identity: bytes) -> Collection[int]:
         """The LookupIdentifiers of the messages that have this identity."""
-        return self._by_identity.get(identity, ())
+        found = self._by_identity.get(identity, ())
+        return (found,) if isinstance(found, int) else found
 
     def index(self) -> list[StoredMessage]:
         """What a start finds of them."""
