@@ -25,15 +25,18 @@ _VERBS: Final = {
     "deadletter": "msmq.cli.deadletter",
     "decode": "msmq.cli.decode",
     "discover": "msmq.cli.discover",
+    "enterprise": "msmq.cli.enterprise",
     "explain": "msmq.cli.explain",
     "move": "msmq.cli.move",
     "outgoing": "msmq.cli.transfer",
     "ping": "msmq.cli.ping",
     "queue": "msmq.cli.queue",
     "receive": "msmq.cli.receive",
+    "route": "msmq.cli.route",
     "send": "msmq.cli.send",
     "session": "msmq.cli.transfer",
     "status": "msmq.cli.status",
+    "topology": "msmq.cli.route",
     "transaction": "msmq.cli.transaction",
 }
 """Each verb, or group of verbs, and the module that has a click command of that name."""

@@ -179,6 +179,15 @@ class ControlClient:
         """What the queue manager is and how it does."""
         return self._object("GET", "/v1/status")
 
+    def route(self, source: str, destination: str) -> dict[str, Any]:
+        """The way of a message between two queue managers, by name or GUID."""
+        query = urlencode({"source": source, "destination": destination})
+        return self._object("GET", f"/v1/route?{query}")
+
+    def topology(self) -> dict[str, Any]:
+        """The sites, links and queue managers of the enterprise, as routing knows them."""
+        return self._object("GET", "/v1/topology")
+
     def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
         """Every queue; with C{system} those of the system too."""
         return self._list("/v1/queues?system=true" if system else "/v1/queues")

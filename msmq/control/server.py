@@ -73,6 +73,21 @@ class ControlAPI:
         refuse_rest(parameters(request), "none")
         return json_answer(request, dict(self._manager.status()))
 
+    @app.route("/v1/route", methods=["GET"])
+    async def route(self, request: ControlRequest) -> bytes:
+        """The way of a message between two queue managers."""
+        found = parameters(request)
+        source = text("source", found.pop("source", None))
+        destination = text("destination", found.pop("destination", None))
+        refuse_rest(found, "source and destination")
+        return json_answer(request, dict(await running(self._manager.route(source, destination))))
+
+    @app.route("/v1/topology", methods=["GET"])
+    async def topology(self, request: ControlRequest) -> bytes:
+        """The enterprise, as routing knows it."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, dict(await running(self._manager.topology())))
+
     @app.route("/v1/queues", methods=["GET"])
     async def queues(self, request: ControlRequest) -> bytes | None:
         """Every queue; with C{system} those of the system too."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
 import attrs
 
-from msmq.directory.routing_objects import add_objects
 from msmq.errors import MsmqError
+from msmq.interfaces.topology import add_objects
 from msmq.queues.directory.objects import (
     DirectoryObject,
     EnterpriseObject,
@@ -142,6 +143,18 @@ def _public_path(text: str) -> None:
         raise ValueError(f"must name a public queue with its computer, such as ALPHA\\orders, not {text!r}")
 
 
+def _address(text: str) -> None:
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not host.endswith("]")):
+        host = text
+    elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        raise ValueError(f"must be IP, IP:PORT or [IPv6]:PORT, not {text!r}") from None
+
+
 def _sid(text: str) -> None:
     parse_sid(text)
 
@@ -184,7 +197,7 @@ TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
         "name": _COMPUTER,
         "id": _GUID,
         "dns_name": _COMPUTER,
-        "address": _NAME,
+        "address": Text(_address, "IP, IP:PORT or [IPv6]:PORT"),
         "sites": _REFERENCES,
         "routing_server": _FLAG,
         "in_routing_servers": _REFERENCES,

@@ -8,11 +8,17 @@ Such a file should do little more than name a module, since C{twistd} may import
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from uuid import UUID
 
+import attrs
+from twisted.internet.interfaces import IReactorTime
 from twisted.plugin import IPlugin
 from zope.interface import Attribute, Interface
 
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.storage import IMessageStore
 
 
@@ -43,4 +49,43 @@ class IStorageProbe(Interface):
 
         @param argument: as of L{IStorageFactory.open_store}; so is C{data}.
         @raise ValueError: it could not; its text tells why.
+        """
+
+
+@attrs.frozen
+class DirectoryContext:
+    """What a directory gets besides the argument of its description.
+
+    @ivar options: the other keys of the table C{[directory]}, as far as the configuration has them.
+    """
+
+    clock: IClock
+    reactor: IReactorTime
+    options: Mapping[str, object] = attrs.field(factory=dict)
+
+
+class IDirectoryFactory(IPlugin):
+    """Makes directories for configurations that name them.
+
+    In C{backend = "file:estate.toml"}, C{file} is the name and C{estate.toml} the argument.
+    """
+
+    name: str = Attribute("By which configurations choose it: lower-case letters, digits and hyphens.")
+
+    description: str = Attribute("One line for people.")
+
+    def make_directory(argument: str, context: DirectoryContext) -> IDirectory:
+        """A directory that is not open yet; nothing is asked of it before it is.
+
+        @raise ValueError: the argument is unsuitable; its text tells why.
+        """
+
+
+class IIdentitySource(Interface):
+    """What a directory factory provides too if it says who a queue manager is before that first starts."""
+
+    def identifier_of(argument: str, computer_name: str) -> UUID | None:
+        """QueueManager.Identifier of a computer; C{None} if nothing is known of it; may block.
+
+        @raise ValueError: the directory cannot be used; its text tells why.
         """

@@ -138,6 +138,18 @@ class IQueueManager(Interface):
     def status() -> Mapping[str, Any]:
         """What it is and how it does: identifier, name, version, state, counts."""
 
+    def route(source: str, destination: str) -> Awaitable[Mapping[str, Any]]:
+        """The way of a message between two queue managers, by name or GUID, and why it goes there.
+
+        MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
+        """
+
+    def topology() -> Awaitable[Mapping[str, Any]]:
+        """The sites, links and queue managers of the enterprise, as routing knows them.
+
+        MQ_ERROR_NO_DS without a directory.
+        """
+
     def queues() -> Sequence[Mapping[str, Any]]:
         """Every queue of its own."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -10,7 +10,7 @@ from zope.interface import Attribute, Interface
 
 from msmq.routing.next_hops import NoRoute
 from msmq.routing.route import Route
-from msmq.routing.topology import QueueManager
+from msmq.routing.topology import QueueManager, Topology
 
 __all__ = ["IRouter", "NoRoute"]
 
@@ -20,13 +20,17 @@ class IRouter(Interface):
 
     name: str = Attribute("What it is called in configuration and status, C{directory} for example.")
 
+    topology: Topology = Attribute("What is known of the enterprise, for people who ask; it may be empty.")
+
     def open() -> Deferred[None]:
         """Make ready.
 
         A directory that is away is no failure: until it is back there are no ways, or those known before.
         """
 
-    def next_hops(source: UUID, destination: UUID) -> Deferred[Sequence[QueueManager]]:
+    def next_hops(
+        source: UUID, destination: UUID, unreachable: Set[UUID] = frozenset()
+    ) -> Deferred[Sequence[QueueManager]]:
         """[MS-MQQB] 3.1.7.5 the queue managers that a message may go to next.
 
         They are tried in their order; never none, and never C{source} itself.
@@ -34,6 +38,8 @@ class IRouter(Interface):
 
         @param source: QueueManager.Identifier of the queue manager that has the message.
         @param destination: that of the queue manager that the message is for, which is another.
+        @param unreachable: queue managers that could not be reached a moment ago: a way without them is
+            better, if there is one.
         @raise NoRoute: there is none; through the Deferred. It is worth trying again later.
         """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from uuid import UUID
 
+import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.session.counting import PacketCounts
@@ -72,6 +73,17 @@ class IConnector(Interface):
         """Dial no more, and end what there is."""
 
 
+@attrs.frozen
+class RoutedHop:
+    """[MS-MQQB] 3.1.1.3.1.3 NextHop: a queue manager that routing has named.
+
+    @ivar host: its QualifiedComputerName.
+    """
+
+    identifier: UUID
+    host: str
+
+
 class ISessions(Interface):
     """All sessions of a queue manager, and the way to new ones."""
 
@@ -88,6 +100,15 @@ class ISessions(Interface):
 
         @param has_backlog: whether messages wait for that host.
         @param dialled_for: becomes C{dialled_for} of its sessions.
+        """
+
+    def routed_connector(
+        hops: Callable[[], Sequence[RoutedHop]], has_backlog: Callable[[], bool], dialled_for: object = None
+    ) -> IConnector:
+        """What dials the first that can be reached of some queue managers.
+
+        @param hops: these, in the order in which they are tried; asked for each attempt.
+        @param has_backlog: whether messages wait for them; C{dialled_for} as for L{connector}.
         """
 
     def close_all(reason: CloseReason = CloseReason.STOPPED) -> None:

@@ -9,19 +9,23 @@ from typing import ClassVar
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
 from msmq.manager.answers import Answers
 from msmq.manager.events import EventLog
+from msmq.manager.forwarding import Forwarding
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.sequences import Sequences
 from msmq.manager.tracing import shown
 from msmq.manager.turns import Turns
+from msmq.moment import Moment
 from msmq.queues.admission import Admission, EnqueueStatus
 from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.expiring import FOREVER, TIME_TO_REACH_QUEUE, is_late
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
 from msmq.session.ordering.acknowledgements import read_acknowledgement
@@ -38,6 +42,12 @@ _REFUSED = {
     EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
     EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
 }
+
+GATHERED_OF_ONE = 1024 * 1024
+"""Bytes of messages that a session may have on their way to the store before it has to wait."""
+
+GATHERED_OF_ALL = 16 * 1024 * 1024
+"""The same of all sessions."""
 
 
 @attrs.define(eq=False)
@@ -74,7 +84,13 @@ class Arrivals:
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, performer: Performer, outbox: Outbox, events: EventLog, turns: Turns, sequences: Sequences
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        events: EventLog,
+        turns: Turns,
+        sequences: Sequences,
+        forwarding: Forwarding,
     ) -> None:
         self._turns = turns
         self._sequences = sequences
@@ -82,12 +98,15 @@ class Arrivals:
         self._outbox = outbox
         self._events = events
         self._own_address = performer.model.identifier.bytes_le
+        self.forwarding = forwarding
         self.keeps_refused = True
         """Whether what a queue has no room for becomes a dead letter, where its sender asks for one."""
         self.on_reached: Callable[[Sequence[UserMessageView]], None] | None = None
         """Told of messages that have reached their queues, before their senders are."""
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
+        self._gathering: dict[ISession, int] = {}
+        self._gathered = 0
 
     def take(
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
@@ -116,7 +135,8 @@ class Arrivals:
                 continue
             address = message.queue_manager_address
             if address != null_address and address != own_address:
-                self._refuse(batch, message, "NOT_FOR_US")
+                if (passing := self._forward(batch, message, now)) is not None:
+                    arrivals.append(passing)
                 continue
             queue = queue_for(message)
             if queue is None:
@@ -142,13 +162,65 @@ class Arrivals:
         if admission.overflow:
             performer.overflow(admission)
         drained = performer.drained()
-        reached = (position.view for position in admission.positions if position.view is not None)
+        reached = (
+            position.view
+            for queue, positions in admission.groups.items()
+            # What only passes through has not reached its queue.
+            if not isinstance(queue, OutgoingQueue)
+            for position in positions
+            if position.view is not None
+        )
         batch.answers.tell(reached, MessageClass.ACK_REACH_QUEUE)
         changes = [*admission.changes, *batch.answers.prepare()]
-        if batch.is_judged or changes or drained is not None:
-            return Deferred.fromCoroutine(self._store(batch, admission, changes, drained))
+        is_behind = session in self._gathering
+        if batch.is_judged or changes or drained is not None or is_behind:
+            # What comes behind messages that are stored in turns takes its turn as well.
+            batch.is_judged |= is_behind
+            stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained))
+            if drained is not None or batch.acknowledgements or batch.close is not None:
+                return stored
+            return self._gather(session, sum(message.size for message in messages), stored)
         self._show(batch, admission)
         return None
+
+    def _forward(
+        self, batch: _Batch, message: UserMessageView, now: Moment
+    ) -> tuple[Queue, UserMessageView] | None:
+        """[MS-MQQB] 3.1.5.8.2 a message for another queue manager: it is on its way, or is refused."""
+        if message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
+            self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+            return None
+        outcome = self.forwarding.forward(message, now)
+        if isinstance(outcome, tuple):
+            return outcome
+        self._refuse(batch, message, outcome)
+        return None
+
+    def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
+        """Let more come while these messages are stored, so that it shares the next turn with others.
+
+        @return: what the session has to wait for, because much is on its way to the store already.
+        """
+        if stored.called:
+            return stored
+        mine = self._gathering[session] = self._gathering.get(session, 0) + size
+        self._gathered += size
+        stored.addBoth(self._left, session, size)
+        if mine > GATHERED_OF_ONE or self._gathered > GATHERED_OF_ALL:
+            return stored
+        stored.addErrback(self._failed, session)
+        return None
+
+    def _left(self, result: object, session: ISession, size: int) -> object:
+        self._gathered -= size
+        self._gathering[session] -= size
+        if not self._gathering[session]:
+            del self._gathering[session]
+        return result
+
+    def _failed(self, failure: Failure, session: ISession) -> None:
+        self.log.failure("messages from {address} were not taken", failure, address=session.remote_address)
+        session.close(CloseReason.INTERNAL_ERROR)
 
     def disconnected(self, address: str) -> None:
         """[MS-MQQB] 3.1.6.9: no session with this address is left."""
@@ -250,6 +322,7 @@ class Arrivals:
                 is_stored = False
         if not is_stored:
             batch.answers.withdraw()
+            # The store may have what memory had no room for.
             # The store may have what memory had no room for.
             performer.commit_later(performer.model.withdraw(admission), "that express messages did not come")
             self.log.error("messages from {address} were not stored", address=batch.session.remote_address)

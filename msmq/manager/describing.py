@@ -95,6 +95,7 @@ def describe_outgoing(queue: OutgoingQueue) -> dict[str, Any]:
     """One outgoing queue; C{unacknowledged} were sent and may not be forgotten yet."""
     return {
         "format_name": str(queue.destination),
+        "transit": queue.is_transit,
         "state": queue.state.value,
         "next_hops": list(queue.next_hops),
         "messages": queue.message_count,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
@@ -11,9 +11,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IDirectory, IWatchedDirectory
+from msmq.interfaces.routing import IRouter
+from msmq.interfaces.topology import add_objects
 from msmq.manager.directory import DirectoryRunner
 from msmq.manager.performing import Performer
+from msmq.manager.public_names import PublicNames
+from msmq.manager.routing import DirectoryRouter
 from msmq.manager.undivided import undivided
 from msmq.manager.wakeup import Wakeup
 from msmq.queues.changes import Change
@@ -88,12 +93,15 @@ class Integration:
         directory: IDirectory,
         reactor: IReactorTime,
         host: HostIdentity,
+        *,
+        routing_server: bool = False,
     ) -> None:
         model = performer.model
         own = QueueManagerObject(
             identifier=model.identifier,
             computer_name=host.computer_name,
             qualified_computer_name=host.qualified_computer_name,
+            routing_server=routing_server,
             queue_manager_quota=_kilobytes(model.storage.limit),
             journal_quota=_kilobytes(model.storage.journal_limit),
         )
@@ -123,6 +131,42 @@ class Integration:
             self._limit(self.access.local.object)
         provisioning = None if QUEUE_MANAGER in state else Provisioning()
         await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
+
+    def router(
+        self,
+        reactor: IReactorTime,
+        clock: IClock,
+        changed: Callable[[], None],
+        beside: Callable[..., Deferred[Any]],
+    ) -> IRouter:
+        """[MS-MQBR] routes by this directory; read anew when the directory says that it has changed.
+
+        @param changed: called after ways have changed.
+        @param beside: calls a function where it holds up nobody.
+        """
+        router = DirectoryRouter(
+            self._performer.model.identifier,
+            self.access,
+            self._runner.run,
+            reactor,
+            clock,
+            tell=add_objects,
+            changed=changed,
+            beside=beside,
+        )
+        watched = IWatchedDirectory(self._directory, None)
+        if watched is not None:
+            watched.watch(lambda: self._refresh(router))
+        return router
+
+    def _refresh(self, router: DirectoryRouter) -> None:
+        router.refresh().addErrback(
+            lambda failure: self.log.failure("the enterprise could not be read anew", failure)
+        )
+
+    def public_names(self, clock: IClock) -> PublicNames:
+        """Finds the public queues of others in this directory."""
+        return PublicNames(self.access, self._runner.run, clock)
 
     def stop(self) -> Deferred[None]:
         """Ask nothing more."""

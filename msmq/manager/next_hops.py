@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 from uuid import UUID
 
-from msmq.interfaces.session import IConnector, ISession, ISessions
+from msmq.interfaces.session import IConnector, ISession, ISessions, RoutedHop
 from msmq.manager.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
 from msmq.manager.peers import Peers
+from msmq.manager.ways import Ways
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition
 from msmq.structures.direct_format_name import DirectFormatName
-from msmq.structures.format_name import PrivateFormatName
+from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
 
 STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 """The states in which nothing is sent from a queue."""
+
+
+Key: TypeAlias = str | UUID | tuple[UUID, ...]
+"""By what a next hop is known: an address, a queue manager, or those of which one will do."""
 
 
 class NextHop:
@@ -25,14 +31,24 @@ class NextHop:
     @ivar identifier: the queue manager there: the one that the name says, or that answered when it was
         dialled.
     @ivar missed_at: the addresses at which it was not reached, since it was reached last.
+    @ivar routed: the queue managers that routing named, of which the first that can be reached will do; none
+        for a name that says itself where to connect.
     """
 
-    def __init__(self, key: str | UUID) -> None:
+    def __init__(self, key: Key) -> None:
         self.key = key
         self.queues: list[OutgoingQueue] = []
         self.connector: IConnector | None = None
         self.missed_at: tuple[str, ...] = ()
         self.identifier: UUID | None = key if isinstance(key, UUID) else None
+        self.routed: tuple[RoutedHop, ...] = ()
+
+    @property
+    def identifiers(self) -> tuple[UUID, ...]:
+        """The queue managers to which a session has to lead, the best first."""
+        if self.routed:
+            return tuple(hop.identifier for hop in self.routed)
+        return () if self.identifier is None else (self.identifier,)
 
     def is_waited_for(self) -> bool:
         """Whether any message waits, one that is on its way included."""
@@ -47,16 +63,31 @@ class NextHops:
     """Every next hop of a queue manager.
 
     A direct name says where to connect; any other names a queue manager, whose own session will do
-    (reading 28).
+    (reading 28), or to which routing knows a way.
     So does a session that the peer opened for a direct name, once it was dialled and has said who it is: the
     address of a peer alone tells nothing, since several queue managers may share one.
     """
 
-    def __init__(self, sessions: ISessions, peers: Peers, acks: AckSessions) -> None:
+    def __init__(
+        self,
+        sessions: ISessions,
+        peers: Peers,
+        acks: AckSessions,
+        ways: Ways,
+        owner_of: Callable[[UUID], UUID | None],
+    ) -> None:
+        """Dial by what the names say, and by what routing knows.
+
+        @param owner_of: the queue manager of a public queue; C{None} while nobody knows.
+        """
         self._sessions = sessions
         self._peers = peers
         self._acks = acks
-        self._hops: dict[str | UUID, NextHop] = {}
+        self._ways = ways
+        self._owner_of = owner_of
+        self._by_destination: dict[UUID, dict[OutgoingQueue, None]] = {}
+        self._unowned: dict[UUID, OutgoingQueue] = {}
+        self._hops: dict[Key, NextHop] = {}
         self._by_queue: dict[OutgoingQueue, NextHop] = {}
         self._by_identifier: dict[UUID, dict[NextHop, None]] = {}
         self._divided: set[OutgoingQueue] = set()
@@ -72,40 +103,105 @@ class NextHops:
 
     def _assign(self, queue: OutgoingQueue) -> NextHop:
         name = queue.destination
-        match name:
-            case DirectFormatName():
-                key: str | UUID = name.address.lower().rstrip(".")
-            case PrivateFormatName():
-                key = name.queue_manager
-            case _:
-                key = str(name)
+        if isinstance(name, DirectFormatName):
+            key: Key = name.address.lower().rstrip(".")
+            routed: tuple[RoutedHop, ...] = ()
+        else:
+            key, routed = self._way(queue)
         hop = self._hops.get(key)
         if hop is None:
-            hop = self._hops[key] = NextHop(key)
-            if isinstance(name, DirectFormatName):
-                hop.connector = self._sessions.connector(name.address, hop.is_waited_for, hop)
-            if hop.identifier is not None:
-                self._by_identifier.setdefault(hop.identifier, {})[hop] = None
+            hop = self._hops[key] = self._make(key, name, routed)
         hop.queues.append(queue)
         self._by_queue[queue] = hop
         if is_for_acknowledgements(name):
             self._divided.add(queue)
         return hop
 
+    def _make(self, key: Key, name: FormatName, routed: tuple[RoutedHop, ...]) -> NextHop:
+        hop = NextHop(key)
+        hop.routed = routed
+        if isinstance(name, DirectFormatName):
+            hop.connector = self._sessions.connector(name.address, hop.is_waited_for, hop)
+        elif routed:
+            hop.connector = self._sessions.routed_connector(lambda: hop.routed, hop.is_waited_for, hop)
+        for identifier in hop.identifiers:
+            self._by_identifier.setdefault(identifier, {})[hop] = None
+        return hop
+
+    def _way(self, queue: OutgoingQueue) -> tuple[Key, tuple[RoutedHop, ...]]:
+        """[MS-MQQB] 3.1.7.4 and 3.1.7.5: the queue manager of a queue, and who is next on the way there."""
+        name = queue.destination
+        owner = None
+        if isinstance(name, PrivateFormatName):
+            owner = name.queue_manager
+        elif isinstance(name, PublicFormatName):
+            owner = self._owner_of(name.queue)
+            if owner is None:
+                self._unowned[name.queue] = queue
+        if owner is None:
+            return str(name), ()
+        self._by_destination.setdefault(owner, {})[queue] = None
+        hops = self._ways.hops(owner)
+        if not hops:
+            return owner, ()
+        routed = tuple(RoutedHop(hop.identifier, hop.qualified_computer_name or hop.name) for hop in hops)
+        return tuple(hop.identifier for hop in routed), routed
+
+    # Ways
+
+    def reroute(self, destination: UUID) -> list[OutgoingQueue]:
+        """There may be another way to a queue manager: the queues that take it from now on."""
+        moved = []
+        for queue in list(self._by_destination.get(destination, ())):
+            before = self._by_queue[queue]
+            key, routed = self._way(queue)
+            if key == before.key:
+                before.routed = routed
+                continue
+            self._leave(queue)
+            self._assign(queue)
+            moved.append(queue)
+        return moved
+
+    def owner_found(self, identifier: UUID) -> OutgoingQueue | None:
+        """The queue manager of a public queue is known now: the queue that waited for that."""
+        queue = self._unowned.pop(identifier, None)
+        if queue is None or queue not in self._by_queue:
+            return None
+        self._leave(queue)
+        self._assign(queue)
+        return queue
+
+    def _leave(self, queue: OutgoingQueue) -> None:
+        """A queue goes another way; what it has on a session that is open stays there."""
+        hop = self._by_queue.pop(queue)
+        hop.queues.remove(queue)
+        if not hop.queues:
+            self._drop(hop)
+
     def forget(self, queue: OutgoingQueue) -> None:
         """A queue is deleted; its next hop goes with the last one."""
-        hop = self._by_queue.pop(queue, None)
         if queue in self._divided:
             self._divided.discard(queue)
             self._acks.forget(queue)
-        if hop is None:
+        if queue not in self._by_queue:
             return
-        hop.queues.remove(queue)
-        if not hop.queues:
-            del self._hops[hop.key]
-            self._unlearn(hop)
-            self._found(hop)
-            if hop.connector is not None:
+        self._leave(queue)
+        for owner, queues in list(self._by_destination.items()):
+            queues.pop(queue, None)
+            if not queues:
+                del self._by_destination[owner]
+        name = queue.destination
+        if isinstance(name, PublicFormatName):
+            self._unowned.pop(name.queue, None)
+
+    def _drop(self, hop: NextHop) -> None:
+        del self._hops[hop.key]
+        self._unlearn(hop)
+        self._found(hop)
+        if hop.connector is not None:
+            session = hop.connector.session
+            if not hop.routed or session is None or not session.is_open:
                 hop.connector.stop()
 
     # Sessions
@@ -157,7 +253,8 @@ class NextHops:
             session = hop.connector.session
             if session is not None and session.is_open:
                 return session
-        return self._peers.session(hop.identifier)
+        sessions = map(self._peers.session, hop.identifiers)
+        return next((session for session in sessions if session is not None), None)
 
     def of_session(self, session: ISession) -> list[NextHop]:
         """The next hops to which a session leads: the one that dialled it, and those of its peer."""
@@ -186,7 +283,8 @@ class NextHops:
         hop = session.dialled_for
         if isinstance(hop, NextHop) and hop.is_served_by(session):
             self._found(hop)
-            if hop.identifier != session.remote_identifier and session.remote_identifier is not None:
+            is_other = hop.identifier != session.remote_identifier
+            if is_other and session.remote_identifier is not None and not hop.routed:
                 self._unlearn(hop)
                 hop.identifier = session.remote_identifier
                 self._by_identifier.setdefault(hop.identifier, {})[hop] = None
@@ -212,8 +310,9 @@ class NextHops:
         hop.missed_at = ()
 
     def _unlearn(self, hop: NextHop) -> None:
-        known = self._by_identifier.get(hop.identifier) if hop.identifier is not None else None
-        if known is not None and hop.identifier is not None:
-            known.pop(hop, None)
-            if not known:
-                del self._by_identifier[hop.identifier]
+        for identifier in hop.identifiers:
+            known = self._by_identifier.get(identifier)
+            if known is not None:
+                known.pop(hop, None)
+                if not known:
+                    del self._by_identifier[identifier]

@@ -57,7 +57,9 @@ class OrderAcks:
         """
         if message_class is MessageClass.ACK_REACH_QUEUE or not (is_refusal or wants_final_ack(view)):
             return None
-        if view.source_queue_manager == self._own or view.queue_manager_address not in self._for_us:
+        if view.source_queue_manager == self._own:
+            return None
+        if not is_refusal and view.queue_manager_address not in self._for_us:
             return None
         answer_to = self._turns.streams.answer_to(view)
         if answer_to is None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.manager.answers import Answer, Answers
 from msmq.manager.performing import Performer
+from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.targets import Target, destination
 from msmq.manager.undivided import undivided
-from msmq.queues.acknowledgement import acknowledgement
+from msmq.queues.acknowledgement import Acknowledgement, acknowledgement
 from msmq.queues.admission import Admission, EnqueueStatus, Refusal
 from msmq.queues.changes import Change
 from msmq.queues.holdings import forget_queues
@@ -21,8 +23,9 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
-from msmq.structures.format_name import FormatName
+from msmq.structures.format_name import FormatName, PublicFormatName
 from msmq.structures.message_class import MessageClass, is_application_class
+from msmq.structures.path_name import PathName
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 
@@ -69,6 +72,7 @@ class Outbox:
         there is to be one; told whether the message was refused on arrival.
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
+    @ivar learn: asks the directory where a public queue is; C{None} without a directory.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -77,6 +81,7 @@ class Outbox:
         self._performer = performer
         self._send_insecure = send_insecure
         self.make_room: Callable[[], bool] = lambda: True
+        self.learn: Callable[[PublicFormatName | PathName], Awaitable[None]] | None = None
         self.final_ack: Callable[[UserMessageView, MessageClass, bool], tuple[FormatName, bytes] | None] = (
             lambda view, message_class, is_refusal: None
         )
@@ -237,7 +242,30 @@ class Outbox:
         @raise MQError: that queue cannot be sent to, or takes transactional messages only; there are too
             many outgoing queues; or as L{put}.
         """
-        await self.put([self._target(name)], [message])
+        await self.put([await self._learned(name)], [message])
+
+    async def _learned(self, name: FormatName) -> Target:
+        """The queue that a peer chose; a public one is looked for, if need be."""
+        try:
+            return self._target(name)
+        except UnknownPublicQueue as unknown:
+            if self.learn is None:
+                raise
+            await self.learn(unknown.name)
+            return self._target(name)
+
+    def _answer_later(self, answer: Acknowledgement, about: UserMessageView) -> None:
+        """Send an acknowledgement to a public queue that has to be looked for first."""
+
+        def dropped(failure: Failure) -> None:
+            failure.trap(MQError)
+            self.log.warn(
+                "acknowledgement of message {message} not sent: {error}",
+                message=about.identifier,
+                error=failure.value,
+            )
+
+        Deferred.fromCoroutine(self.send_own(answer.destination, answer.message)).addErrback(dropped)
 
     async def put_packet(self, name: FormatName, packet: bytes) -> None:
         """Send a packet of our own making to a queue of another queue manager.
@@ -270,7 +298,14 @@ class Outbox:
             view, message_class, queue_manager=model.identifier, send_insecure=self._send_insecure
         )
         if answer is not None:
-            yield from self.build([self._target(answer.destination)], [answer.message])[1]
+            try:
+                target = self._target(answer.destination)
+            except UnknownPublicQueue:
+                if self.learn is None:
+                    raise
+                self._answer_later(answer, view)
+            else:
+                yield from self.build([target], [answer.message])[1]
 
     def _target(self, name: FormatName) -> Target:
         if not self._performer.model.is_local(name) and not self.make_room():

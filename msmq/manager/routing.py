@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from msmq.queues.directory.objects import (
     SiteObject,
 )
 from msmq.queues.directory.requests import Outcome, Procedure
+from msmq.routing.avoiding import avoiding
 from msmq.routing.building import Enterprise, TopologyBuilder
 from msmq.routing.next_hops import NoRoute, next_hops
 from msmq.routing.refreshing import (
@@ -89,6 +90,7 @@ class DirectoryRouter:
         self._tell = tell
         self._changed = changed
         self._beside = beside
+        self._rest: tuple[Topology, frozenset[UUID], Snapshot] | None = None
         self._wakeup = Wakeup(reactor, clock, lambda: self.core.deadline, self._expire)
 
     # IRouter
@@ -102,8 +104,12 @@ class DirectoryRouter:
         """See L{IRouter.open}: fires when the enterprise was read, or could not be."""
         return Deferred.fromCoroutine(self._perform(self.core.start(self._clock.now())))
 
-    def next_hops(self, source: UUID, destination: UUID) -> Deferred[Sequence[QueueManager]]:
+    def next_hops(
+        self, source: UUID, destination: UUID, unreachable: Set[UUID] = frozenset()
+    ) -> Deferred[Sequence[QueueManager]]:
         """[MS-MQQB] 3.1.7.5 Get Next Hops; see L{IRouter.next_hops}."""
+        if unreachable:
+            return Deferred.fromCoroutine(self._ways_around(source, destination, frozenset(unreachable)))
         return execute(self._next_hops, source, destination)
 
     def route(self, source: UUID, destination: UUID) -> Deferred[Route]:
@@ -140,6 +146,27 @@ class DirectoryRouter:
         # Each is known: a builder leaves out servers and gates that there are not.
         found = [topology.queue_manager(identifier) for identifier in identifiers]
         return [machine for machine in found if machine is not None]
+
+    async def _ways_around(
+        self, source: UUID, destination: UUID, unreachable: frozenset[UUID]
+    ) -> Sequence[QueueManager]:
+        rest = await self._without(unreachable)
+        topology = rest.enterprise.topology
+        table = rest.table if source == rest.own else None
+        try:
+            identifiers = next_hops(topology, source, destination, table)
+        except NoRoute:
+            return self._next_hops(source, destination)
+        found = [topology.queue_manager(identifier) for identifier in identifiers]
+        return [machine for machine in found if machine is not None]
+
+    async def _without(self, unreachable: frozenset[UUID]) -> Snapshot:
+        """What is left of the enterprise; the last answer is remembered."""
+        whole = self.topology
+        if self._rest is None or self._rest[0] is not whole or self._rest[1] != unreachable:
+            rest: Snapshot = await self._beside(_rest_of, whole, unreachable, self.core.snapshot.own)
+            self._rest = whole, unreachable, rest
+        return self._rest[2]
 
     def _expire(self) -> None:
         self._start(self.core.expire(self._clock.now()))
@@ -218,3 +245,7 @@ class DirectoryRouter:
             self.log.warn("In the enterprise: {problem}", problem=str(problem))
         if enterprise.problems_left_out:
             self.log.warn("and {count} problems more", count=enterprise.problems_left_out)
+
+
+def _rest_of(topology: Topology, unreachable: frozenset[UUID], own: UUID) -> Snapshot:
+    return Snapshot.of(Enterprise(avoiding(topology, unreachable)), own)

@@ -86,7 +86,7 @@ class Sequences:
         model = performer.model
         self._streams = OutgoingStreams(model.identifier, self._settings, state, performer.clock.now())
         for queue in model.outgoing_queues():
-            if queue.positions:
+            if queue.positions and not queue.is_transit:
                 self._streams.stream(queue).restore(queue.peek(queue.message_count))
         stale = self._awaiting.load(state, model.collection.awaiting.positions)
         stale += self._receivers.load(state, self._awaiting)

@@ -10,6 +10,7 @@ import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -17,8 +18,10 @@ import msmq.version
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
+from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
+from msmq.interfaces.subscribing import QueueManagerEvent, Subscriber
 from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.administration import Administration
 from msmq.manager.arriving import Arrivals
@@ -33,6 +36,7 @@ from msmq.manager.describing import (
 )
 from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
+from msmq.manager.forwarding import Forwarding
 from msmq.manager.integration import Integration
 from msmq.manager.message_log import MessageLogs
 from msmq.manager.open_queue import OpenQueue
@@ -42,6 +46,7 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.ownership import check_owner, claim
 from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
+from msmq.manager.public_names import PublicNames, UnknownPublicQueue
 from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
 from msmq.manager.reservation import Reservation
@@ -49,17 +54,22 @@ from msmq.manager.searching import Search
 from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
 from msmq.manager.state import QueueManagerState
-from msmq.manager.targets import destinations, outgoing_queue, own_queue, readable_queue
+from msmq.manager.subscriptions import Subscriptions
+from msmq.manager.targets import Target, destinations, outgoing_queue, own_queue, readable_queue
 from msmq.manager.transactions import TransactionHandle, Transactions, move
 from msmq.manager.transfer import Transfer
 from msmq.manager.turns import Turns
 from msmq.manager.wakeup import Wakeup
+from msmq.manager.ways import Ways
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.transaction import Transaction, TransactionState
+from msmq.routing.describing import describe_route, describe_topology, find_ends
 from msmq.session.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 
@@ -88,6 +98,9 @@ class QueueManagerService(Service):
     @param events: how many events the event log keeps.
     @param addresses: tells where the queue manager listens, for L{status}.
     @param directory: where it is published, with its public queues; without one it is in workgroup mode.
+    @param routing_server: [MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between others pass here.
+    @param router: finds the ways of messages to other queue managers; by default the directory is asked.
+    @param beside: calls a function where it holds up nobody.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -112,6 +125,9 @@ class QueueManagerService(Service):
         session_settings: SessionSettings | None = None,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
         directory: IDirectory | None = None,
+        router: IRouter | None = None,
+        routing_server: bool = False,
+        beside: Callable[..., Deferred[Any]] = deferToThread,
     ) -> None:
         self.model = model
         self.store = store
@@ -133,23 +149,48 @@ class QueueManagerService(Service):
         self._peers = Peers(model.identifier, clock, trusts=settings.trust_identifiers)
         acks = AckSessions(self._peers)
         self._order_acks = OrderAcks(performer, outbox, self._turns, acks)
-        arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences)
+        self._administration = Administration(
+            performer, self._departures, outbox, self._events, reactor, new_identifier
+        )
+        self._integration: Integration | None = None
+        self._public: PublicNames | None = None
+        if directory is not None:
+            host = HostIdentity(computer_name, qualified_computer_name=dns_name)
+            integration = Integration(
+                performer, self._administration, directory, reactor, host, routing_server=routing_server
+            )
+            self._integration = integration
+            self._public = integration.public_names(clock)
+            outbox.learn = self._public.learn
+            model.find_public = self._public.find
+            if router is None:
+                router = integration.router(reactor, clock, lambda: self._ways.changed(), beside)
+        self._router = router
+        self._ways = Ways(model.identifier, router, reactor)
+        forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
+        arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences, forwarding)
         arrivals.keeps_refused = dead_letter_over_quota
         self._departures.on_left = self._sequences.left
-        self._transfer = Transfer(performer, sessions, outbox, arrivals, self._sequences, self._peers, acks)
+        self._transfer = Transfer(
+            performer,
+            sessions,
+            outbox,
+            arrivals,
+            self._sequences,
+            self._peers,
+            acks,
+            self._ways,
+            _nobody if self._public is None else self._public.owner_of,
+        )
+        forwarding.make_room = self._transfer.make_room
+        if self._public is not None:
+            self._public.on_found = self._transfer.owner_found
         if report_messages:
             arrivals.on_reached = self._reports.arrived
             self._transfer.on_sent = self._reports.departed
         self._wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
         self._sequences.on_change = self._turns.on_change = self._wakeup.look
         self._transactions = Transactions(performer, outbox, self._sequences)
-        self._administration = Administration(
-            performer, self._departures, outbox, self._events, reactor, new_identifier
-        )
-        self._integration: Integration | None = None
-        if directory is not None:
-            host = HostIdentity(computer_name, qualified_computer_name=dns_name)
-            self._integration = Integration(performer, self._administration, directory, reactor, host)
         self._search = Search(performer, outbox, self._events, self._transactions, reactor, new_identifier)
         self._logs = MessageLogs(performer, outbox, self._transactions, reactor, new_identifier)
         self._flow = FlowControl(performer, reactor)
@@ -157,6 +198,8 @@ class QueueManagerService(Service):
         self._opening = Opening(
             performer, Reads(performer, outbox), self._sender, self._transactions, self._administration
         )
+        self._subscriptions = Subscriptions()
+        self._transactions.on_ended = self._transaction_ended
         self.state = QueueManagerState.STOPPED
 
     # Life
@@ -185,6 +228,11 @@ class QueueManagerService(Service):
             self._performer.commit_later(owned, "whose the store is")
             if self._integration is not None:
                 await self._integration.open(snapshot.state)
+            if self._router is not None:
+                # It may take its time: until it has read the enterprise, what needs a way waits.
+                self._router.open().addErrback(
+                    lambda failure: self.log.failure("the router could not be opened", failure)
+                )
         except BaseException:
             self._performer.stop()
             self.state = QueueManagerState.STOPPED
@@ -200,6 +248,7 @@ class QueueManagerService(Service):
         # What has expired while nobody looked leaves now.
         self._performer.perform(())
         self._transfer.bring_online()
+        self._subscriptions.tell(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
         """End the sessions and the waits, then close the store."""
@@ -211,13 +260,29 @@ class QueueManagerService(Service):
         self._flow.stop()
         self._transfer.stop()
         self._performer.stop()
-        closed = succeed(None) if self._integration is None else self._integration.stop()
+        closed: Deferred[Any] = succeed(None) if self._router is None else self._router.close()
+        integration = self._integration
+        if integration is not None:
+            closed.addBoth(lambda _: integration.stop())
         closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
         return closed.addCallback(lambda _: self.store.close()).addBoth(self._stopped)
 
     def _stopped(self, result: Any) -> Any:
         self.state = QueueManagerState.STOPPED
+        self._subscriptions.tell(QueueManagerEvent.STOPPED)
         return result
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """[MS-MQDMPR] 3.1.4: tell somebody of what happens to the queue manager, over any number of starts.
+
+        @return: ends that.
+        """
+        return self._subscriptions.add(subscriber)
+
+    def _transaction_ended(self, transaction: Transaction) -> None:
+        is_committed = transaction.state is TransactionState.COMMITTED
+        event = QueueManagerEvent.TRANSACTION_COMMITTED if is_committed else QueueManagerEvent.TRANSACTION_ABORTED
+        self._subscriptions.tell(event, transaction.identifier)
 
     @property
     def connection_active(self) -> bool:
@@ -230,10 +295,16 @@ class QueueManagerService(Service):
         What is sent to others waits; local queues work as always. A restart is online.
         """
         self._work._transfer.take_offline()
+        self._subscriptions.tell(QueueManagerEvent.TAKEN_OFFLINE)
 
     def bring_online(self) -> None:
         """[MS-MQDMPR] 3.1.4.13 Bring Online: take part in sessions again, and send what waits."""
         self._work._transfer.bring_online()
+        self._subscriptions.tell(QueueManagerEvent.BROUGHT_ONLINE)
+
+    def _is_routing_server(self) -> bool:
+        """Whether the directory says so of this queue manager."""
+        return self._integration is not None and self._integration.access.local.object.routing_server
 
     def _deadline(self) -> float | None:
         deadlines = (self._sequences.deadline, self._turns.deadline)
@@ -269,6 +340,28 @@ class QueueManagerService(Service):
             **describe_losses(self.model),
             "events_dropped": self._events.dropped,
         }
+
+    async def route(self, source: str, destination: str) -> dict[str, Any]:
+        """[MS-MQBR] the way of a message from one queue manager to another, as far as it is known here.
+
+        @param source: its name, its qualified name or its GUID; so is C{destination}.
+        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
+        """
+        router = self._work._known_router()
+        ends = find_ends(router.topology, source, destination)
+        return describe_route(router.topology, await router.route(*ends))
+
+    async def topology(self) -> dict[str, Any]:
+        """[MS-MQBR] 3.1.1.1 the enterprise, as routing knows it.
+
+        @raise MQError: MQ_ERROR_NO_DS without a directory.
+        """
+        return describe_topology(self._work._known_router().topology)
+
+    def _known_router(self) -> IRouter:
+        if self._router is None:
+            raise MQError(Status.MQ_ERROR_NO_DS, "there is no directory, so no enterprise is known")
+        return self._router
 
     def queues(self) -> list[dict[str, Any]]:
         """Every queue of its own, in the order in which they were made."""
@@ -393,8 +486,17 @@ class QueueManagerService(Service):
             MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_SEQUENCE if the transaction
             has ended; or as L{Outbox.check}.
         """
-        targets = destinations(self._work.model, destination, self._clock.now())
-        return await self._sender.send(targets, messages, transaction)
+        return await self._sender.send(await self._targets(destination), messages, transaction)
+
+    async def _targets(self, destination: str) -> list[Target]:
+        """The queues that a destination means; public ones of others are looked for, if need be."""
+        while True:
+            try:
+                return destinations(self._work.model, destination, self._clock.now())
+            except UnknownPublicQueue as unknown:
+                if self._public is None:
+                    raise
+                await self._public.learn(unknown.name)
 
     async def reserve(
         self,
@@ -566,3 +668,8 @@ class QueueManagerService(Service):
         """
         queue = own_queue(self._work.model, path)
         return await self._logs.replay(queue, into, first=first, last=last, since=since, until=until)
+
+
+def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:
+    """Without a directory nobody knows who has a public queue."""
+    return None

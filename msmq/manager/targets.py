@@ -11,7 +11,7 @@ import attrs
 from msmq.moment import Moment
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.opening import expand
-from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.outgoing import TRANSIT_NUMBER, OutgoingQueue
 from msmq.queues.packing import PacketBuilder, list_of_destinations
 from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
@@ -36,12 +36,14 @@ class Target:
     @ivar name: the name of it that messages bear.
     @ivar queue: a queue of this queue manager, or the outgoing queue of another's.
     @ivar builder: makes the packets for it.
+    @ivar owner: the queue manager that hosts it, as far as packets say that.
     """
 
     name: FormatName
     queue: Queue
     builder: PacketBuilder = attrs.field(repr=False)
     is_local: bool
+    owner: UUID
 
 
 def own_queue(model: QueueManagerModel, text: str) -> Queue:
@@ -100,7 +102,8 @@ def destinations(model: QueueManagerModel, text: str, now: Moment) -> list[Targe
 
     @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND for a local queue that is not there;
         MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
-        MQ_ERROR_NO_DS for a public name; or that a name is malformed.
+        MQ_ERROR_NO_DS for a public name without a directory; or that a name is malformed.
+    @raise UnknownPublicQueue: a public queue of another queue manager has to be looked for first.
     """
     return all_destinations(model, _parse_destinations(text), now)
 
@@ -122,7 +125,10 @@ def all_destinations(
     if len(targets) == 1:
         return targets
     destinations = _list_of_destinations(tuple(target.name for target in targets))
-    return [attrs.evolve(target, builder=_builder(target.name, model, destinations)) for target in targets]
+    return [
+        attrs.evolve(target, builder=_builder(target.name, model, target.owner, destinations))
+        for target in targets
+    ]
 
 
 @lru_cache(maxsize=1024)
@@ -153,9 +159,11 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
         if queue.is_system:
             raise _unsupported(f"{name} can only be read")
         own = model.format_name(queue) if isinstance(name, PathName) else name
-        return Target(own, queue, _builder(own, model), True)
+        return Target(own, queue, _builder(own, model, model.identifier), True, model.identifier)
     if isinstance(name, PathName):
         if not model.is_local(name):
+            if name.kind is PathKind.PUBLIC and model.find_public is not None:
+                return _public_target(model, name, now)
             raise _unsupported(
                 f"{name} is on another computer; send to DIRECT=OS:{name.computer}\\{name.queue_path}"
             )
@@ -169,29 +177,42 @@ def destination(model: QueueManagerModel, name: FormatName | PathName, now: Mome
             if name.protocol not in _OFFERED:
                 raise _unsupported(f"{name}: the {name.protocol.name} transport is not offered")
         case PrivateFormatName():
-            pass
+            if name.number == TRANSIT_NUMBER:
+                raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"no queue has the number of {name}")
         case PublicFormatName():
-            raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+            return _public_target(model, name, now)
         case _:
             raise _unsupported(f"{name}: names of this kind cannot be sent to")
-    return Target(name, model.outgoing(name, now), _builder(name, model), False)
+    owner = model.identifier
+    return Target(name, model.outgoing(name, now), _builder(name, model, owner), False, owner)
+
+
+def _public_target(model: QueueManagerModel, name: PublicFormatName | PathName, now: Moment) -> Target:
+    """A public queue of another queue manager, whose GUID stands in the packets for it."""
+    if model.find_public is None:
+        raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+    own, owner = model.find_public(name)
+    return Target(own, model.outgoing(own, now), _builder(own, model, owner), False, owner)
 
 
 @lru_cache(maxsize=1024)
-def _built(name: FormatName, source: UUID, destinations: bytes, time_to_reach_queue: int) -> PacketBuilder:
+def _built(
+    name: FormatName, source: UUID, owner: UUID, destinations: bytes, time_to_reach_queue: int
+) -> PacketBuilder:
     """What packets to one destination have in common is laid out once."""
-    # Public names that are sent to are our own.
     return PacketBuilder(
         name,
         source=source,
-        destination_queue_manager=source,
+        destination_queue_manager=owner,
         destinations=destinations,
         time_to_reach_queue=time_to_reach_queue,
     )
 
 
-def _builder(name: FormatName, model: QueueManagerModel, destinations: bytes = b"") -> PacketBuilder:
-    return _built(name, model.identifier, destinations, model.time_to_reach_queue)
+def _builder(
+    name: FormatName, model: QueueManagerModel, owner: UUID, destinations: bytes = b""
+) -> PacketBuilder:
+    return _built(name, model.identifier, owner, destinations, model.time_to_reach_queue)
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
+from uuid import UUID
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -25,6 +26,7 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
 from msmq.manager.sequences import Sequences
+from msmq.manager.ways import Ways
 from msmq.moment import Moment
 from msmq.queues.effects import OutgoingReady
 from msmq.queues.leaving import Removal
@@ -49,6 +51,14 @@ MOST_OUTGOING_QUEUES = 10_000
 """Outgoing queues that may exist before one more is made for the name of an administration queue."""
 
 
+_MISSED = (
+    ConnectionProgress.DNS_FAILURE,
+    ConnectionProgress.PING_FAILURE,
+    ConnectionProgress.SOCKET_CONNECT_FAILURE,
+    ConnectionProgress.UNKNOWN_FAILURE,
+)
+
+
 @implementer(IBroker)
 class Transfer:
     """Stands behind the sessions: sends what waits, takes what arrives."""
@@ -64,19 +74,23 @@ class Transfer:
         sequences: Sequences,
         peers: Peers,
         acks: AckSessions,
+        ways: Ways,
+        owner_of: Callable[[UUID], UUID | None],
     ) -> None:
         self.arrivals = arrivals
         self._sequences = sequences
         self._performer = performer
         self._sessions = sessions
         self._peers = peers
-        self._hops = NextHops(sessions, peers, acks)
+        self._hops = NextHops(sessions, peers, acks, ways, owner_of)
+        self._ways = ways
         self._loading: set[ISession] = set()
         self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
         self._left: dict[ISession, list[OutgoingQueue]] = {}
         self._is_stopped = False
         self.on_sent: Callable[[ISession, Sequence[bytes]], None] | None = None
         """Told of packets that a session has sent; it may send others meanwhile."""
+        ways.on_change = self._way_changed
         performer.on_outgoing = self.ready
         outbox.make_room = self.make_room
         sequences.on_room = self.ready
@@ -86,6 +100,7 @@ class Transfer:
     def stop(self) -> None:
         """End all sessions and dial no more."""
         self._is_stopped = True
+        self._ways.stop()
         for hop in self._hops:
             if hop.connector is not None:
                 hop.connector.stop()
@@ -143,6 +158,16 @@ class Transfer:
             return
         queue.state = self._performer.model.collection.idle_state(queue.destination)
         self.ready(queue)
+
+    def _way_changed(self, destination: UUID) -> None:
+        for queue in self._hops.reroute(destination):
+            self.ready(queue)
+
+    def owner_found(self, identifier: UUID) -> None:
+        """[MS-MQQB] 3.1.7.4: the queue manager of a public queue is known now."""
+        queue = self._hops.owner_found(identifier)
+        if queue is not None:
+            self.ready(queue)
 
     def make_room(self) -> bool:
         """See that one more outgoing queue may be made for a name that a peer chose.
@@ -210,7 +235,8 @@ class Transfer:
         positions, others = self._hops.part(session, queue, positions)
         if others:
             self._give_back(others, now)
-        stream = self._sequences.find(queue)
+        # What passes through is sent as it came; its places are those of its sender.
+        stream = None if queue.is_transit else self._sequences.find(queue)
         sent: list[bytes] = []
         start = 0
         is_held = False
@@ -225,9 +251,7 @@ class Transfer:
                 outgoing: Sequence[OutgoingMessage] = positions[start:end]
                 session.send(outgoing)
             else:
-                transmission = self._sequences.transmit(
-                    queue, stream, positions[start:end], now, session
-                )
+                transmission = self._sequences.transmit(queue, stream, positions[start:end], now, session)
                 outgoing = transmission.outgoing
                 if outgoing:
                     self._carried.setdefault(session, {})[queue] = None
@@ -284,6 +308,8 @@ class Transfer:
         """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and what waits is sent."""
         self._peers.opened(session)
         self._hops.opened(session)
+        if session.remote_identifier is not None:
+            self._ways.reached(session.remote_identifier)
         queues = self._hops.queues_of(session)
         now = self._performer.clock.now()
         for queue in queues:
@@ -309,6 +335,8 @@ class Transfer:
                     queue.state = OutgoingState.NEED_VALIDATION
                 elif progress is not ConnectionProgress.ESTABLISHED:
                     queue.state = OutgoingState.WAITING
+            if hop.routed and progress in _MISSED:
+                self._ways.missed(hop.identifiers)
 
     def messages_arrived(
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int

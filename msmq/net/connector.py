@@ -161,6 +161,8 @@ class Connector:
         while self._untried:
             hop = self._untried.popleft()
             protocol.remote_address = hop.address
+            if hop.identifier is not None:
+                protocol.session.expect(hop.identifier)
             if self._probe is not None and not is_retry:
                 if not await self._probe(hop.address):
                     progress = ConnectionProgress.PING_FAILURE

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
+import attrs
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.session import ISessions
+from msmq.interfaces.session import ISessions, RoutedHop
 from msmq.net.connector import Connector, Probe
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory
 from msmq.session.settings import SessionSettings
+from msmq.structures.status import MQError, Status
 
 Lookup = Callable[[str], Awaitable[Sequence[NextHopAddress]]]
 """Finds where a computer name or address is; raises L{msmq.structures.status.MQError} if nowhere."""
@@ -42,6 +44,39 @@ class DiallingSessionFactory(SessionFactory):
         super().__init__(identifier, reactor=reactor, clock=clock, settings=settings, broker=broker)
         self._lookup = lookup
         self._probe = probe
+
+    def routed_connector(
+        self,
+        hops: Callable[[], Sequence[RoutedHop]],
+        has_backlog: Callable[[], bool],
+        dialled_for: object = None,
+    ) -> Connector:
+        """See L{ISessions.routed_connector}."""
+        return Connector(
+            self,
+            lambda: self._resolve(hops()),
+            has_backlog,
+            dialled_for=dialled_for,
+            probe=self._probe if self.settings.ping_before_session else None,
+        )
+
+    async def _resolve(self, hops: Sequence[RoutedHop]) -> list[NextHopAddress]:
+        """[MS-MQQB] 3.1.5.2.1 one NextHop for each address of each of them (reading 22).
+
+        @raise MQError: no address of any was found.
+        """
+        found: list[NextHopAddress] = []
+        problem = MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, "routing names no next hop")
+        for hop in hops:
+            try:
+                addresses = await self._lookup(hop.host)
+            except MQError as error:
+                problem = error
+                continue
+            found += (attrs.evolve(address, identifier=hop.identifier) for address in addresses)
+        if not found:
+            raise problem
+        return found
 
     def connector(self, host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> Connector:
         """What dials a computer name or address; it does nothing before it is asked to."""

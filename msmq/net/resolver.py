@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address
+from uuid import UUID
 
 import attrs
 from twisted.internet.address import IPv4Address as TwistedIPv4Address
@@ -22,7 +23,7 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 from msmq.net.endpoints import socket_text
-from msmq.net.hosts import HostEntry, HostTable, parse_address
+from msmq.net.hosts import HostEntry, HostTable, parse_address, parse_host_entry
 from msmq.structures.status import MQError, Status
 
 _client_from_string: Callable[[IReactorTime, str], IStreamClientEndpoint] = clientFromString
@@ -43,12 +44,14 @@ class NextHopAddress:
     @ivar port: the TCP port; C{None} for an endpoint of another kind.
     @ivar endpoint: connects to it.
     @ivar bind_address: the address that connections leave from; C{None} lets the system choose.
+    @ivar identifier: the queue manager that has to be there; C{None} if a name led to it, where anybody may.
     """
 
     address: str
     port: int | None
     endpoint: IStreamClientEndpoint = attrs.field(repr=False, eq=False)
     bind_address: str | None = None
+    identifier: UUID | None = None
 
     def __str__(self) -> str:
         return self.address if self.port is None else socket_text(self.address, self.port)
@@ -84,6 +87,11 @@ class _Answer:
                 self.resolutionComplete()
 
 
+def _unknown(name: str) -> str | None:
+    """There is no directory that knows addresses."""
+    return None
+
+
 @attrs.frozen
 class HostResolver:
     """[MS-MQQB] 3.1.5.2.1: finds where a computer name or address is, asking C{[hosts]} first.
@@ -97,6 +105,7 @@ class HostResolver:
     @ivar resolution_time: seconds that the name service may take.
     @ivar connect_time: seconds that one connection attempt may take.
     @ivar address_limit: addresses of one name that are considered.
+    @ivar address_of: what a directory knows of a computer; asked after C{[hosts]}, before the name service.
     """
 
     reactor: IReactorTime
@@ -107,6 +116,7 @@ class HostResolver:
     resolution_time: float = 10.0
     connect_time: float = 30.0
     address_limit: int = 16
+    address_of: Callable[[str], str | None] = _unknown
 
     async def resolve(self, name: str, port: int | None = None) -> Sequence[NextHopAddress]:
         """Find where to connect; addresses of the family that our own endpoint has come first.
@@ -115,13 +125,22 @@ class HostResolver:
         @param port: the TCP port if the name that was used says one; C{[hosts]} overrules it.
         @raise HostNotFound: there is no such name, or no answer in time.
         """
-        entry = self.hosts.find(name)
+        entry = self.hosts.find(name) or self._in_directory(name)
         if entry is not None:
             return (self._next_hop(name, entry, port),)
         address = parse_address(name)
         if address is not None:
             return (self._next_hop(name, HostEntry(str(address)), port),)
         return [self._next_hop(name, HostEntry(found), port) for found in await self._ask(name)]
+
+    def _in_directory(self, name: str) -> HostEntry | None:
+        text = self.address_of(name)
+        if text is None:
+            return None
+        try:
+            return parse_host_entry(text)
+        except ValueError as error:
+            raise HostNotFound(f"{name}: the address that the directory has {error}") from error
 
     async def _ask(self, name: str) -> Iterable[str]:
         answer = _Answer(self.address_limit)

@@ -7,7 +7,7 @@ What has to be stored is asked for first and takes effect for others when its ca
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -41,7 +41,7 @@ from msmq.queues.showing import Showing
 from msmq.queues.snapshot import Snapshot
 from msmq.queues.transacting import Transacting
 from msmq.queues.transaction import Abortion, Commitment
-from msmq.structures.format_name import FormatName, MachineFormatName
+from msmq.structures.format_name import FormatName, MachineFormatName, PublicFormatName
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathName
 
@@ -51,6 +51,9 @@ DEFAULT_QUEUE_MANAGER_QUOTA = 0x00100000
 
 def _nowhere(address: str) -> bool:
     return False
+
+
+FindPublic: TypeAlias = Callable[[PublicFormatName | PathName], tuple[PublicFormatName, UUID]]
 
 
 class QueueManagerModel:
@@ -63,6 +66,8 @@ class QueueManagerModel:
     @ivar is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
     @ivar time_to_reach_queue: seconds that a message has for its way if it does not say ([MS-MQDMPR] 3.1.1.6
         DefaultTimeToLive); its owner may set what a directory says.
+    @ivar find_public: the format name and the owner of a public queue of another queue manager; C{None}
+        without a directory. Its owner sets it.
     @ivar names: which names are its own, and which queue they mean.
     @ivar collection: the queues.
     @ivar storage: what all queues hold together; its owner may set C{throttled}
@@ -104,6 +109,7 @@ class QueueManagerModel:
         self.identifier = identifier
         self.is_hardened = is_hardened
         self.time_to_reach_queue = TIME_TO_REACH_QUEUE
+        self.find_public: FindPublic | None = None
         self.names = QueueNames(identifier, computer_names, is_own_address)
         self.storage = Storage(
             quota_in_bytes(quota),

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import enum
 from collections import deque
+from typing import Final
+from uuid import UUID
 
 import attrs
 
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import FormatName
+from msmq.structures.format_name import FormatName, PrivateFormatName
 from msmq.structures.management import ConnectionStatus, ManagementQueueState
 
 HISTORY_LENGTH = 64
 """How many entries of its ConnectionHistory an outgoing queue remembers."""
+
+
+TRANSIT_NUMBER: Final = 0
+"""No private queue has this number ([MS-MQDMPR] 3.1.1.2 PrivateQueueNumber); what passes through to a queue
+manager waits under it."""
+
+
+def transit_name(queue_manager: UUID) -> PrivateFormatName:
+    """The name under which everything waits that passes through to a queue manager."""
+    return PrivateFormatName(queue_manager, TRANSIT_NUMBER)
 
 
 class OutgoingState(enum.Enum):
@@ -62,6 +74,12 @@ class OutgoingQueue(Queue):
     history: deque[ConnectionHistoryEntry] = attrs.field(
         factory=lambda: deque(maxlen=HISTORY_LENGTH), repr=False
     )
+
+    @property
+    def is_transit(self) -> bool:
+        """Whether messages of others are in it that pass through, and none of our own."""
+        name = self.destination
+        return isinstance(name, PrivateFormatName) and name.number == TRANSIT_NUMBER
 
     @property
     def is_active(self) -> bool:

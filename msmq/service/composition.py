@@ -12,8 +12,11 @@ from twisted.web.server import Site
 
 from msmq.control.limits import ControlLimits
 from msmq.control.server import make_site
+from msmq.directory.factory import make_directory
 from msmq.discovery.server import DiscoveryServer
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IAddressBook
+from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
@@ -89,6 +92,8 @@ def compose(
     queue_manager, limits, settings = configuration.queue_manager, configuration.limits, configuration.session
     bound = configuration.listen.session
     bind_address = None if bound is None else bound.bind_address
+    directory = make_directory(configuration.directory, DirectoryContext(clock, reactor))
+    book = None if directory is None else IAddressBook(directory, None)
     resolver = HostResolver(
         reactor,
         IReactorPluggableNameResolver(reactor).nameResolver,
@@ -98,6 +103,7 @@ def compose(
         resolution_time=configuration.timers.name_resolution,
         connect_time=configuration.timers.connect,
         address_limit=limits.host_addresses,
+        address_of=_nobody if book is None else book.address_of,
     )
     pinger = Pinger(
         identifier,
@@ -145,6 +151,8 @@ def compose(
         dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
         events=limits.events,
         session_settings=settings,
+        directory=directory,
+        routing_server=queue_manager.routing_server,
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     pings = _PingResponder(identifier, sessions, clock)
@@ -162,6 +170,11 @@ def _discovery(settings: QueueManagerSettings, reactor: IReactorTime) -> Discove
         connected_networks=settings.connected_networks,
     )
     return DiscoveryServerProtocol(server, cast(DiscoveryReactor, reactor))
+
+
+def _nobody(name: str) -> str | None:
+    """A directory that knows no addresses, or none at all."""
+    return None
 
 
 def _probe(pinger: Pinger) -> Probe:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import attrs
 
+from msmq.directory.factory import NONE as NO_DIRECTORY
+from msmq.directory.factory import DirectoryDescriptionError, check_directory
 from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoint
 from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, SecuritySettings, Timers
 from msmq.session.settings import SessionSettings
@@ -29,12 +31,14 @@ def storage_backend(text: str) -> None:
 
 
 def directory_backend(text: str) -> None:
-    """Accept the description of a directory that this version has.
+    """Accept the description of a directory that this installation has; whether it opens shows at start.
 
-    @raise ValueError: it has no other than C{none}.
+    @raise ValueError: nothing has that name.
     """
-    if text != "none":
-        raise ValueError(f'must be "none", since this version has no directory, not {text!r}')
+    try:
+        check_directory(text)
+    except DirectoryDescriptionError as error:
+        raise ValueError(f"cannot be used: {error}") from error
 
 
 def _nonempty_path(text: str) -> None:
@@ -121,7 +125,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "web": Key(Text(_no_web, "off"), OFF),
     },
     "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
-    "directory": {"backend": Key(Text(directory_backend, "none"), "none")},
+    "directory": {"backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY)},
     "hosts": {},
     "queues": {
         "poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions"),

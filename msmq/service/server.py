@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, cast
+from uuid import UUID, uuid4
 
 from twisted.application.service import Service
 from twisted.internet.address import IPv4Address, IPv6Address
@@ -21,6 +22,7 @@ from twisted.internet.interfaces import (
 )
 from twisted.logger import Logger
 
+from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
 from msmq.interfaces.storage import IMessageStore
 from msmq.net.discovery import DiscoveryServerProtocol
@@ -112,7 +114,7 @@ class Server(Service):
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)
-        identifier = load_identity(data)
+        identifier = load_identity(data, self._new_identity)
         store = make_store(configuration.storage, data)
         parts = compose(
             configuration,
@@ -139,6 +141,12 @@ class Server(Service):
         self._tell(f"listens on {', '.join(self._addresses) or 'no address'}")
         self._tell(f"control socket {listen.control or 'off'}, data directory {data}")
         self._tell(_store_line(store))
+
+    def _new_identity(self) -> UUID:
+        """[MS-MQDMPR] 3.1.1.1 Identifier at the first start: what the directory says, or a new one."""
+        configuration = self.configuration
+        known = identifier_in_directory(configuration.directory, configuration.queue_manager.name)
+        return known or uuid4()
 
     async def _listen_for_control(self, path: Path, parts: Parts) -> None:
         port = await listen_on_control_socket(self._reactor, path, parts.control)

@@ -127,6 +127,10 @@ class Session:
         self._machine.connected(now)
         return self._take_effects()
 
+    def expect(self, identifier: UUID) -> None:
+        """Whom the next connection is to reach; to be said before L{connected}."""
+        self._core.expected_identifier = identifier
+
     def pinged(self) -> None:
         """The peer was pinged before this connection, which the request says ([MS-MQQB] 2.2.3.1 SE)."""
         self._core.was_pinged = True

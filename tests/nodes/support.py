@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -28,7 +28,14 @@ from tests.builders import ALPHA, BETA
 
 T = TypeVar("T")
 
-ADDRESSES = {"ALPHA": "127.0.0.2", "BETA": "127.0.0.3", "GAMMA": "127.0.0.4"}
+ADDRESSES = {
+    "ALPHA": "127.0.0.2",
+    "BETA": "127.0.0.3",
+    "GAMMA": "127.0.0.4",
+    "DELTA": "127.0.0.5",
+    "EPSILON": "127.0.0.6",
+    "ZETA": "127.0.0.7",
+}
 
 
 class Node:
@@ -79,12 +86,13 @@ class Node:
             events=events,
             session_settings=settings,
             directory=directory,
+            beside=maybeDeferred,
             **(options or {}),
         )
         self._port: Any = None
 
     async def _lookup(self, name: str) -> Sequence[NextHopAddress]:
-        address = ADDRESSES.get(name.upper(), name)
+        address = ADDRESSES.get(name.upper().removesuffix(".EXAMPLE.COM"), name)
         if address not in ADDRESSES.values():
             raise HostNotFound(f"{name}: nobody knows this computer")
         return [NextHopAddress(address, 1801, self.host.client_endpoint(address, 1801))]

@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.directory.routing_objects import add_objects
 from msmq.interfaces import IRouter, NoRoute
+from msmq.interfaces.topology import add_objects
 from msmq.manager.directory import DirectoryRunner
 from msmq.manager.routing import DirectoryRouter
 from msmq.queues.directory.access import DirectoryAccess

@@ -169,14 +169,16 @@ class LoadTests(SynchronousTestCase):
         """An option that cannot be used is named."""
         with self.assertRaises(ConfigurationError) as caught:
             load(
-                None, Overrides(name="A B", address="localhost", data="", storage="rocks", directory="file:x")
+                None,
+                Overrides(name="A B", address="localhost", data="", storage="rocks", directory="files:x"),
             )
         self.assertEqual(
             str(caught.exception).splitlines(),
             [
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' may stand",
                 "--storage: must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'",
-                "--directory: must be \"none\", since this version has no directory, not 'file:x'",
+                "--directory: cannot be used: directory 'files:x': there is no directory 'files'; "
+                "there are: file, none",
                 "--data: must be the path of a directory",
                 "--address: must be an IP address, not 'localhost'",
             ],

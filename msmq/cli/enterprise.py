@@ -1,0 +1,45 @@
+"""C{msmq enterprise}."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+
+
+@click.group
+@common_options
+def enterprise() -> None:
+    """Look after the file that describes an enterprise."""
+
+
+@enterprise.command("check")
+@click.argument("file")
+@common_options
+@pass_settings
+def enterprise_check(settings: Settings, file: str) -> int:
+    """Tell everything that is wrong with the enterprise in FILE, or likely not meant, each with its line.
+
+    Status 1 if a server would not take it; advice alone is status 0.
+    """
+    from msmq.cli.command import DONE, REFUSED
+    from msmq.directory.enterprise_file import check_enterprise
+
+    output = settings.output
+    problems = check_enterprise(Path(file))
+    for problem in problems:
+        if output.as_json:
+            keys = ("path", "line", "key", "problem", "is_fault")
+            output.object({key: getattr(problem, key) for key in keys})
+        else:
+            output.write(str(problem) if problem.is_fault else f"{problem} (advice)")
+    output.flush()
+    faults = [problem for problem in problems if problem.is_fault]
+    if faults:
+        more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+        click.echo(f"msmq enterprise check: {faults[0]}{more}", err=True)
+        return REFUSED
+    output.text(f"{file}: nothing is wrong")
+    return DONE

@@ -1,0 +1,124 @@
+"""From the description of a directory in a configuration to the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import attrs
+from twisted.plugin import getPlugins
+from zope.interface import implementer
+
+from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
+from msmq.directory.file import FileDirectory
+from msmq.errors import MsmqError
+from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource
+from msmq.queues.directory.objects import QueueManagerObject
+
+NONE: Final = "none"
+"""The description of no directory."""
+
+
+class DirectoryDescriptionError(MsmqError):
+    """No directory can be made from a description."""
+
+
+@implementer(IDirectoryFactory, IIdentitySource)
+@attrs.frozen
+class FileDirectoryFactory:
+    """C{file:PATH}: an enterprise that is described in a TOML file."""
+
+    name: str = "file"
+    description: str = "an enterprise in one TOML file, which is read anew when it changes"
+
+    def make_directory(self, argument: str, context: DirectoryContext) -> IDirectory:
+        """See L{IDirectoryFactory.make_directory}."""
+        return FileDirectory(_path(argument), context.clock, context.reactor)
+
+    def identifier_of(self, argument: str, computer_name: str) -> UUID | None:
+        """See L{IIdentitySource.identifier_of}."""
+        try:
+            file = load_enterprise(_path(argument))
+        except EnterpriseFileError as error:
+            more = f", and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
+            raise ValueError(f"{error.problems[0]}{more}") from error
+        wanted = computer_name.casefold()
+        for each in file.objects:
+            if isinstance(each, QueueManagerObject) and each.computer_name.casefold() == wanted:
+                return each.identifier
+        return None
+
+
+def _path(argument: str) -> Path:
+    if not argument or "\0" in argument:
+        raise ValueError("needs the path of a file, as in file:estate.toml")
+    return Path(argument)
+
+
+BUILT_IN: tuple[IDirectoryFactory, ...] = (FileDirectoryFactory(),)
+"""Our own directories; no plugin can take one of their names."""
+
+
+def directory_factories() -> Iterator[IDirectoryFactory]:
+    """Our own directories, then those of plugins."""
+    yield from BUILT_IN
+    yield from getPlugins(IDirectoryFactory)
+
+
+def check_directory(description: str) -> None:
+    """See that a description names a directory that this installation has.
+
+    @raise DirectoryDescriptionError: it does not.
+    """
+    if description != NONE:
+        _factory(description)
+
+
+def make_directory(description: str, context: DirectoryContext) -> IDirectory | None:
+    """The directory that C{NAME:ARGUMENT} describes, which is not open yet; C{None} for C{none}.
+
+    @raise DirectoryDescriptionError: nothing has that name, or it does not like the argument.
+    """
+    if description == NONE:
+        return None
+    factory, argument = _factory(description)
+    try:
+        return factory.make_directory(argument, context)
+    except ValueError as error:
+        raise _unsuitable(description, error) from error
+
+
+def identifier_in_directory(description: str, computer_name: str) -> UUID | None:
+    """Who a computer is according to the directory that is described; C{None} if that does not say.
+
+    @raise DirectoryDescriptionError: the directory cannot be used.
+    """
+    if description == NONE:
+        return None
+    factory, argument = _factory(description)
+    source = IIdentitySource(factory, None)
+    if source is None:
+        return None
+    try:
+        return source.identifier_of(argument, computer_name)
+    except ValueError as error:
+        raise _unsuitable(description, error) from error
+
+
+def _factory(description: str) -> tuple[IDirectoryFactory, str]:
+    name, _, argument = description.partition(":")
+    known = [NONE]
+    for factory in directory_factories():
+        if factory.name == name:
+            return factory, argument
+        known.append(factory.name)
+    raise DirectoryDescriptionError(
+        f"directory {description!r}: there is no directory {name!r}; there are: {', '.join(sorted(known))}"
+    )
+
+
+def _unsuitable(description: str, error: ValueError) -> DirectoryDescriptionError:
+    return DirectoryDescriptionError(f"directory {description!r}: {error}")

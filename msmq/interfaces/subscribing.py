@@ -1,0 +1,43 @@
+"""[MS-MQDMPR] 3.1.4: what happens to a queue manager as a whole, for others that go by it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import TypeAlias
+from uuid import UUID
+
+import attrs
+
+
+class QueueManagerEvent(enum.Enum):
+    """[MS-MQDMPR] 3.1.4.1, 3.1.4.2, 3.1.4.4, 3.1.4.5, 3.1.4.12 and 3.1.4.13.
+
+    The others belong to a coordinator of transactions, and there is none.
+    """
+
+    STARTED = "started"
+    """It has begun to send what waits."""
+    STOPPED = "stopped"
+    """It has ended, and its store is closed."""
+    TRANSACTION_COMMITTED = "transaction committed"
+    """What was done in a transaction is stored."""
+    TRANSACTION_ABORTED = "transaction aborted"
+    TAKEN_OFFLINE = "taken offline"
+    BROUGHT_ONLINE = "brought online"
+
+
+@attrs.frozen
+class Occurrence:
+    """An event.
+
+    @ivar transaction: TransactionIdentifier of an event of a transaction.
+    """
+
+    event: QueueManagerEvent
+    transaction: UUID | None = None
+
+
+Subscriber: TypeAlias = Callable[[Occurrence], object]
+"""Is told of each event once, after what belongs to it is done. It must not block; if it fails that is
+logged, and the others are told all the same."""

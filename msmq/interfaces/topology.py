@@ -1,0 +1,54 @@
+"""What routing learns from the objects of a directory, whoever has read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from msmq.queues.directory.objects import (
+    ConnectedNetworkObject,
+    DirectoryObject,
+    QueueManagerObject,
+    RoutingLinkObject,
+    SiteObject,
+)
+from msmq.routing.building import TopologyBuilder
+
+
+def add_objects(
+    builder: TopologyBuilder, objects: Iterable[DirectoryObject], addresses: Mapping[UUID, str] | None = None
+) -> None:
+    """Tell a builder of these objects; those that routing does not look at are passed over.
+
+    @param addresses: where queue managers are, if somebody knows.
+    """
+    known = addresses or {}
+    for each in objects:
+        match each:
+            case SiteObject():
+                builder.add_site(
+                    each.identifier, each.name, is_foreign=each.foreign_site, where=each.full_path
+                )
+            case RoutingLinkObject():
+                builder.add_link(
+                    each.site1_identifier,
+                    each.site2_identifier,
+                    each.actual_cost,
+                    each.site_gate_identifier_list,
+                    where=each.full_path,
+                )
+            case QueueManagerObject():
+                builder.add_queue_manager(
+                    each.identifier,
+                    each.computer_name,
+                    sites=each.site_identifier_list,
+                    routing_server=each.routing_server,
+                    in_routing_servers=each.in_routing_server_identifier_list,
+                    out_routing_servers=each.out_routing_server_identifier_list,
+                    connected_networks=each.connected_network_identifier_list,
+                    qualified_computer_name=each.qualified_computer_name,
+                    address=known.get(each.identifier, ""),
+                    where=each.full_path,
+                )
+            case ConnectedNetworkObject():
+                builder.add_connected_network(each.identifier, each.name)

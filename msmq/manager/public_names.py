@@ -1,0 +1,160 @@
+"""[MS-MQDMPR] 3.1.7.1.5 and [MS-MQQB] 3.1.7.4: public queues of other queue managers, by the directory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import ClassVar, Final
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.interfaces.clock import IClock
+from msmq.manager.routing import Runner
+from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import QueueManagerObject, QueueObject
+from msmq.queues.directory.requests import Outcome
+from msmq.queues.directory.selecting import AttributeFilter, equals
+from msmq.structures.format_name import PublicFormatName
+from msmq.structures.path_name import PathName, parse_path_name
+from msmq.structures.status import MQError, Status
+
+REMEMBERED: Final = 10_000
+"""Public queues of which it is remembered where they are."""
+
+FRESH: Final = 600.0
+"""Seconds after which the directory is asked again where a queue is, when somebody opens it anew."""
+
+
+class UnknownPublicQueue(MQError):
+    """A public queue that was not looked for yet; see L{PublicNames.learn}.
+
+    @ivar name: what it was called.
+    """
+
+    def __init__(self, name: PublicFormatName | PathName) -> None:
+        super().__init__(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+        self.name = name
+
+
+class PublicNames:
+    """Remembers where the public queues of others are.
+
+    @ivar on_found: told of a public queue that was looked for, when it was found.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, access: DirectoryAccess, run: Runner, clock: IClock) -> None:
+        """Ask a directory.
+
+        @param run: runs the procedures of C{access}.
+        """
+        self._access = access
+        self._run = run
+        self._clock = clock
+        self._owners: OrderedDict[UUID, tuple[UUID, float]] = OrderedDict()
+        self._paths: dict[str, UUID] = {}
+        self._asked: set[UUID] = set()
+        self.on_found: Callable[[UUID], None] = lambda identifier: None
+
+    def owner_of(self, identifier: UUID) -> UUID | None:
+        """The queue manager of a public queue; if that is not known it is looked for."""
+        known = self._owners.get(identifier)
+        if known is not None:
+            return known[0]
+        if identifier not in self._asked:
+            self._asked.add(identifier)
+            Deferred.fromCoroutine(self._look_for(identifier)).addErrback(
+                lambda failure: self.log.failure("a public queue could not be looked for", failure)
+            )
+        known = self._owners.get(identifier)
+        return None if known is None else known[0]
+
+    def find(self, name: PublicFormatName | PathName) -> tuple[PublicFormatName, UUID]:
+        """The format name of a public queue, and its queue manager.
+
+        @raise UnknownPublicQueue: it has to be learned first, or again.
+        """
+        identifier = name.queue if isinstance(name, PublicFormatName) else self._paths.get(_key(name))
+        known = None if identifier is None else self._owners.get(identifier)
+        if identifier is None or known is None or known[1] < self._clock.now().monotonic:
+            raise UnknownPublicQueue(name)
+        format_name = name if isinstance(name, PublicFormatName) else PublicFormatName(identifier)
+        return format_name, known[0]
+
+    async def learn(self, name: PublicFormatName | PathName) -> None:
+        """Ask the directory where a public queue is.
+
+        What was known before holds as long as the directory cannot be reached.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS if the directory cannot be reached.
+        """
+        wanted = (
+            equals("identifier", name.queue)
+            if isinstance(name, PublicFormatName)
+            else equals("pathname", f"{name.computer}\\{name.queue_path}")
+        )
+        await self._read(wanted, str(name), name if isinstance(name, PathName) else None)
+
+    async def _look_for(self, identifier: UUID) -> None:
+        try:
+            await self._read(equals("identifier", identifier), str(PublicFormatName(identifier)), None)
+        except MQError as error:
+            self.log.warn("nobody knows where a public queue is: {error}", error=error)
+            return
+        finally:
+            self._asked.discard(identifier)
+        self.on_found(identifier)
+
+    async def _read(self, wanted: AttributeFilter, shown: str, path: PathName | None) -> None:
+        outcome = await self._run(
+            self._access.read_directory(QueueObject, [wanted], ("identifier", "pathname"))
+        )
+        if not outcome.succeeded:
+            if outcome.is_disconnected and self._renew(wanted.value, path):
+                return
+            raise _refused(outcome, shown)
+        identifier: UUID = outcome.value["identifier"]
+        computer = parse_path_name(outcome.value["pathname"], lenient=True).computer
+        host = await self._run(
+            self._access.read_directory(
+                QueueManagerObject, [equals("computer_name", computer)], ("identifier",)
+            )
+        )
+        if not host.succeeded:
+            raise _refused(host, f"{shown} is on {computer}, and that queue manager")
+        self._remember(identifier, host.value["identifier"], path)
+
+    def _renew(self, value: object, path: PathName | None) -> bool:
+        identifier = (
+            value if isinstance(value, UUID) else None if path is None else self._paths.get(_key(path))
+        )
+        known = None if identifier is None else self._owners.get(identifier)
+        if identifier is None or known is None:
+            return False
+        self._remember(identifier, known[0], path)
+        return True
+
+    def _remember(self, identifier: UUID, owner: UUID, path: PathName | None) -> None:
+        self._owners[identifier] = owner, self._clock.now().monotonic + FRESH
+        self._owners.move_to_end(identifier)
+        if path is not None:
+            self._paths[_key(path)] = identifier
+        if len(self._owners) > REMEMBERED:
+            oldest, _ = self._owners.popitem(last=False)
+            self._paths = {key: known for key, known in self._paths.items() if known != oldest}
+
+
+def _key(path: PathName) -> str:
+    return f"{path.computer}\\{path.queue_path}".casefold()
+
+
+def _refused(outcome: Outcome, what: str) -> MQError:
+    if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+        return MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{what} is not in the directory")
+    if outcome.is_disconnected:
+        return MQError(Status.MQ_ERROR_NO_DS, f"{what}: {outcome.detail or 'the directory is away'}")
+    return MQError(Status.MQ_ERROR_DS_ERROR, f"{what}: {outcome.detail or 'the directory refuses'}")

@@ -1,0 +1,143 @@
+"""[MS-MQQB] 3.1.7.5: to whom messages for other queue managers go next, as far as it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar, Final
+from uuid import UUID
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.interfaces.routing import IRouter, NoRoute
+from msmq.routing.topology import QueueManager
+
+RETRY: Final = 60.0
+"""Seconds after which the router is asked again for a way that there was not."""
+
+AVOIDED: Final = 60.0
+"""Seconds for which a queue manager that could not be reached is avoided, where there is another way."""
+
+
+class Ways:
+    """Remembers what the router answered, until ways change.
+
+    @ivar on_change: told of a destination to which there may be another way now, or one at last.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, own: UUID, router: IRouter | None, reactor: IReactorTime) -> None:
+        """Ask a router; without one there is no way but a session that is there.
+
+        @param own: QueueManager.Identifier.
+        """
+        self._own = own
+        self._router = router
+        self._reactor = reactor
+        self._known: dict[UUID, tuple[QueueManager, ...]] = {}
+        self._asked: set[UUID] = set()
+        self._retries: dict[UUID, IDelayedCall] = {}
+        self._avoided: dict[UUID, IDelayedCall] = {}
+        self._is_stopped = False
+        self._generation = 0
+        self.on_change: Callable[[UUID], None] = lambda destination: None
+
+    def hops(self, destination: UUID) -> tuple[QueueManager, ...]:
+        """The queue managers to try, in their order; none if there is no way, or it is not known yet.
+
+        L{on_change} tells when it is.
+        """
+        if destination not in self._known and destination not in self._asked:
+            self._ask(destination)
+        return self._known.get(destination, ())
+
+    def changed(self) -> None:
+        """The enterprise is another: every way is looked for again."""
+        self._generation += 1
+        known = list(dict.fromkeys((*self._known, *self._asked)))
+        self._known.clear()
+        self._asked.clear()
+        for destination in known:
+            self._drop_retry(destination)
+            self.on_change(destination)
+
+    def missed(self, identifiers: Iterable[UUID]) -> None:
+        """These could not be reached: other ways are looked for, for a while."""
+        new = [identifier for identifier in identifiers if identifier not in self._avoided]
+        if self._router is None or self._is_stopped or not new:
+            return
+        for identifier in new:
+            self._avoided[identifier] = self._reactor.callLater(AVOIDED, self.reached, identifier)
+        self._look_again(new)
+
+    def reached(self, identifier: UUID) -> None:
+        """This one can be reached, or may be tried again."""
+        call = self._avoided.pop(identifier, None)
+        if call is None:
+            return
+        if call.active():
+            call.cancel()
+        # Which ways would lead there is not known without asking.
+        self.changed()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._is_stopped = True
+        for call in (*self._retries.values(), *self._avoided.values()):
+            call.cancel()
+        self._retries.clear()
+        self._avoided.clear()
+
+    def _look_again(self, missed: Iterable[UUID]) -> None:
+        gone = set(missed)
+        for destination, hops in list(self._known.items()):
+            if any(hop.identifier in gone and hop.identifier != destination for hop in hops):
+                del self._known[destination]
+                self.on_change(destination)
+
+    def _ask(self, destination: UUID) -> None:
+        if self._router is None or self._is_stopped:
+            return
+        self._asked.add(destination)
+        avoided = frozenset(self._avoided) - {destination, self._own}
+        answer = self._router.next_hops(self._own, destination, avoided)
+        is_late = not answer.called
+        generation = self._generation
+
+        def found(hops: Iterable[QueueManager]) -> None:
+            # If ways have changed meanwhile it was asked again, and this answer is old.
+            if generation == self._generation:
+                self._answered(destination, tuple(hops), is_late)
+
+        def missing(failure: Failure) -> None:
+            failure.trap(NoRoute)
+            self.log.info("no way: {error}", error=failure.value)
+            found(())
+
+        answer.addCallbacks(found, missing).addErrback(
+            lambda failure: self.log.failure("the router failed", failure)
+        )
+
+    def _answered(self, destination: UUID, hops: tuple[QueueManager, ...], is_late: bool) -> None:
+        if self._is_stopped:
+            return
+        self._asked.discard(destination)
+        self._known[destination] = hops
+        if not hops:
+            self._drop_retry(destination)
+            self._retries[destination] = self._reactor.callLater(RETRY, self._retry, destination)
+        if is_late:
+            self.on_change(destination)
+
+    def _retry(self, destination: UUID) -> None:
+        del self._retries[destination]
+        if not self._known.get(destination):
+            self._known.pop(destination, None)
+            self.on_change(destination)
+
+    def _drop_retry(self, destination: UUID) -> None:
+        call = self._retries.pop(destination, None)
+        if call is not None and call.active():
+            call.cancel()

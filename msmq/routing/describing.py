@@ -1,0 +1,128 @@
+"""What routing knows, as plain values for JSON, for tables, and for drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from msmq.routing.next_hops import NoRoute, Rule
+from msmq.routing.route import Route, route
+from msmq.routing.topology import QueueManager, Topology
+from msmq.wire.guid import format_guid
+
+
+def find_route(topology: Topology, source: str, destination: str) -> Route:
+    """The way between two queue managers that people name.
+
+    @param source: a name, a qualified name or a GUID; so is C{destination}.
+    @raise NoRoute: one of them is not known.
+    """
+    return route(topology, *find_ends(topology, source, destination))
+
+
+def find_ends(topology: Topology, source: str, destination: str) -> tuple[UUID, UUID]:
+    """Both queue managers, as L{find_route} takes them."""
+    return (
+        _found(topology, source, Rule.UNKNOWN_SOURCE).identifier,
+        _found(topology, destination, Rule.UNKNOWN_DESTINATION).identifier,
+    )
+
+
+def _found(topology: Topology, text: str, rule: Rule) -> QueueManager:
+    found = topology.queue_manager_named(text)
+    if found is None:
+        raise NoRoute(rule, f"no queue manager {text} is known to routing")
+    return found
+
+
+def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
+    """A way: the keys of C{msmq route}."""
+    return {
+        "source": topology.queue_manager_name(way.source),
+        "destination": topology.queue_manager_name(way.destination),
+        "cost": way.cost,
+        "problem": way.problem,
+        "hops": [
+            {
+                "name": hop.name,
+                "identifier": format_guid(hop.queue_manager),
+                "site": hop.site_name,
+                "cost": hop.cost,
+                "total": hop.total,
+                "rule": hop.rule.value,
+                "reason": hop.reason,
+                "others": [topology.queue_manager_name(other) for other in hop.others],
+            }
+            for hop in way.hops
+        ],
+    }
+
+
+def describe_topology(topology: Topology) -> dict[str, Any]:
+    """An enterprise: the keys of C{msmq topology}."""
+    name = topology.queue_manager_name
+    return {
+        "sites": [
+            {
+                "name": str(site),
+                "identifier": format_guid(site.identifier),
+                "foreign": site.is_foreign,
+                "gates": [name(gate) for gate in topology.gates(site.identifier)],
+            }
+            for site in topology.sites
+        ],
+        "links": [
+            {
+                "sites": [topology.site_name(link.site1), topology.site_name(link.site2)],
+                "cost": link.cost,
+                "gates": [name(gate) for gate in link.gates],
+            }
+            for link in topology.links
+        ],
+        "queue_managers": [
+            {
+                "name": str(machine),
+                "identifier": format_guid(machine.identifier),
+                "dns_name": machine.qualified_computer_name,
+                "address": machine.address,
+                "sites": [topology.site_name(site) for site in machine.sites],
+                "routing_server": machine.routing_server,
+                "in_routing_servers": [name(server) for server in machine.in_routing_servers],
+                "out_routing_servers": [name(server) for server in machine.out_routing_servers],
+            }
+            for machine in topology.queue_managers
+        ],
+    }
+
+
+def to_graphviz(described: Mapping[str, Any]) -> str:
+    """What L{describe_topology} made, for Graphviz: sites with their queue managers, links with their costs.
+
+    A queue manager stands in the first of its sites, a routing server with a double line.
+    """
+    lines = ["graph enterprise {", "  compound=true; node [shape=box];"]
+    for number, site in enumerate(described["sites"]):
+        lines.append(f"  subgraph cluster_{number} {{")
+        lines.append(f"    label={_quoted(site['name'])};")
+        lines.append(f"    {_quoted('site ' + site['name'])} [shape=point, style=invis];")
+        for machine in described["queue_managers"]:
+            if site["name"] in machine["sites"][:1]:
+                shape = ", peripheries=2" if machine["routing_server"] else ""
+                lines.append(f"    {_quoted(machine['name'])} [label={_quoted(machine['name'])}{shape}];")
+        lines.append("  }")
+    clusters = {site["name"]: f"cluster_{number}" for number, site in enumerate(described["sites"])}
+    for link in described["links"]:
+        one, two = link["sites"]
+        ends = f"{_quoted('site ' + one)} -- {_quoted('site ' + two)}"
+        gates = f" via {', '.join(link['gates'])}" if link["gates"] else ""
+        lines.append(
+            f"  {ends} [label={_quoted(str(link['cost']) + gates)},"
+            f" ltail={clusters.get(one, one)}, lhead={clusters.get(two, two)}];"
+        )
+    return "\n".join([*lines, "}"])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
