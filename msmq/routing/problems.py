@@ -88,13 +88,21 @@ class Problems:
 
     found: list[Problem] = attrs.field(factory=list)
     left_out: int = 0
+    _notices: int = attrs.field(init=False)
+
+    @_notices.default
+    def _count_notices(self) -> int:
+        return sum(not problem.is_fault for problem in self.found)
 
     def add(self, kind: ProblemKind, subject: str, rule: str, where: str = "") -> None:
         """One more."""
         problem = Problem(kind, subject, rule, where)
-        if len(self.found) < MAXIMUM_PROBLEMS:
-            self.found.append(problem)
-            return
-        self.left_out += 1
-        if problem.is_fault and not self.found[-1].is_fault:
-            self.found[-1] = problem
+        if len(self.found) == MAXIMUM_PROBLEMS:
+            self.left_out += 1
+            if not problem.is_fault or not self._notices:
+                return
+            last = max(place for place, held in enumerate(self.found) if not held.is_fault)
+            del self.found[last]
+            self._notices -= 1
+        self.found.append(problem)
+        self._notices += not problem.is_fault

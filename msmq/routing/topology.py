@@ -55,10 +55,6 @@ class RoutingLink:
     gates: tuple[UUID, ...] = ()
     where: str = attrs.field(default="", eq=False, repr=False)
 
-    def other(self, site: UUID) -> UUID:
-        """The site at the other end."""
-        return self.site2 if site == self.site1 else self.site1
-
 
 @attrs.frozen
 class QueueManager:
@@ -146,10 +142,6 @@ class Topology:
         """The sites that a queue manager is a gate of, in the order of its SiteIdentifierList."""
         return tuple(site for site in machine.sites if machine.identifier in self.gates(site))
 
-    def links_at(self, site: UUID) -> Sequence[RoutingLink]:
-        """The links that lead from a site to another that is known, in the order of the directory."""
-        return self._index.links.get(site, ())
-
     def link_between(self, site: UUID, other: UUID) -> RoutingLink | None:
         """The cheapest link between two sites; if several cost the same, the first of the directory."""
         graph = self._index.graph
@@ -214,7 +206,6 @@ class _Index:
     queue_managers: Mapping[UUID, QueueManager]
     queue_manager_names: Mapping[str, QueueManager]
     first_routing_servers: Mapping[UUID, tuple[int, UUID]]
-    links: Mapping[UUID, Sequence[RoutingLink]]
     gates: Mapping[UUID, tuple[UUID, ...]]
     graph: Graph
 
@@ -254,7 +245,6 @@ class _Index:
             queue_managers=machines,
             queue_manager_names=machine_names,
             first_routing_servers=routing_servers,
-            links=links_at,
             gates=_gates(by_identifier, links_at, machines),
             graph=Graph.of(by_identifier, known),
         )

@@ -154,10 +154,14 @@ class FaultTests(SynchronousTestCase):
             estate.machine(f"m{number}", "")
         enterprise = estate.build()
         self.assertEqual((len(enterprise.problems), enterprise.problems_left_out), (MAXIMUM_PROBLEMS, 5))
-        estate.link("A", "A", 1, where="last")
-        estate.link("A", "A", 1, where="very last")
+        for number in range(MAXIMUM_PROBLEMS):
+            estate.machine(f"n{number}", "A", into="nobody")
+        estate.machine("lost", "A", out="m0", where="last")
+        estate.machine("self", "A", out="m0", where="very last")
         enterprise = estate.build()
         self.assertEqual([problem.where for problem in enterprise.faults], ["last", "very last"])
+        self.assertEqual(len(enterprise.problems), MAXIMUM_PROBLEMS)
+        self.assertEqual(enterprise.problems_left_out, MAXIMUM_PROBLEMS + 5 + 2)
 
 
 class CheckTests(SynchronousTestCase):

@@ -265,6 +265,8 @@ class SiteGateTests(SynchronousTestCase):
         self.assertEqual(names(topology.gates(guid("B"))), ["b1", "b2", "gB"])
         self.assertEqual(hops(topology, "gA", "cB"), ["gB"])
         self.assertEqual(hops(topology, "gC", "cB"), ["b1"])
+        estate.link("D", "B", 1, "gD")
+        self.assertEqual(hops(estate.topology, "gD", "cB"), ["b1"])
         self.assertEqual(get_site_gate_for_site(topology, guid("B")), guid("b1"))
 
     def test_gate_of_two_sites(self) -> None:

@@ -72,6 +72,12 @@ class RoutingTableTests(SynchronousTestCase):
             self.assertEqual([table.rows[guid(site)].is_tied for site in "BCDE"], [False, False, True, True])
             self.assertEqual(names(table.path(guid("E"))), ["A", "B", "D", "E"])
 
+    def test_tie_behind_a_tie(self) -> None:
+        """Where two ways meet that begin alike, a choice that one of them had before is still one."""
+        links = "A-B 1, A-C 1, B-D 1, B-E 1, C-E 1, D-F 1, E-F 1"
+        table = routing_table(Estate(links).sound(), guid("gA"))
+        self.assertEqual((next_sites(table)["F"], table.rows[guid("F")].is_tied), ("B", True))
+
     def test_parallel_links(self) -> None:
         """Of several links between two sites the cheapest counts, and its gates are used."""
         estate = Estate("A-B 5 gA gB, B-A 2 gA b0, A-B 3 gA gB")
