@@ -280,9 +280,10 @@ class QueueManagerService(Service):
         return self._subscriptions.add(subscriber)
 
     def _transaction_ended(self, transaction: Transaction) -> None:
-        is_committed = transaction.state is TransactionState.COMMITTED
-        event = QueueManagerEvent.TRANSACTION_COMMITTED if is_committed else QueueManagerEvent.TRANSACTION_ABORTED
-        self._subscriptions.tell(event, transaction.identifier)
+        ended = QueueManagerEvent.TRANSACTION_ABORTED
+        if transaction.state is TransactionState.COMMITTED:
+            ended = QueueManagerEvent.TRANSACTION_COMMITTED
+        self._subscriptions.tell(ended, transaction.identifier)
 
     @property
     def connection_active(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
@@ -83,6 +83,8 @@ class Transactions:
         self._performer = performer
         self._outbox = outbox
         self._numbers = Numbers(performer.model, performer.clock, sequences)
+        self.on_ended: Callable[[Transaction], None] = lambda transaction: None
+        """Told of a transaction that was committed or aborted."""
 
     def begin(self, identifier: UUID) -> TransactionHandle:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
@@ -203,6 +205,7 @@ class Transactions:
             performer.model.readers.cancel_owned(transaction, Status.MQ_ERROR_TRANSACTION_SEQUENCE)
         )
         performer.forget_empty(left)
+        self.on_ended(transaction)
 
     async def _move_aside(self, abortion: Abortion) -> None:
         """Move poisonous messages to their subqueue; those that cannot be moved go back."""
