@@ -1,0 +1,208 @@
+"""[MS-MQDSSM] 3.1.6.10 which attributes of which class hold the attributes of a directory object."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import attrs
+
+from msmq.directory.ldap import values
+from msmq.directory.ldap.values import Syntax
+from msmq.queues.directory.attributes import directory_attributes
+from msmq.queues.directory.objects import (
+    DirectoryObject,
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    RoutingLinkObject,
+    SiteObject,
+    UserObject,
+)
+
+GUID: Final = "objectGUID"
+SID: Final = "objectSid"
+SECURITY: Final = "nTSecurityDescriptor"
+SERVICE_TYPE: Final = "mSMQServiceType"
+NAME_EXTENSION: Final = "mSMQQueueNameExt"
+
+CREATED: Final = "create_time"
+CHANGED: Final = "modify_time"
+
+
+@attrs.frozen
+class Column:
+    """An attribute of directory objects that one attribute of an entry holds.
+
+    @ivar attribute: the name that LDAP has for it.
+    @ivar is_changeable: whether it can be written after the object was made.
+    """
+
+    attribute: str
+    syntax: Syntax
+    is_changeable: bool = True
+
+
+@attrs.frozen
+class ObjectClass:
+    """How objects of one type are kept.
+
+    @ivar name: the class of its entries.
+    @ivar columns: by the names of the attributes of the object.
+    @ivar links: attributes that are identifiers of other objects, where the entry has their names.
+    @ivar of_computer: attributes that stand in the entry of the computer.
+    @ivar required: an entry without one of these is of no use.
+    @ivar unsupported: attributes that no such directory can hold; who names them is refused.
+    @ivar is_created: whether objects of the type can be made and deleted.
+    """
+
+    name: str
+    columns: Mapping[str, Column]
+    links: Mapping[str, str] = attrs.field(factory=dict)
+    of_computer: Mapping[str, Column] = attrs.field(factory=dict)
+    required: frozenset[str] = frozenset()
+    unsupported: frozenset[str] = frozenset()
+    is_created: bool = True
+
+
+_SECURITY: Final = Column(SECURITY, values.OPAQUE)
+
+CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
+    QueueManagerObject: ObjectClass(
+        "mSMQConfiguration",
+        {
+            "queue_manager_version": Column("mSMQComputerTypeEx", values.TEXT),
+            "operating_system_type": Column("mSMQOSType", values.OPERATING_SYSTEM),
+            "queue_manager_quota": Column("mSMQQuota", values.UNSIGNED),
+            "journal_quota": Column("mSMQJournalQuota", values.UNSIGNED),
+            "foreign_system": Column("mSMQForeign", values.BOOLEAN),
+            "site_identifier_list": Column("mSMQSites", values.GUIDS),
+            "routing_server": Column("mSMQRoutingServices", values.BOOLEAN),
+            "directory_server": Column("mSMQDsServices", values.BOOLEAN),
+            "supporting_server": Column("mSMQDependentClientServices", values.BOOLEAN),
+            "public_encryption_key_list": Column("mSMQEncryptKey", values.KEYS),
+            "public_signing_key_list": Column("mSMQSignKey", values.KEYS),
+            "security": _SECURITY,
+        },
+        links={
+            "out_routing_server_identifier_list": "mSMQOutRoutingServers",
+            "in_routing_server_identifier_list": "mSMQInRoutingServers",
+        },
+        of_computer={
+            "qualified_computer_name": Column("dNSHostName", values.TEXT),
+            "operating_system_version": Column("operatingSystemVersion", values.TEXT),
+        },
+        unsupported=frozenset({"connected_network_identifier_list"}),
+    ),
+    QueueObject: ObjectClass(
+        "mSMQQueue",
+        {
+            "label": Column("mSMQLabelEx", values.LABEL),
+            "type": Column("mSMQQueueType", values.GUID),
+            "journaling": Column("mSMQJournal", values.BOOLEAN),
+            "quota": Column("mSMQQueueQuota", values.UNSIGNED),
+            "journal_quota": Column("mSMQQueueJournalQuota", values.UNSIGNED),
+            "authentication": Column("mSMQAuthenticate", values.BOOLEAN),
+            "privacy_level": Column("mSMQPrivacyLevel", values.PRIVACY),
+            "transactional": Column("mSMQTransactional", values.BOOLEAN, is_changeable=False),
+            "multicast_address": Column("MSMQ-MulticastAddress", values.TEXT),
+            "base_priority": Column("mSMQBasePriority", values.SIGNED),
+            "security": _SECURITY,
+        },
+    ),
+    EnterpriseObject: ObjectClass(
+        "mSMQEnterpriseSettings",
+        {
+            "weakened_security": Column("mSMQNameStyle", values.BOOLEAN),
+            "non_ldap_capable_queue_manager_notification": Column("mSMQCSPName", values.YES_OR_NO),
+            "default_time_to_live": Column("mSMQLongLived", values.UNSIGNED),
+            "old_directory": Column("mSMQVersion", values.OLD_VERSION),
+            "security": _SECURITY,
+        },
+        is_created=False,
+    ),
+    SiteObject: ObjectClass(
+        "site",
+        {
+            "intra_site_replication_interval": Column("mSMQInterval1", values.UNSIGNED),
+            "inter_site_replication_interval": Column("mSMQInterval2", values.UNSIGNED),
+            "foreign_site": Column("mSMQSiteForeign", values.BOOLEAN),
+            "migrated_from_msmq10": Column("mSMQNt4Stub", values.FLAG),
+            "security": _SECURITY,
+        },
+        unsupported=frozenset({"primary_site_controller", "public_signing_key_list"}),
+    ),
+    RoutingLinkObject: ObjectClass(
+        "mSMQSiteLink",
+        {
+            "description": Column("description", values.TEXT),
+            "actual_cost": Column("mSMQCost", values.UNSIGNED),
+        },
+        links={
+            "site1_identifier": "mSMQSite1",
+            "site2_identifier": "mSMQSite2",
+            "site_gate_identifier_list": "mSMQSiteGates",
+        },
+        required=frozenset({"actual_cost", "site1_identifier", "site2_identifier"}),
+    ),
+    UserObject: ObjectClass(
+        "user",
+        {
+            "security_identifier": Column(SID, values.BYTES, is_changeable=False),
+            "certificate_digest_list": Column("mSMQDigests", values.DIGESTS),
+            "certificates": Column("mSMQSignCertificates", values.CERTIFICATES),
+        },
+        required=frozenset({"security_identifier"}),
+        is_created=False,
+    ),
+}
+"""[MS-MQDSSM] 3.1.6.10; a type that is missing is held by no such directory."""
+
+LINKED: Final[Mapping[str, type[DirectoryObject]]] = {
+    "out_routing_server_identifier_list": QueueManagerObject,
+    "in_routing_server_identifier_list": QueueManagerObject,
+    "site1_identifier": SiteObject,
+    "site2_identifier": SiteObject,
+    "site_gate_identifier_list": QueueManagerObject,
+}
+"""The type of the objects that a link leads to."""
+
+OF_COMPUTER: Final = frozenset(
+    {"qualified_computer_name", "operating_system_version", "clustered", "qualified_pathname"}
+)
+"""The attributes for which the entry of the computer is needed."""
+
+_SERVICE_BITS: Final = frozenset({"directory_server_type", "remote_access_server"})
+
+COMPUTER_ATTRIBUTES: Final = (GUID, "dNSHostName", "operatingSystemVersion", "servicePrincipalName")
+
+
+def ldap_attributes(
+    of: type[DirectoryObject], wanted: Collection[str], times: Mapping[str, str]
+) -> list[str]:
+    """[MS-MQDSSM] 3.1.6.10 which attributes of an entry tell those of an object.
+
+    @param times: what the directory calls C{create_time} and C{modify_time}.
+    """
+    kept = CLASSES[of]
+    found = {GUID}
+    for name in wanted:
+        if name in kept.columns:
+            found.add(kept.columns[name].attribute)
+        elif name in kept.links:
+            found.add(kept.links[name])
+        elif name in times:
+            found.add(times[name])
+        elif name in _SERVICE_BITS:
+            found |= {SERVICE_TYPE, "mSMQDsServices"}
+        elif name in ("pathname", "qualified_pathname"):
+            found.add(NAME_EXTENSION)
+    if "certificate_digest_list" in found_names(of, wanted):
+        # The digests are brought into the order of the certificates.
+        found.add("mSMQSignCertificates")
+    return sorted(found)
+
+
+def found_names(of: type[DirectoryObject], wanted: Collection[str] | None) -> frozenset[str]:
+    """The names of the attributes that a read has to find out."""
+    return directory_attributes(of) if wanted is None else frozenset(wanted)

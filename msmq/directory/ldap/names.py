@@ -1,0 +1,195 @@
+"""[MS-MQDSSM] 2.2.1 the distinguished names of directory objects, and what their parts say."""
+
+from __future__ import annotations
+
+import string
+from functools import cache
+from typing import Final
+from uuid import UUID
+
+CONFIGURATION: Final = "msmq"
+"""The name of every mSMQConfiguration."""
+
+SETTINGS: Final = "MSMQ Settings"
+"""The name of every mSMQSettings."""
+
+SERVICES: Final = "MsmqServices"
+"""The name of the one mSMQEnterpriseSettings."""
+
+NAME_LIMIT: Final = 63
+"""How many characters of a queue's name a distinguished name takes; a longer name is split."""
+
+_KEPT: Final = 55
+_HASHED_LENGTH: Final = 64
+_HASH_TAIL: Final = 9
+_POLYNOMIAL: Final = 0x9B619023
+_ESCAPED: Final = frozenset(' "#+,;<=>\\')
+_HEXADECIMAL: Final = frozenset(string.hexdigits)
+
+
+class DistinguishedNameError(ValueError):
+    """A text is no distinguished name."""
+
+
+def child(name: str, parent: str) -> str:
+    """The distinguished name of the object that is called C{name} below C{parent}."""
+    return f"CN={escape(name)},{parent}"
+
+
+def escape(value: str) -> str:
+    """A value as a distinguished name has it (RFC 4514 2.4)."""
+    out = []
+    for place, character in enumerate(value):
+        if character == "\0" or character == "\n" or character == "\r":
+            out.append(f"\\{ord(character):02X}")
+        elif character in _ESCAPED and (character not in " #" or place in (0, len(value) - 1)):
+            out.append(f"\\{character}")
+        else:
+            out.append(character)
+    return "".join(out)
+
+
+def split(name: str) -> tuple[tuple[str, str], ...]:
+    """The parts of a distinguished name, each its type in lower case and its value.
+
+    @raise DistinguishedNameError: it is none, or has a part of several values.
+    """
+    return tuple(map(_part, _texts(name)))
+
+
+def parent(name: str, levels: int = 1) -> str:
+    """What a distinguished name is below; nothing if it has no more parts.
+
+    @raise DistinguishedNameError: it is none.
+    """
+    return ",".join(text.strip() for text in _texts(name)[levels:])
+
+
+def folded(name: str) -> str:
+    """What the distinguished names of one object have in common, however they are written.
+
+    @raise DistinguishedNameError: it is none.
+    """
+    return ",".join(f"{kind}={escape(value.lower())}" for kind, value in split(name))
+
+
+def value_at(name: str, place: int) -> str:
+    """The value of one part of a distinguished name, the leftmost being 0; nothing if there is none.
+
+    @raise DistinguishedNameError: it is none.
+    """
+    parts = split(name)
+    return parts[place][1] if place < len(parts) else ""
+
+
+def link_name(site1: UUID, site2: UUID) -> str:
+    """[MS-MQDSSM] 3.1.6.1.4.2 the name of a routing link."""
+    return site1.hex + site2.hex
+
+
+def stored_queue_name(name: str) -> tuple[str, str]:
+    """[MS-MQDSSM] 3.1.6.1.2.5 by which name a queue is found, and what stands in mSMQQueueNameExt.
+
+    The backslashes that the document inserts are how its distinguished names are written; they are no part
+    of the name, and do not count.
+    """
+    if len(name) <= NAME_LIMIT:
+        return name, ""
+    return f"{name[:_KEPT]}-{name_hash(name)}", name[_KEPT:]
+
+
+def queue_name(stored: str, extension: str) -> str:
+    """[MS-MQDSSM] 3.1.6.11.2.1 the name of a queue, of both its parts."""
+    if len(stored) == _HASHED_LENGTH:
+        return stored[:-_HASH_TAIL] + extension
+    return stored
+
+
+def name_hash(name: str) -> str:
+    """[MS-MQDSSM] 2.2.5 the hash string of a queue's name, eight digits."""
+    value = 0
+    table = _table()
+    for unit in _units(name.lower()):
+        for byte in (unit >> 8, unit & 0xFF):
+            value = (value >> 8) ^ table[byte ^ (value & 0xFF)]
+    return f"{value:08x}"
+
+
+def _units(text: str) -> list[int]:
+    """The 16-bit units of a text, since Unicode has more characters than they can hold."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    return [int.from_bytes(data[place : place + 2], "little") for place in range(0, len(data), 2)]
+
+
+@cache
+def _table() -> tuple[int, ...]:
+    """The table of the document, which is that of a cyclic redundancy check with a polynomial of its own."""
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (_POLYNOMIAL if value & 1 else 0)
+        table.append(value)
+    return tuple(table)
+
+
+def _texts(name: str) -> list[str]:
+    """The parts of a distinguished name as they are written."""
+    if not name:
+        return []
+    found, start, place = [], 0, 0
+    while place < len(name):
+        if name[place] == "\\":
+            place += 1
+        elif name[place] == ",":
+            found.append(name[start:place])
+            start = place + 1
+        place += 1
+    found.append(name[start:])
+    return found
+
+
+def _part(text: str) -> tuple[str, str]:
+    kind, separator, written = text.partition("=")
+    kind = kind.strip().lower()
+    if not separator or not kind:
+        raise DistinguishedNameError(f"{text!r} has no type and value")
+    # A blank that is escaped belongs to the value.
+    written = written.lstrip(" ")
+    end = len(written.rstrip(" "))
+    if end and end < len(written) and _is_escaping(written, end - 1):
+        end += 1
+    return kind, _unescaped(written[:end])
+
+
+def _is_escaping(text: str, place: int) -> bool:
+    """Whether the backslash at C{place} is not escaped itself."""
+    count = 0
+    while place - count >= 0 and text[place - count] == "\\":
+        count += 1
+    return count % 2 == 1
+
+
+def _unescaped(text: str) -> str:
+    out = bytearray()
+    place = 0
+    while place < len(text):
+        character = text[place]
+        if character == "+":
+            raise DistinguishedNameError(f"{text!r} has several values")
+        if character != "\\":
+            out += character.encode()
+            place += 1
+            continue
+        pair = text[place + 1 : place + 3]
+        if len(pair) == 2 and set(pair) <= _HEXADECIMAL:
+            out.append(int(pair, 16))
+            place += 3
+        elif pair:
+            out += pair[0].encode()
+            place += 2
+        else:
+            raise DistinguishedNameError(f"{text!r} ends with a backslash")
+    try:
+        return out.decode()
+    except UnicodeDecodeError as error:
+        raise DistinguishedNameError(f"{text!r} is no UTF-8") from error

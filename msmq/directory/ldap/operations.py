@@ -1,0 +1,216 @@
+"""[MS-MQDSSM] 3.1.6.12 to 3.1.6.19 what is done with entries."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, DeferredList, DeferredLock
+
+from msmq.directory.ldap.connection import SUCCESS, LdapConnection
+from msmq.directory.ldap.filters import ANYTHING, Equal, Filter, of_class
+from msmq.directory.ldap.mapping import GUID, SECURITY
+from msmq.directory.ldap.names import folded
+from msmq.directory.ldap.root import Root
+from msmq.directory.ldap.settings import Dialect
+from msmq.directory.ldap.values import pack_guid
+from msmq.directory.ldap.wire import (
+    Add,
+    Control,
+    Delete,
+    Entry,
+    Modify,
+    Request,
+    Result,
+    Scope,
+    Search,
+    Values,
+    paged,
+    security_parts,
+)
+from msmq.directory.ldap.writing import security_flags
+from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+
+PAGE_SIZE: Final = 500
+"""How many entries are asked for at once; Active Directory gives at most a thousand."""
+
+LOOK_UPS_AT_ONCE: Final = 32
+"""How many single entries are asked for before the first has come."""
+
+NO_SUCH_ATTRIBUTE: Final = 16
+NO_SUCH_OBJECT: Final = 32
+BUSY: Final = 51
+UNAVAILABLE: Final = 52
+ALREADY_EXISTS: Final = 68
+NO_NAME: Final = 34
+"""What was given as a name is none, so that nothing is called so."""
+
+_RESULTS: Final = {
+    NO_SUCH_OBJECT: DirectoryOperationResult.OBJECT_NOT_FOUND,
+    NO_SUCH_ATTRIBUTE: DirectoryOperationResult.ATTRIBUTE_NOT_FOUND,
+    ALREADY_EXISTS: DirectoryOperationResult.OBJECT_ALREADY_EXISTS,
+    # The document says GenericError; a server that is being stopped is as good as away.
+    BUSY: DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
+    UNAVAILABLE: DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
+}
+
+_READ_PARTS: Final = 1 | 2 | 4
+"""Owner, group and DACL; who asks for the SACL too and may not see it is told nothing at all."""
+
+
+def directory_result(code: int) -> DirectoryOperationResult:
+    """[MS-MQDSSM] 2.2.6 what an LDAP result code means."""
+    return _RESULTS.get(code, DirectoryOperationResult.GENERIC_ERROR)
+
+
+class Operations:
+    """Reads and writes entries of one server.
+
+    Every failure is a L{DirectoryError}.
+    """
+
+    def __init__(self, connection: LdapConnection) -> None:
+        self._connection = connection
+        # OpenLDAP remembers one paged search a connection.
+        self._paging = DeferredLock()
+
+    async def root(self) -> Root:
+        """What the server says of itself."""
+        return await self._connection.root()
+
+    async def entry(self, name: str, attributes: Sequence[str]) -> Entry | None:
+        """[MS-MQDSSM] 3.1.6.14 the entry of this name; C{None} if there is none."""
+        found = await self.find(name, Scope.ENTRY, ANYTHING, attributes)
+        return found[0] if found else None
+
+    async def entries(self, names: Iterable[str], attributes: Sequence[str]) -> dict[str, Entry]:
+        """The entries of these names that there are, by their names as L{folded} has them."""
+        wanted = list({folded(name): name for name in names}.items())
+        found: dict[str, Entry] = {}
+        for start in range(0, len(wanted), LOOK_UPS_AT_ONCE):
+            some = wanted[start : start + LOOK_UPS_AT_ONCE]
+            asked = [Deferred.fromCoroutine(self.entry(name, attributes)) for _, name in some]
+            outcomes = await DeferredList(asked, consumeErrors=True)
+            for (key, _), (succeeded, outcome) in zip(some, outcomes, strict=True):
+                if not succeeded:
+                    raise _error_of(outcome)
+                if outcome is not None:
+                    found[key] = outcome
+        return found
+
+    async def by_identifier(
+        self, class_name: str, identifier: UUID, attributes: Sequence[str]
+    ) -> Entry | None:
+        """[MS-MQDSSM] 3.1.6.19 the entry of a class that has this objectGUID.
+
+        The identifiers of sites and links are looked for below the configuration.
+        """
+        root = await self.root()
+        is_configuration = class_name in ("site", "mSMQSiteLink", "mSMQEnterpriseSettings")
+        base = root.configuration if is_configuration else root.domain
+        wanted = of_class(class_name, Equal(GUID, pack_guid(identifier)))
+        found = await self.find(base, Scope.TREE, wanted, attributes)
+        return found[0] if found else None
+
+    async def find(
+        self, base: str, scope: Scope, wanted: Filter, attributes: Sequence[str]
+    ) -> Sequence[Entry]:
+        """The entries that fulfil a filter, of which there are few; none if there is no C{base}."""
+        root = await self.root()
+        request = Search(base, scope, wanted, tuple(attributes))
+        answered = await self._connection.ask(request, self._reading(root, attributes))
+        if answered.result.code in (NO_SUCH_OBJECT, NO_NAME):
+            return ()
+        self._check(answered.result, base)
+        return answered.entries
+
+    async def search(
+        self,
+        base: str,
+        wanted: Filter,
+        attributes: Sequence[str],
+        take: Callable[[Sequence[Entry]], Awaitable[bool]],
+    ) -> None:
+        """[MS-MQDSSM] 3.1.6.15 all entries below C{base} that fulfil a filter, a page at a time.
+
+        @param take: gets each page; answers whether it wants more.
+        """
+        root = await self.root()
+        await self._paging.acquire()
+        try:
+            cookie = b""
+            while True:
+                request = Search(base, Scope.TREE, wanted, tuple(attributes))
+                controls = (*self._reading(root, attributes), paged(PAGE_SIZE, cookie))
+                answered = await self._connection.ask(request, controls)
+                if answered.result.code == NO_SUCH_OBJECT:
+                    return
+                self._check(answered.result, base)
+                cookie = answered.result.cookie
+                if not await take(answered.entries) or not cookie:
+                    break
+            if cookie:
+                # RFC 2696 3: a size of nothing tells the server that the rest is not wanted.
+                await self._connection.ask(request, (paged(0, cookie),))
+        finally:
+            self._paging.release()
+
+    async def add(self, name: str, class_name: str, values: Values) -> None:
+        """[MS-MQDSSM] 3.1.6.12 make an entry."""
+        held = {attribute: each for attribute, each in values.items() if each}
+        await self._do(Add(name, {"objectClass": (class_name.encode(),), **held}), name)
+
+    async def add_if_missing(self, name: str, class_name: str, values: Values | None = None) -> None:
+        """Make an entry unless there is one of this name."""
+        try:
+            await self.add(name, class_name, values or {})
+        except DirectoryError as error:
+            if error.result is not DirectoryOperationResult.OBJECT_ALREADY_EXISTS:
+                raise
+
+    async def modify(self, name: str, values: Values) -> None:
+        """[MS-MQDSSM] 3.1.6.16 give attributes of an entry other values, or none."""
+        if values:
+            await self._do(Modify(name, values), name)
+
+    async def set_security(self, name: str, descriptor: bytes) -> None:
+        """[MS-MQDSSM] 3.1.6.17 give an entry another security descriptor: those parts that this one has."""
+        root = await self.root()
+        controls: tuple[Control, ...] = ()
+        if root.dialect is Dialect.ACTIVE_DIRECTORY:
+            controls = (security_parts(security_flags(descriptor)),)
+        await self._do(Modify(name, {SECURITY: (descriptor,)}), name, controls)
+
+    async def delete(self, name: str) -> None:
+        """[MS-MQDSSM] 3.1.6.13 remove an entry that has none below it."""
+        await self._do(Delete(name), name)
+
+    async def delete_if_there(self, name: str) -> None:
+        """Remove an entry if there is one of this name."""
+        try:
+            await self.delete(name)
+        except DirectoryError as error:
+            if error.result is not DirectoryOperationResult.OBJECT_NOT_FOUND:
+                raise
+
+    async def _do(self, request: Request, name: str, controls: Sequence[Control] = ()) -> None:
+        answered = await self._connection.ask(request, controls)
+        self._check(answered.result, name)
+
+    @staticmethod
+    def _reading(root: Root, attributes: Sequence[str]) -> tuple[Control, ...]:
+        if SECURITY in attributes and root.dialect is Dialect.ACTIVE_DIRECTORY:
+            return (security_parts(_READ_PARTS),)
+        return ()
+
+    @staticmethod
+    def _check(result: Result, name: str) -> None:
+        if result.code != SUCCESS:
+            said = f" ({result.message})" if result.message else ""
+            raise DirectoryError(directory_result(result.code), f"{name}: LDAP result {result.code}{said}")
+
+
+def _error_of(outcome: Any) -> BaseException:
+    error: BaseException = outcome.value
+    return error

@@ -1,0 +1,191 @@
+"""One connection to an LDAP server, on which many requests can be under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from msmq.directory.ldap.wire import (
+    Control,
+    Entry,
+    LdapWireError,
+    Request,
+    Result,
+    decode,
+    encode,
+    whole_message,
+)
+from msmq.errors import MsmqError
+
+ANSWER_TIMEOUT: Final = 30.0
+"""Seconds that a server has for the whole answer to one request."""
+
+MOST_ENTRIES: Final = 100_000
+"""How many entries one answer may have."""
+
+MESSAGES_AT_ONCE: Final = 8
+"""How many messages are decoded before others get a turn; each takes up to a quarter of a millisecond."""
+
+BYTES_AT_ONCE: Final = 64 * 1024
+
+_MOST_WAITING: Final = 1024 * 1024
+_HIGHEST_NUMBER: Final = 2**31 - 1
+
+
+class LdapDisconnectedError(MsmqError):
+    """A server cannot be reached, or is not reached any more, or says nothing."""
+
+
+@attrs.frozen
+class Answered:
+    """The whole answer to one request."""
+
+    result: Result
+    entries: Sequence[Entry] = attrs.field(repr=False)
+
+
+@attrs.define
+class _Asked:
+    deferred: Deferred[Answered]
+    timeout: IDelayedCall
+    entries: list[Entry] = attrs.field(factory=list)
+
+
+class LdapProtocol(Protocol):
+    """Asks a server and collects its answers.
+
+    Messages that arrive together are decoded a few at a time, and the server is held up while many wait.
+    A server that breaks the rules, or lets one answer wait too long, is left; whatever was asked of it fails.
+
+    @ivar is_connected: whether anything can be asked.
+    """
+
+    def __init__(self, reactor: IReactorTime, answer_timeout: float = ANSWER_TIMEOUT) -> None:
+        self.is_connected = False
+        self._reactor = reactor
+        self._answer_timeout = answer_timeout
+        self._asked: dict[int, _Asked] = {}
+        self._last_number = 0
+        self._buffer = bytearray()
+        self._waiting: deque[bytes] = deque()
+        self._bytes_waiting = 0
+        self._is_held_up = False
+        self._next_turn: IDelayedCall | None = None
+        self._fault = ""
+
+    def ask(self, request: Request, controls: Sequence[Control] = ()) -> Deferred[Answered]:
+        """Send a request; whatever result the server gives comes through the Deferred.
+
+        @raise LdapDisconnectedError: through the Deferred.
+        """
+        transport: Any = self.transport
+        if not self.is_connected:
+            return fail(LdapDisconnectedError(self._fault or "the connection is closed"))
+        number = self._last_number = self._last_number % _HIGHEST_NUMBER + 1
+        timeout = self._reactor.callLater(
+            self._answer_timeout, self._leave, f"no answer within {self._answer_timeout:g} seconds"
+        )
+        deferred: Deferred[Answered] = Deferred()
+        self._asked[number] = _Asked(deferred, timeout)
+        transport.write(encode(number, request, controls))
+        return deferred
+
+    def close(self) -> None:
+        """Hang up."""
+        self._leave("the connection is closed")
+
+    def connectionMade(self) -> None:
+        """See L{Protocol.connectionMade}."""
+        self.is_connected = True
+
+    def dataReceived(self, data: bytes) -> None:
+        """See L{Protocol.dataReceived}."""
+        self._buffer += data
+        start = 0
+        try:
+            while (end := whole_message(self._buffer, start)) is not None:
+                self._waiting.append(bytes(self._buffer[start:end]))
+                self._bytes_waiting += end - start
+                start = end
+        except LdapWireError as error:
+            self._leave(str(error))
+            return
+        del self._buffer[:start]
+        if self._next_turn is None:
+            self._take_some()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See L{Protocol.connectionLost}."""
+        self._end(self._fault or f"the connection was lost: {reason.getErrorMessage()}")
+
+    def _take_some(self) -> None:
+        self._next_turn = None
+        taken = 0
+        for _ in range(MESSAGES_AT_ONCE):
+            if not self._waiting or taken > BYTES_AT_ONCE:
+                break
+            message = self._waiting.popleft()
+            taken += len(message)
+            try:
+                self._take(message)
+            except LdapWireError as error:
+                self._leave(str(error))
+        self._bytes_waiting -= taken
+        transport: Any = self.transport
+        if self._waiting:
+            self._next_turn = self._reactor.callLater(0, self._take_some)
+        # More than one answer has to fit in, or one that is longer could never be taken.
+        if not self._is_held_up and self._bytes_waiting > _MOST_WAITING:
+            self._is_held_up = True
+            transport.pauseProducing()
+        elif self._is_held_up and self._bytes_waiting <= _MOST_WAITING // 2:
+            self._is_held_up = False
+            if self.is_connected:
+                transport.resumeProducing()
+
+    def _take(self, message: bytes) -> None:
+        number, answer = decode(message)
+        if number == 0:
+            said = answer.message if isinstance(answer, Result) else ""
+            self._leave(f"the server hung up: {said}")
+            return
+        asked = self._asked.get(number)
+        if asked is None:
+            return
+        if isinstance(answer, Entry):
+            asked.entries.append(answer)
+            if len(asked.entries) > MOST_ENTRIES:
+                self._leave(f"an answer has more than {MOST_ENTRIES} entries")
+        elif isinstance(answer, Result):
+            del self._asked[number]
+            asked.timeout.cancel()
+            asked.deferred.callback(Answered(answer, asked.entries))
+
+    def _leave(self, fault: str) -> None:
+        if self.is_connected:
+            self._fault = fault
+            transport: Any = self.transport
+            transport.abortConnection()
+            self._end(fault)
+
+    def _end(self, fault: str) -> None:
+        self.is_connected = False
+        self._fault = fault
+        self._waiting.clear()
+        self._bytes_waiting = 0
+        self._buffer.clear()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
+        asked, self._asked = self._asked, {}
+        for each in asked.values():
+            if each.timeout.active():
+                each.timeout.cancel()
+            each.deferred.errback(LdapDisconnectedError(fault))

@@ -1,0 +1,264 @@
+"""[MS-MQDSSM] an enterprise in a directory that speaks LDAP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
+from uuid import UUID, uuid4
+
+from twisted.internet.defer import Deferred, execute
+from zope.interface import implementer
+
+from msmq.directory.ldap.connection import LdapConnection
+from msmq.directory.ldap.filters import Equal, of_class
+from msmq.directory.ldap.mapping import CLASSES, GUID, SID, found_names
+from msmq.directory.ldap.operations import Operations
+from msmq.directory.ldap.publishing import Publishing
+from msmq.directory.ldap.searching import Searching
+from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.values import pack_guid, unpack_guid
+from msmq.directory.ldap.wire import Entry, Scope
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult, IDirectory
+from msmq.queues.directory.entry import DirectoryEntry, check_names
+from msmq.queues.directory.objects import DirectoryObject
+from msmq.queues.directory.requests import Attributes
+from msmq.queues.directory.selecting import AttributeFilter, SortOrder, check_query, select
+from msmq.structures.format_name import (
+    DistributionListFormatName,
+    FormatName,
+    PublicFormatName,
+    parse_format_name,
+)
+from msmq.structures.status import MQError
+
+MOST_READS: Final = 1000
+"""How many reads that were begun may not be at their end."""
+
+MOST_OBJECTS: Final = 200_000
+"""How many objects these may have found and not told of."""
+
+_ALIAS: Final = "msMQ-Recipient-FormatName"
+_MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
+
+T = TypeVar("T")
+
+
+@implementer(IDirectory)
+class LdapDirectory:
+    """Reads and writes the directory of an estate.
+
+    What is not set in the directory is missing in what is read, and has the default of [MS-MQDSSM] 3.1.6.11.
+    An entry that cannot be used, such as a routing link to a site that is gone, is left out and logged.
+    A read that is begun has found all its objects before it is answered.
+
+    @ivar settings: where the directory is.
+    @param reactor: of Twisted.
+    @param make_identifier: where the objectGUID of a new entry comes from if the server makes none.
+    """
+
+    name = "ldap"
+
+    def __init__(
+        self,
+        settings: LdapSettings,
+        clock: IClock,
+        reactor: Any,
+        *,
+        make_identifier: Callable[[], UUID] = uuid4,
+    ) -> None:
+        self.settings = settings
+        self._connection = LdapConnection(settings, reactor)
+        self._operations = Operations(self._connection)
+        self._searching = Searching(self._operations, reactor)
+        self._publishing = Publishing(self._operations, self._searching, make_identifier)
+        self._reads: dict[int, list[DirectoryEntry[Any]]] = {}
+        self._last_handle = 0
+
+    def open(self) -> Deferred[None]:
+        """See L{IDirectory.open}.
+
+        @raise LdapConfigurationError: a file that the configuration names cannot be used.
+        """
+        self._connection.reopen()
+        return execute(self._connection.check)
+
+    def create(self, created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
+        """See L{IDirectory.create}."""
+        return _run(self._create(created, attributes))
+
+    def delete(self, deleted: DirectoryObject) -> Deferred[None]:
+        """See L{IDirectory.delete}."""
+        return _run(self._delete(deleted))
+
+    def read(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: Attributes = None,
+    ) -> Deferred[DirectoryEntry[Any]]:
+        """See L{IDirectory.read}."""
+        return _run(self._read(of, filters, attributes))
+
+    def begin_read(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: Attributes = None,
+        order: Sequence[SortOrder] = (),
+    ) -> Deferred[int]:
+        """See L{IDirectory.begin_read}."""
+        return _run(self._begin_read(of, filters, attributes, order))
+
+    def read_next(self, handle: int) -> Deferred[DirectoryEntry[Any]]:
+        """See L{IDirectory.read_next}."""
+        return execute(self._read_next, handle)
+
+    def end_read(self, handle: int) -> Deferred[None]:
+        """See L{IDirectory.end_read}."""
+        return execute(self._end_read, handle)
+
+    def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
+        """See L{IDirectory.write}."""
+        return _run(self._write(written, attributes))
+
+    def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
+        """See L{IDirectory.resolve_distribution_list}."""
+        return _run(self._resolve(name))
+
+    def object_sid(self, computer_name: str) -> Deferred[bytes]:
+        """See L{IDirectory.object_sid}."""
+        return _run(self._object_sid(computer_name))
+
+    def close(self) -> Deferred[None]:
+        """See L{IDirectory.close}."""
+        self._reads.clear()
+        return execute(self._connection.close)
+
+    # How
+
+    async def _create(self, created: DirectoryObject, attributes: Attributes) -> UUID:
+        _check_supported(type(created), attributes)
+        return await self._publishing.create(created, found_names(type(created), attributes))
+
+    async def _delete(self, deleted: DirectoryObject) -> None:
+        _check_supported(type(deleted), None)
+        await self._publishing.delete(deleted)
+
+    async def _write(self, written: DirectoryObject, attributes: Attributes) -> None:
+        _check_supported(type(written), attributes)
+        await self._publishing.write(written, found_names(type(written), attributes))
+
+    async def _read(
+        self, of: type[DirectoryObject], filters: Sequence[AttributeFilter], attributes: Attributes
+    ) -> DirectoryEntry[Any]:
+        check_query(of, filters, attributes)
+        _check_supported(of, attributes)
+        found = await self._searching.find(of, filters, found_names(of, attributes), only_first=True)
+        if not found:
+            raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"no {of.TYPE} matches")
+        return found[0].only(attributes)
+
+    async def _begin_read(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter],
+        attributes: Attributes,
+        order: Sequence[SortOrder],
+    ) -> int:
+        check_query(of, filters, attributes, order)
+        _check_supported(of, attributes)
+        if len(self._reads) >= MOST_READS:
+            raise _generic(f"{MOST_READS} reads are not at their end")
+        found = await self._searching.find(of, filters, found_names(of, attributes))
+        if len(found) + sum(map(len, self._reads.values())) > MOST_OBJECTS:
+            raise _generic(f"reads have found more than {MOST_OBJECTS} objects that nobody took")
+        self._last_handle += 1
+        # The last is the next, so that taking it costs nothing.
+        self._reads[self._last_handle] = select(found, (), attributes, order)[::-1]
+        return self._last_handle
+
+    def _read_next(self, handle: int) -> DirectoryEntry[Any]:
+        rest = self._under_way(handle)
+        if not rest:
+            raise DirectoryError(DirectoryOperationResult.END_OF_DATA, "there are no more")
+        return rest.pop()
+
+    def _end_read(self, handle: int) -> None:
+        self._under_way(handle)
+        del self._reads[handle]
+
+    def _under_way(self, handle: int) -> list[DirectoryEntry[Any]]:
+        if handle not in self._reads:
+            raise _generic(f"no read is under way with the handle {handle}")
+        return self._reads[handle]
+
+    async def _resolve(self, name: DistributionListFormatName) -> Sequence[FormatName]:
+        root = await self._operations.root()
+        wanted = of_class("group", Equal(GUID, pack_guid(name.identifier)))
+        found = await self._operations.find(root.domain, Scope.TREE, wanted, ("member",))
+        if not found:
+            raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no {name}")
+        names = [value.decode(errors="replace") for value in found[0].all("member")]
+        try:
+            entries = await self._operations.entries(names, _MEMBER_ATTRIBUTES)
+        except ValueError as error:
+            raise _generic(f"{found[0].name} has a member that is none: {error}") from error
+        if len(entries) < len(names):
+            raise DirectoryError(
+                DirectoryOperationResult.OBJECT_NOT_FOUND, f"{found[0].name} has a member that there is not"
+            )
+        return [_format_name(entry) for entry in entries.values()]
+
+    async def _object_sid(self, computer_name: str) -> bytes:
+        root = await self._operations.root()
+        wanted = of_class("computer", Equal("cn", computer_name.encode()))
+        found = await self._operations.find(root.domain, Scope.TREE, wanted, (SID,))
+        if not found:
+            raise DirectoryError(
+                DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no computer {computer_name}"
+            )
+        sid = found[0].first(SID)
+        if sid is None:
+            raise DirectoryError(
+                DirectoryOperationResult.ATTRIBUTE_NOT_FOUND, f"{found[0].name} has no {SID}"
+            )
+        return sid
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
+    return Deferred.fromCoroutine(coroutine)
+
+
+def _generic(detail: str) -> DirectoryError:
+    return DirectoryError(DirectoryOperationResult.GENERIC_ERROR, detail)
+
+
+def _check_supported(of: type[DirectoryObject], attributes: Attributes) -> None:
+    """[MS-MQDSSM] 3.1.6.3 and the preconditions of each type.
+
+    @raise DirectoryError: C{GENERIC_ERROR} for what no such directory holds.
+    """
+    if of not in CLASSES:
+        raise _generic(f"no directory that speaks LDAP holds a {of.TYPE}")
+    if attributes is not None:
+        check_names(of, attributes)
+        for name in CLASSES[of].unsupported.intersection(attributes):
+            raise _generic(f"no directory that speaks LDAP holds the {name} of a {of.TYPE}")
+
+
+def _format_name(entry: Entry) -> FormatName:
+    """[MS-MQDSSM] 3.1.6.9 what a member of a distribution list stands for."""
+    classes = {value.lower() for value in entry.all("objectClass")}
+    identifier = entry.first(GUID)
+    if b"msmq-custom-recipient" in classes:
+        try:
+            return parse_format_name((entry.first(_ALIAS) or b"").decode(errors="replace"), lenient=True)
+        except MQError as error:
+            raise _generic(f"{entry.name} is an alias of what is no format name: {error}") from error
+    if identifier is not None and len(identifier) == 16:
+        if b"msmqqueue" in classes:
+            return PublicFormatName(unpack_guid(identifier))
+        if b"group" in classes:
+            return DistributionListFormatName(unpack_guid(identifier))
+    raise _generic(f"{entry.name} is neither a queue, nor an alias, nor a list")

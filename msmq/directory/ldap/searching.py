@@ -1,0 +1,201 @@
+"""[MS-MQDSSM] 3.1.6.3 and 3.1.6.4 which entries a read has to look at, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar, Final
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from msmq.directory.ldap.filters import Equal, Filter, Present, of_class
+from msmq.directory.ldap.mapping import CLASSES, COMPUTER_ATTRIBUTES, GUID, LINKED, ldap_attributes
+from msmq.directory.ldap.names import CONFIGURATION, child, folded, stored_queue_name
+from msmq.directory.ldap.operations import Operations
+from msmq.directory.ldap.reading import Faults, Related, computer_of, links_of, to_object
+from msmq.directory.ldap.root import Root
+from msmq.directory.ldap.values import pack_guid, unpack_guid
+from msmq.directory.ldap.wire import Entry, Scope
+from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.queues.directory.attributes import attributes_of_type
+from msmq.queues.directory.entry import DirectoryEntry
+from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject, SiteObject
+from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, is_match
+
+MOST_OBJECTS: Final = 100_000
+"""How many objects one read may find."""
+
+OBJECTS_AT_ONCE: Final = 40
+"""How many objects are made of entries before others get a turn."""
+
+_COMPUTER_NAMES: Final = {
+    (QueueManagerObject, "computer_name"): "cn",
+    (QueueManagerObject, "qualified_computer_name"): "dNSHostName",
+    (QueueObject, "pathname"): "cn",
+    (QueueObject, "qualified_pathname"): "dNSHostName",
+}
+"""By which attribute of its computer an object is found, where that is asked for."""
+
+
+@attrs.frozen
+class Where:
+    """Entries that have to be looked at, among which are all that are wanted.
+
+    @ivar is_one: there is at most one.
+    """
+
+    base: str
+    scope: Scope
+    filter: Filter
+    is_one: bool = False
+
+
+class Searching:
+    """Finds objects.
+
+    The server narrows down what there is as far as its filters can tell; what it finds is compared again
+    here, since its comparisons are not quite those of [MS-MQDMPR] 3.1.7.1.20.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, operations: Operations, reactor: IReactorTime) -> None:
+        self._operations = operations
+        self._reactor = reactor
+
+    async def find(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter],
+        wanted: Collection[str],
+        *,
+        only_first: bool = False,
+    ) -> list[DirectoryEntry[Any]]:
+        """The objects that fulfil every filter.
+
+        @param wanted: the attributes that are read; those of the filters are read as well.
+        @param only_first: one is enough.
+        @raise DirectoryError: C{GENERIC_ERROR} if there are too many.
+        """
+        needed = {*wanted, *(expression.attribute for expression in filters)}
+        root = await self._operations.root()
+        attributes = ldap_attributes(of, needed, root.times)
+        found: list[DirectoryEntry[Any]] = []
+
+        async def take(entries: Sequence[Entry]) -> bool:
+            made = await self._objects(of, entries, needed, root)
+            found.extend(each for each in made if is_match(each, filters))
+            if len(found) > MOST_OBJECTS:
+                raise DirectoryError(
+                    DirectoryOperationResult.GENERIC_ERROR, f"there are more than {MOST_OBJECTS} {of.TYPE}s"
+                )
+            return not (only_first and found)
+
+        for place in await self._where(of, filters, root):
+            if place.is_one:
+                entries = await self._operations.find(place.base, place.scope, place.filter, attributes)
+                if not await take(entries):
+                    break
+            else:
+                await self._operations.search(place.base, place.filter, attributes, take)
+        return found
+
+    async def computers(self, attribute: str, name: str) -> list[Entry]:
+        """The entries of the computers of this name, of which there should be one."""
+        root = await self._operations.root()
+        wanted = of_class("computer", Equal(attribute, name.encode()))
+        return list(await self._operations.find(root.domain, Scope.TREE, wanted, COMPUTER_ATTRIBUTES))
+
+    async def _where(
+        self, of: type[DirectoryObject], filters: Sequence[AttributeFilter], root: Root
+    ) -> list[Where]:
+        """Where to look, and the filter of the server; nowhere if nothing can fulfil the filters."""
+        kept = CLASSES[of]
+        terms: list[Filter] = []
+        is_one = False
+        for expression in filters:
+            name, value = expression.attribute, expression.value
+            column = kept.columns.get(name)
+            is_equality = expression.operator is FilterOperator.EQUALS
+            if is_equality and (of, name) in _COMPUTER_NAMES:
+                return await self._of_computer(of, name, value)
+            if is_equality and name == "full_path":
+                return [Where(value, Scope.ENTRY, of_class(kept.name), is_one=True)]
+            if is_equality and name == "identifier":
+                terms.append(Equal(GUID, pack_guid(value)))
+                is_one = True
+            elif is_equality and name == "name" and of is SiteObject:
+                terms.append(Equal("cn", value.encode()))
+                is_one = True
+            elif is_equality and name in kept.links:
+                linked = await self._operations.by_identifier(CLASSES[LINKED[name]].name, value, (GUID,))
+                if linked is None:
+                    return []
+                terms.append(Equal(kept.links[name], linked.name.encode()))
+            elif column is not None:
+                packed = column.syntax.pack((value,) if _is_list(of, name) else value)
+                if is_equality and column.syntax.is_exact and len(packed) == 1:
+                    terms.append(Equal(column.attribute, packed[0]))
+                else:
+                    terms.append(Present(column.attribute))
+        return [Where(root.base_of(of), Scope.TREE, of_class(kept.name, *terms), is_one)]
+
+    async def _of_computer(self, of: type[DirectoryObject], name: str, value: str) -> list[Where]:
+        computer, _, queue = value.partition("\\")
+        found = []
+        for entry in await self.computers(_COMPUTER_NAMES[of, name], computer):
+            place = child(CONFIGURATION, entry.name)
+            if of is QueueObject:
+                if not queue:
+                    return []
+                place = child(stored_queue_name(queue)[0], place)
+            found.append(Where(place, Scope.ENTRY, of_class(CLASSES[of].name), is_one=True))
+        return found if computer else []
+
+    async def _objects(
+        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], root: Root
+    ) -> list[DirectoryEntry[Any]]:
+        found: list[DirectoryEntry[Any]] = []
+        faults = Faults()
+        for start in range(0, len(entries), OBJECTS_AT_ONCE):
+            if start:
+                await deferLater(self._reactor, 0)
+            some = entries[start : start + OBJECTS_AT_ONCE]
+            related = await self._related(of, some, wanted, root)
+            for entry in some:
+                made = to_object(of, entry, wanted, related, faults)
+                if made is not None:
+                    found.append(made)
+        for fault in faults.found:
+            self.log.warn("the directory holds what cannot be used: {fault}", fault=fault)
+        return found
+
+    async def _related(
+        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], root: Root
+    ) -> Related:
+        computers: set[str] = set()
+        links: set[str] = set()
+        for entry in entries:
+            try:
+                computer = computer_of(of, entry, wanted)
+                if computer is not None:
+                    folded(computer)
+                    computers.add(computer)
+                for _, name in links_of(of, entry, wanted):
+                    folded(name)
+                    links.add(name)
+            except ValueError as error:
+                self.log.warn("{name} has a part that is no name: {error}", name=entry.name, error=error)
+        identifiers = {}
+        for key, linked in (await self._operations.entries(links, (GUID,))).items():
+            value = linked.first(GUID)
+            if value is not None and len(value) == 16:
+                identifiers[key] = unpack_guid(value)
+        known = await self._operations.entries(computers, COMPUTER_ATTRIBUTES) if computers else {}
+        return Related(known, identifiers, root.root_domain, root.times)
+
+
+def _is_list(of: type[DirectoryObject], name: str) -> bool:
+    return attributes_of_type(of)[name].kind.is_list
