@@ -17,26 +17,25 @@ class Subscriptions:
     log: ClassVar[Logger] = Logger()
 
     def __init__(self) -> None:
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: dict[object, Subscriber] = {}
 
     def add(self, subscriber: Subscriber) -> Callable[[], None]:
         """Tell somebody of every event from now on, in the order in which they came.
 
         @return: ends that; calling it again does nothing.
         """
-        # A cell of its own, so that who subscribes twice can leave once.
-        cell: Subscriber = lambda occurrence: subscriber(occurrence)  # noqa: E731
-        self._subscribers.append(cell)
+        # Who subscribes twice can leave once.
+        key = object()
+        self._subscribers[key] = subscriber
 
         def leave() -> None:
-            if cell in self._subscribers:
-                self._subscribers.remove(cell)
+            self._subscribers.pop(key, None)
 
         return leave
 
     def tell(self, event: QueueManagerEvent, transaction: UUID | None = None) -> None:
         """Something has happened."""
         occurrence = Occurrence(event, transaction)
-        for subscriber in list(self._subscribers):
+        for subscriber in list(self._subscribers.values()):
             with self.log.failureHandler("a subscriber failed"):
                 subscriber(occurrence)

@@ -78,7 +78,7 @@ class SubscriptionTests(ManagerTestCase):
         def fail(occurrence: Occurrence) -> None:
             raise RuntimeError("not now")
 
-        self.service.subscribe(fail)
+        stop_failing = self.service.subscribe(fail)
         leave = self.service.subscribe(self.hear)
         self.service.take_offline()
         self.assertEqual(len(self.told), 2)
@@ -87,4 +87,5 @@ class SubscriptionTests(ManagerTestCase):
         leave()
         self.service.bring_online()
         self.assertEqual(len(self.told), 3)
-        self.flushLoggedErrors(RuntimeError)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        stop_failing()
