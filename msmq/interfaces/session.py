@@ -43,6 +43,12 @@ class ISession(Interface):
         @raise msmq.errors.LocalProtocolError: they are more than C{capacity}.
         """
 
+    def pause() -> None:
+        """An outgoing queue that it serves is paused ([MS-MQQB] 3.1.7.13); the peer is to send less."""
+
+    def resume() -> None:
+        """An outgoing queue that it serves goes on ([MS-MQQB] 3.1.7.14)."""
+
     def persisted(through: int) -> None:
         """Recoverable messages that arrived on this session are stored, up to this number."""
 

@@ -148,6 +148,8 @@ class Transfer:
     def pause(self, queue: OutgoingQueue) -> None:
         """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: nothing more is sent from it."""
         queue.state = OutgoingState.ON_HOLD
+        for session in self._hops.leading_to(queue):
+            session.pause()
 
     def resume(self, queue: OutgoingQueue) -> None:
         """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: what waits is sent; of a hardened queue manager, nothing is.
@@ -156,6 +158,8 @@ class Transfer:
         """
         if queue.state is not OutgoingState.ON_HOLD:
             return
+        for session in self._hops.leading_to(queue):
+            session.resume()
         queue.state = self._performer.model.collection.idle_state(queue.destination)
         self.ready(queue)
 

@@ -198,6 +198,14 @@ class SessionProtocol(Protocol):
             for message in messages:
                 self._guarded(self.message_sent, message)
 
+    def pause(self) -> None:
+        """[MS-MQQB] 3.1.7.13: an outgoing queue of the session is paused."""
+        self._perform(self.session.pause(self._now()))
+
+    def resume(self) -> None:
+        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session goes on."""
+        self.session.resume()
+
     def persisted(self, through: int) -> None:
         """Recoverable messages that arrived here are stored, up to this number."""
         self._perform(self.session.persisted(through, self._now()))

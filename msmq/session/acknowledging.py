@@ -127,7 +127,7 @@ def _take_acknowledgement(core: SessionCore, now: Moment) -> SessionHeader:
         recoverable_msg_ack_flags=(1 << named) - 1,
         user_msg_sequence_number=core.message_sent_count & 0xFFFF,
         recoverable_msg_seq_number=core.recoverable_message_sent_count & 0xFFFF,
-        window_size=core.window_size,
+        window_size=1 if core.is_paused else core.window_size,
     )
     core.last_acked_recoverable_count += named
     core.unacked_received_message_count = 0

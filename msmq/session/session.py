@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.moment import Moment
-from msmq.session import acknowledging, sending
+from msmq.session import acknowledging, pausing, sending
 from msmq.session.counting import PacketCounts
 from msmq.session.effects import CloseReason, ConnectionProgress, Effect
 from msmq.session.machine import MACHINE, take_acknowledgement, take_messages
@@ -215,6 +215,16 @@ class Session:
         if messages:
             sending.send(self._core, messages, now)
         return self._take_effects()
+
+    def pause(self, now: Moment) -> list[Effect]:
+        """[MS-MQQB] 3.1.7.13: an outgoing queue of the session is paused."""
+        if self._core.state is SessionState.OPEN:
+            pausing.pause(self._core, now)
+        return self._take_effects()
+
+    def resume(self) -> None:
+        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session goes on."""
+        pausing.resume(self._core)
 
     def persisted(self, through: int, now: Moment) -> list[Effect]:
         """Recoverable messages of this session up to number C{through} are stored or refused for good."""

@@ -112,6 +112,9 @@ class SessionCore:
     acknowledges_later: bool = False
     """Whether an acknowledgement fell due while the connection was congested."""
 
+    is_paused: bool = False
+    """Whether an outgoing queue of the session is paused, so that the peer sends one message at a time."""
+
     left_messages: bool = False
     """Whether the session ended with messages that the peer had not acknowledged."""
 

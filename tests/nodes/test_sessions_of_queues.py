@@ -1,0 +1,102 @@
+"""Which outgoing queue leads to which session, from the start of a queue manager to its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+from msmq.service.identity import load_identity
+from msmq.session.effects import CloseReason
+from tests.builders import ALPHA
+from tests.nodes.scripted import ScriptedTestCase
+from tests.nodes.support import Node
+
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+
+
+class WaysTests(ScriptedTestCase):
+    """ALPHA sends to BETA and to a plain peer GAMMA."""
+
+    def test_each_name_has_its_session(self) -> None:
+        """What is for one host is on the session with that host (MQQB-3.1.5.2.1-01)."""
+        self.listen()
+        path = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"for beta")
+        self.send(self.alpha, TO_GAMMA, b"for gamma")
+        self.clock.advance(1)
+        self.assertEqual(self.peers[-1].bodies, [b"for gamma"])
+        self.assertEqual(self.bodies(self.beta, path), [b"for beta"])
+        addresses = {session["remote_address"] for session in self.alpha.service.sessions()}
+        self.assertEqual(addresses, {"127.0.0.3", "127.0.0.4"})
+
+    def test_a_new_session_owes_nothing(self) -> None:
+        """Of a hundred messages that waited a window is sent at once when it opens (MQQB-3.1.3.2-08)."""
+        stop = self.listen()
+        self.send(self.alpha, TO_GAMMA, *[b"%d" % number for number in range(100)])
+        self.clock.advance(1)
+        self.assertEqual(len(self.peers[-1].bodies), 64)
+        self.peers[-1].hang_up()
+        self.clock.advance(6)
+        self.assertEqual(self.peers[-1].bodies, [b"%d" % number for number in range(64)])
+        stop()
+
+    def test_a_pause_is_told_to_the_peer(self) -> None:
+        """It is to send one message at a time, until the queue is resumed."""
+        self.listen()
+        self.send(self.alpha, TO_GAMMA, b"1")
+        self.clock.advance(1)
+        self.alpha.service.pause_outgoing(TO_GAMMA)
+        self.clock.advance(0.1)
+        self.assertEqual(self.peers[-1].acks[-1][5], 1)
+        self.send(self.alpha, TO_GAMMA, b"2")
+        self.clock.advance(1)
+        self.assertEqual(self.peers[-1].bodies, [b"1"])
+        self.alpha.service.resume_outgoing(TO_GAMMA)
+        self.clock.advance(1)
+        self.assertEqual(self.peers[-1].bodies, [b"1", b"2"])
+
+    def test_from_start_to_stop(self) -> None:
+        """Before it has started it takes part in no session, and after it has stopped in none any more.
+
+        MQQB-3.1.4-01.
+        """
+        self.listen()
+        gamma = self.node("ALPHA", ALPHA)
+        self.send(self.alpha, TO_GAMMA, b"1")
+        self.assertEqual(gamma.service.sessions(), [])
+        self.clock.advance(1)
+        self.assertEqual(len(self.alpha.service.sessions()), 1)
+        self.alpha.service.stopService()
+        self.clock.advance(10)
+        self.assertTrue(self.peers[-1].is_lost)
+        self.assertEqual(len(self.peers), 1)
+
+
+class IdentityTests(ScriptedTestCase):
+    """QueueManager.Identifier, as peers see it."""
+
+    def introduced(self, directory: Path) -> UUID:
+        """The ClientGuid of a queue manager whose data are in this directory."""
+        node = Node(self.network, self.clock, "ALPHA", load_identity(directory), self.settings)
+        node.start()
+        self.send(node, TO_GAMMA, b"hello")
+        self.clock.advance(1)
+        identifier = UUID(bytes_le=self.peers[-1].client)
+        node.factory.close_all(CloseReason.STOPPED)
+        node.deaf()
+        node.service.stopService()
+        self.clock.advance(10)
+        return identifier
+
+    def test_it_is_made_once_for_each_installation(self) -> None:
+        """Two of them differ, and each is the same after a restart (MQQB-3.1.1.3.1-02)."""
+        self.alpha.deaf()
+        self.alpha.service.stopService()
+        self.listen()
+        directories = [Path(self.mktemp()), Path(self.mktemp())]
+        for directory in directories:
+            directory.mkdir(parents=True)
+        one, other, again = (self.introduced(directory) for directory in (*directories, directories[0]))
+        self.assertEqual(one, again)
+        self.assertNotEqual(one, other)
