@@ -1,0 +1,39 @@
+"""[MS-MQMQ] 2.2.19.3 the numbers of privacy levels, ciphers and hashes in a MessagePropertiesHeader."""
+
+from __future__ import annotations
+
+import enum
+
+
+class PrivacyLevel(enum.IntEnum):
+    """[MS-MQDMPR] 3.1.1.12 PrivacyLevel: whether, and how strongly, the body of a message is encrypted."""
+
+    NONE = 0
+    BASE = 1
+    """40 bits."""
+    ENHANCED = 3
+    """128 bits."""
+    ADVANCED = 5
+    """AES."""
+
+
+class EncryptionAlgorithm(enum.IntEnum):
+    """[MS-MQDMPR] 3.1.1.12 EncryptionAlgorithm, as far as bodies of messages are encrypted with it."""
+
+    RC2 = 0x6602
+    RC4 = 0x6801
+    AES_128 = 0x660E
+    AES_192 = 0x660F
+    AES_256 = 0x6610
+
+
+class HashAlgorithm(enum.IntEnum):
+    """[MS-MQDMPR] 3.1.1.12 HashAlgorithm."""
+
+    MD2 = 0x8001
+    MD4 = 0x8002
+    MD5 = 0x8003
+    """One of the tables prints MD4 here too (reading 61)."""
+    SHA_1 = 0x8004
+    SHA_256 = 0x800C
+    SHA_512 = 0x800E
