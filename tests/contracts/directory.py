@@ -351,9 +351,10 @@ class DirectoryContract(_Base):
         """Two reads that are under way do not disturb each other."""
         directory = await self.opened()
         await self.sites("london", "paris")
-        first = await directory.begin_read(SiteObject)
+        ours = [AttributeFilter("name", _GREATER, "k")]
+        first = await directory.begin_read(SiteObject, ours)
         await directory.read_next(first)
-        second = await directory.begin_read(SiteObject)
+        second = await directory.begin_read(SiteObject, ours)
         await directory.read_next(second)
         await directory.read_next(second)
         await directory.end_read(second)

@@ -1,0 +1,134 @@
+"""A directory in a real Active Directory domain, which Samba serves, keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import attrs
+from twisted.trial.unittest import TestCase
+
+from msmq.directory.ldap.filters import ANYTHING
+from msmq.directory.ldap.mapping import CLASSES, GUID, SID
+from msmq.directory.ldap.names import child
+from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.values import unpack_guid
+from msmq.directory.ldap.wire import Scope
+from msmq.directory.ldap.writing import packed
+from msmq.interfaces import IDirectory
+from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, SiteObject, UserObject
+from msmq.queues.directory.selecting import AttributeFilter, SortOrder, equals
+from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
+from tests.contracts.directory import CERTIFICATE
+from tests.directory.ldap_contract import LdapDirectoryContract
+from tests.servers.samba import ADDRESS, ADMINISTRATOR, DOMAIN, PASSWORD, PORT, shared_server
+
+T = TypeVar("T", bound=DirectoryObject)
+
+FIRST_SITE = "Default-First-Site-Name"
+"""The site that every domain begins with."""
+
+WORKSTATION = b"4096"
+
+
+class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
+    """The directory of an estate with Active Directory."""
+
+    timeout = 300
+
+    async def setUp(self) -> None:  # type: ignore[override]
+        self.server = shared_server()
+        secret = Path(self.mktemp())
+        secret.write_text(PASSWORD)
+        self.set_up(LdapSettings(ADDRESS, PORT, bind_name=ADMINISTRATOR, password_file=secret))
+        await self.clean()
+
+    async def clean(self) -> None:
+        """Remove what the test before has left."""
+        root = await self.operations.root()
+        for base, kept in (
+            (root.computers, ""),
+            (root.services, ""),
+            (root.sites, FIRST_SITE),
+            (child("msmq tests", DOMAIN), ""),
+        ):
+            found = await self.operations.find(base, Scope.TREE, ANYTHING, ("cn",))
+            # What is below goes first; only what the tests have made is gone for.
+            for entry in sorted(found, key=lambda entry: -entry.name.count(",")):
+                is_kept = kept and kept in entry.name
+                if entry.name.lower() != base.lower() and not is_kept and "CN=Inter-Site" not in entry.name:
+                    if "CN=Subnets" not in entry.name:
+                        await self.operations.delete(entry.name)
+        await self.operations.add_if_missing(child("msmq tests", DOMAIN), "container")
+
+    async def add(self, added: T) -> T:
+        if isinstance(added, QueueManagerObject):
+            await self.join(added.computer_name)
+        return await super().add(added)
+
+    async def publish_queue_manager(self, directory: IDirectory, manager: QueueManagerObject) -> UUID:
+        await self.join(manager.computer_name)
+        return await directory.create(manager)
+
+    async def join(self, name: str) -> None:
+        """Have a computer join the domain."""
+        root = await self.operations.root()
+        values = {
+            "sAMAccountName": [f"{name}$".encode()],
+            "userAccountControl": [WORKSTATION],
+            "dNSHostName": [f"{name}.msmq.test".lower().encode()],
+        }
+        await self.operations.add_if_missing(child(name, root.computers), "computer", values)
+
+    async def add_user(self, added: Any) -> Any:
+        name = child("somebody", child("msmq tests", DOMAIN))
+        await self.operations.add(name, "user", {"sAMAccountName": [b"somebody"]})
+        await self.operations.modify(name, packed(added, CLASSES[UserObject].columns, is_new=False))
+        entry = await self.operations.entry(name, (GUID, SID))
+        assert entry is not None
+        return attrs.evolve(
+            added,
+            identifier=unpack_guid(entry.first(GUID) or b""),
+            security_identifier=entry.first(SID) or b"",
+        )
+
+    async def add_group(self, name: str, members: Sequence[bytes], identifier: UUID) -> UUID:
+        place = child(f"list {identifier}", child("msmq tests", DOMAIN))
+        account = f"list {identifier.hex[:12]}".encode()
+        await self.operations.add(place, "group", {"sAMAccountName": [account], "member": members})
+        entry = await self.operations.entry(place, (GUID,))
+        assert entry is not None
+        return unpack_guid(entry.first(GUID) or b"")
+
+    async def all_of(
+        self,
+        directory: IDirectory,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: tuple[str, ...] | None = None,
+        order: Sequence[SortOrder] = (),
+    ) -> list[Any]:
+        found = await super().all_of(directory, of, filters, attributes, order)
+        return [entry for entry in found if of is not SiteObject or entry["name"] != FIRST_SITE]
+
+    async def disconnect(self) -> None:
+        self.addCleanup(self._start)
+        self.server.stop()
+
+    async def reconnect(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        if not self.server.is_running:
+            self.server.start()
+
+    async def test_user(self) -> None:
+        """A user is found by the SID that the domain has given, with the certificates."""
+        directory = await self.opened()
+        certificates = MqUserSignCerts((MqUserSignCert.of(CERTIFICATE, UUID(int=5)),))
+        digests = (digest_of(CERTIFICATE),)
+        user = await self.add(UserObject(certificate_digest_list=digests, certificates=certificates))
+        read = await directory.read(UserObject, [equals("security_identifier", user.security_identifier)])
+        self.assert_holds(read, user)
