@@ -60,11 +60,12 @@ class QueueManager:
 
 @contextmanager
 def queue_manager(
-    name: str, address: str, hosts: Mapping[str, str], directory: Path
+    name: str, address: str, hosts: Mapping[str, str], directory: Path, *, enterprise: Path | None = None
 ) -> Iterator[QueueManager]:
     """Run a queue manager on TCP 1801 and UDP 3527 of an address; it is stopped whatever happens.
 
     @param hosts: addresses of others, and where connections to them go instead.
+    @param enterprise: the enterprise file that it belongs to.
     @raise ServerFailed: it does not start.
     """
     data = directory / name
@@ -81,6 +82,7 @@ def queue_manager(
             *("-n", "--pidfile=", f"--logfile={directory / name}.log"),
             *("msmq", "--name", name, "--address", address),
             *("--data", str(data), "--config", str(configuration)),
+            *(("--directory", f"file:{enterprise}") if enterprise is not None else ()),
         ],
         directory / f"{name}.stderr",
     )

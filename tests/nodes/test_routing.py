@@ -41,6 +41,7 @@ class EnterpriseTestCase(NodesTestCase):
 
     def setUp(self) -> None:
         self.directory: MemoryDirectory | None = None
+        self.disks: dict[str, MemoryMessageStore] = {}
         super().setUp()
         self.alpha.deaf()
         self.beta.deaf()
@@ -61,7 +62,7 @@ class EnterpriseTestCase(NodesTestCase):
             name,
             IDENTIFIERS[name],
             self.settings,
-            MemoryMessageStore(durable=True),
+            self.disks.setdefault(name, MemoryMessageStore(durable=True)),
             directory=self.directory,
         )
 
@@ -101,6 +102,11 @@ class EnterpriseTestCase(NodesTestCase):
         """How many user messages a queue manager has sent on."""
         sent: int = self.nodes[name].service.status()["packets"]["sent"]["user_message"]
         return sent
+
+    def revive(self, name: str) -> None:
+        """It starts again with what its disk has."""
+        node = self.nodes[name] = self.member(name)
+        node.start()
 
     def kill(self, name: str) -> None:
         """One ends, with its sessions."""
@@ -266,16 +272,15 @@ class HopCountTests(EnterpriseTestCase):
         self.kill("BETA")
         self.answers = self.queue(self.alpha, "answers")
 
-    def revive(self) -> None:
-        self.nodes["BETA"] = self.member("BETA")
-        self.nodes["BETA"].start()
+    def go_on(self) -> None:
+        self.revive("BETA")
         for _ in range(90):
             self.clock.advance(1)
 
     def test_last_hop_that_is_allowed(self) -> None:
         """MQQB-3.1.5.8.2-11: 29 hops are not too many."""
         self.arrive(MAXIMUM_HOP_COUNT - 3)
-        self.revive()
+        self.go_on()
         [view] = self.take(self.zeta, ORDERS)
         self.assertEqual(view.hop_count, MAXIMUM_HOP_COUNT)
 
@@ -286,7 +291,7 @@ class HopCountTests(EnterpriseTestCase):
             acknowledge=Acknowledge.NEGATIVE_ARRIVAL,
             admin_queue=parse_format_name(self.private_name(self.alpha, self.answers)),
         )
-        self.revive()
+        self.go_on()
         self.assertEqual(self.take(self.zeta, ORDERS), [])
         [view] = self.take(self.alpha, self.answers)
         self.assertEqual(view.message_class, MessageClass.NACK_HOP_COUNT_EXCEEDED)
@@ -294,7 +299,7 @@ class HopCountTests(EnterpriseTestCase):
     def test_transactional_message(self) -> None:
         """MQQB-3.1.5.8.2-12: its sender gets a FinalAck, and keeps it as a dead letter."""
         self.arrive(MAXIMUM_HOP_COUNT - 1, transactional=True, dead_letter=True)
-        self.revive()
+        self.go_on()
         self.assertEqual(self.take(self.zeta, ORDERS), [])
         letters = self.run_to_end(
             self.alpha.service.reserve(".\\system$;deadxact", count=10, timeout=0, peek=True)
@@ -317,8 +322,7 @@ class ChangingTests(EnterpriseTestCase):
             self.clock.advance(1)
         [view] = self.take(self.zeta, path)
         self.assertEqual((bytes(view.body), view.hop_count), (b"around", 2))
-        self.nodes["DELTA"] = self.member("DELTA")
-        self.nodes["DELTA"].start()
+        self.revive("DELTA")
         self.clock.advance(AVOIDED)
         self.clock.advance(1)
         self.send(self.alpha, name, b"through")
@@ -326,6 +330,31 @@ class ChangingTests(EnterpriseTestCase):
             self.clock.advance(1)
         [view] = self.take(self.zeta, path)
         self.assertEqual((bytes(view.body), view.hop_count), (b"through", 3))
+
+    def test_gate_dies_with_messages_in_it(self) -> None:
+        """They are sent again another way, and those that the gate still has come to nothing later."""
+        path = self.queue(self.zeta, transactional=True)
+        name = self.private_name(self.zeta, path)
+        self.kill("EPSILON")
+        expected = [b"%d" % number for number in range(20)]
+        for body in expected:
+            self.run_to_end(self.alpha.service.send(name, [Message(body=body, transactional=True)]))
+        for _ in range(10):
+            self.clock.advance(1)
+        delta = self.nodes["DELTA"]
+        self.assertEqual(sum(queue["messages"] for queue in delta.service.outgoing()), 20)
+        self.kill("DELTA")
+        self.revive("EPSILON")
+        for _ in range(400):
+            self.clock.advance(1)
+        self.revive("DELTA")
+        for _ in range(400):
+            self.clock.advance(1)
+        self.assertEqual(self.bodies(self.zeta, path), expected)
+        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [0])
+        # What the gate had is refused as what has come already.
+        self.assertEqual(self.zeta.service.status()["refused"].get("DUPLICATE", 0) % 20, 0)
+        self.assertEqual(sum(queue["messages"] for queue in self.nodes["DELTA"].service.outgoing()), 0)
 
     def test_the_only_gate_is_gone(self) -> None:
         """It is waited for, since there is no other way."""
@@ -335,8 +364,7 @@ class ChangingTests(EnterpriseTestCase):
         for _ in range(20):
             self.clock.advance(1)
         self.assertEqual(self.take(self.zeta, path), [])
-        self.nodes["BETA"] = self.member("BETA")
-        self.nodes["BETA"].start()
+        self.revive("BETA")
         for _ in range(90):
             self.clock.advance(1)
         self.assertEqual(self.bodies(self.zeta, path), [b"late"])
