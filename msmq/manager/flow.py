@@ -12,7 +12,7 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.manager.performing import Performer
 from msmq.queues.changes import PutState, RemoveState
 
-FIRST_INTERVAL: Final = 0.1
+FIRST_INTERVAL: Final = 0.5
 """Seconds after which the store is asked for the first time whether there is space again.
 
 It may have been one batch that was too large, or a reader may have made room meanwhile.

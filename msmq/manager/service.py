@@ -65,6 +65,7 @@ from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.snapshot import Snapshot
 from msmq.queues.transaction import Transaction, TransactionState
 from msmq.routing.describing import describe_route, describe_topology, find_ends
 from msmq.session.settings import SessionSettings
@@ -223,9 +224,7 @@ class QueueManagerService(Service):
             self._sequences.load(snapshot.state)
             self._turns.load(snapshot.state)
             self._performer.start()
-            # Not waited for, so that a store without space opens.
-            owned = claim(self.store, snapshot, self.model.identifier)
-            self._performer.commit_later(owned, "whose the store is")
+            await self._claim(snapshot)
             if self._integration is not None:
                 await self._integration.open(snapshot.state)
             if self._router is not None:
@@ -237,6 +236,13 @@ class QueueManagerService(Service):
             self._performer.stop()
             self.state = QueueManagerState.STOPPED
             raise
+
+    async def _claim(self, snapshot: Snapshot) -> None:
+        try:
+            await self._performer.commit(claim(self.store, snapshot, self.model.identifier))
+        except MQError as error:
+            # A store without space opens all the same; the next start does it.
+            self.log.error("whose the store is was not stored: {error}", error=error)
 
     def startService(self) -> None:
         """Begin to send what waits."""

@@ -65,9 +65,9 @@ class FullStoreTests(ManagerTestCase):
         """While the second half of a look fails, there is no space yet."""
         self.fill()
         self.store.fail_commit(2, FULL)
-        self.clock.advance(0.1)
+        self.clock.advance(0.5)
         self.assertTrue(self.service.status()["throttled"])
-        self.clock.advance(0.2)
+        self.clock.advance(1)
         self.assertFalse(self.service.status()["throttled"])
 
     def test_one_that_was_too_large(self) -> None:
@@ -75,7 +75,7 @@ class FullStoreTests(ManagerTestCase):
         self.store.fail_commit(1, FULL)
         sending = self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)])
         self.refused(sending, FULL_STATUS)
-        self.clock.advance(0.1)
+        self.clock.advance(0.5)
         self.put(self.orders, b"1")
         self.assertEqual(self.seen(self.orders), [b"1"])
 
