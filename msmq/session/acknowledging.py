@@ -109,7 +109,8 @@ def persisted(core: SessionCore, through: int, now: Moment) -> None:
     core.persisted_count = max(core.persisted_count, through)
     if _nameable(core):
         core.timers.start_if_stopped(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
-    if _nameable(core) >= MOST_RECOVERABLE:
+    # Many may become nameable at once, and the peer waits for the last of them.
+    for _ in range(_nameable(core) // MOST_RECOVERABLE):
         send_session_ack(core, now)
 
 

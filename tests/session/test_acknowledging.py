@@ -122,6 +122,16 @@ class AcknowledgingTests(SynchronousTestCase):
         driven.advance(0.5)
         self.assertEqual(acks(driven.take_written()), [(40, 33, 0xFF, 0, 0, 200)])
 
+    def test_all_that_one_commit_stored_is_named_at_once(self) -> None:
+        """As many acknowledgements as that takes; only what is less than 32 waits for the timer."""
+        driven = open_acceptor(settings=SessionSettings(window_size=500), window_size=500)
+        driven.receive(b"".join(user_packet(recoverable=True) for _ in range(200)))
+        driven.perform(driven.session.persisted(100, driven.now))
+        named = [(base, flags) for _, base, flags, *_ in acks(driven.take_written())]
+        self.assertEqual(named, [(base, 0xFFFFFFFF) for base in (1, 33, 65)])
+        driven.advance(0.5)
+        self.assertEqual(acks(driven.take_written()), [(200, 97, 0xF, 0, 0, 500)])
+
     def test_what_was_sent_is_counted_in_the_acknowledgement(self) -> None:
         """A SessionAck carries both sent counts and the window (MQQB-3.1.6.4-04).
 
