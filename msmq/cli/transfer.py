@@ -20,6 +20,8 @@ _SESSION: Final = (
     "recoverable_received",
     "unacknowledged",
     "window",
+    "clock_skew",
+    "other_addresses",
 )
 
 
