@@ -68,7 +68,9 @@ ROOMS = {
         6, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "toml", "version")
     ),
     "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "storage", "control", "version")),
-    "cli": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "control", "service", "pipeline", "version")),
+    "cli": Room(
+        6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
+    ),
     # The doors: what users import, and what their tests import.
     "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "manager", "service", "version")),
     "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
