@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
 from msmq.directory.file import FileDirectory
+from msmq.directory.ldap import LdapDirectoryFactory, LdapsDirectoryFactory
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource
@@ -58,7 +59,11 @@ def _path(argument: str) -> Path:
     return Path(argument)
 
 
-BUILT_IN: tuple[IDirectoryFactory, ...] = (FileDirectoryFactory(),)
+BUILT_IN: tuple[IDirectoryFactory, ...] = (
+    FileDirectoryFactory(),
+    LdapDirectoryFactory(),
+    LdapsDirectoryFactory(),
+)
 """Our own directories; no plugin can take one of their names."""
 
 

@@ -178,7 +178,7 @@ class LoadTests(SynchronousTestCase):
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' may stand",
                 "--storage: must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'",
                 "--directory: cannot be used: directory 'files:x': there is no directory 'files'; "
-                "there are: file, none",
+                "there are: file, ldap, ldaps, none",
                 "--data: must be the path of a directory",
                 "--address: must be an IP address, not 'localhost'",
             ],

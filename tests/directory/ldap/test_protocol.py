@@ -1,0 +1,127 @@
+"""One connection to an LDAP server, without the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldaptor.protocols import pureldap
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.directory.ldap.filters import ANYTHING
+from msmq.directory.ldap.protocol import (
+    ANSWER_TIMEOUT,
+    MESSAGES_AT_ONCE,
+    LdapDisconnectedError,
+    LdapProtocol,
+)
+from msmq.directory.ldap.wire import Scope, Search
+
+SEARCH = Search("DC=example", Scope.TREE, ANYTHING)
+
+
+def entry(number: int, name: str, size: int = 1) -> bytes:
+    operation = pureldap.LDAPSearchResultEntry(name, [("a", [b"x" * size])])
+    return bytes(pureldap.LDAPMessage(operation, id=number).toWire())
+
+
+def done(number: int) -> bytes:
+    return bytes(pureldap.LDAPMessage(pureldap.LDAPSearchResultDone(resultCode=0), id=number).toWire())
+
+
+class LdapProtocolTests(SynchronousTestCase):
+    """What a server can do to it."""
+
+    def setUp(self) -> None:
+        self.clock: Any = Clock()
+        self.transport = StringTransport()
+        self.protocol = LdapProtocol(self.clock)
+        self.protocol.makeConnection(self.transport)
+
+    def fault_of(self, asked: Deferred[Any]) -> str:
+        return str(self.failureResultOf(asked, LdapDisconnectedError).value)
+
+    def test_answers_cross(self) -> None:
+        """Each answer finds its request, though the server answers the last one first."""
+        first, second = self.protocol.ask(SEARCH), self.protocol.ask(SEARCH)
+        self.protocol.dataReceived(entry(2, "CN=b") + done(2) + entry(1, "CN=a") + done(1))
+        for asked, name in ((first, "CN=a"), (second, "CN=b")):
+            self.assertEqual([each.name for each in self.successResultOf(asked).entries], [name])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_byte_by_byte(self) -> None:
+        """It makes no difference in how many pieces an answer comes."""
+        asked = self.protocol.ask(SEARCH)
+        for byte in entry(1, "CN=a", 300) + done(1):
+            self.protocol.dataReceived(bytes([byte]))
+        self.assertEqual(len(self.successResultOf(asked).entries), 1)
+
+    def test_a_few_at_a_time(self) -> None:
+        """A thousand entries that come together are taken in slices, between which others have their turn."""
+        asked = self.protocol.ask(SEARCH)
+        self.protocol.dataReceived(b"".join(entry(1, f"CN={n}") for n in range(1000)) + done(1))
+        slices = 1
+        while not asked.called:
+            # The clock would run one turn after the other as long as no time passes.
+            [turn] = [call for call in self.clock.getDelayedCalls() if call.getTime() == 0]
+            function = turn.func
+            turn.cancel()
+            function()
+            slices += 1
+        self.assertEqual(slices, -(-1001 // MESSAGES_AT_ONCE))
+        self.assertEqual(len(self.successResultOf(asked).entries), 1000)
+
+    def test_server_is_held_up(self) -> None:
+        """A server that sends faster than is taken has to wait."""
+        asked = self.protocol.ask(SEARCH)
+        self.protocol.dataReceived(entry(1, "CN=x", 60_000) * 40)
+        self.assertEqual(self.transport.producerState, "paused")
+        self.clock.advance(0)
+        self.assertEqual(self.transport.producerState, "producing")
+        self.protocol.dataReceived(done(1))
+        self.assertEqual(len(self.successResultOf(asked).entries), 40)
+
+    def test_silence(self) -> None:
+        """A server that does not answer in time is left, and whatever else was asked fails with it."""
+        asked = [self.protocol.ask(SEARCH), self.protocol.ask(SEARCH)]
+        self.protocol.dataReceived(entry(1, "CN=a"))
+        self.clock.advance(ANSWER_TIMEOUT)
+        for each in asked:
+            self.assertIn("no answer within 30 seconds", self.fault_of(each))
+        self.assertTrue(self.transport.disconnecting or self.transport.disconnected)
+        self.assertFalse(self.protocol.is_connected)
+
+    def test_connection_lost(self) -> None:
+        """What was asked before, and what is asked afterwards, fails."""
+        before = self.protocol.ask(SEARCH)
+        self.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertIn("connection was lost", self.fault_of(before))
+        self.assertIn("connection was lost", self.fault_of(self.protocol.ask(SEARCH)))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_notice_of_disconnection(self) -> None:
+        """A server that says good-bye is left, with its reason."""
+        asked = self.protocol.ask(SEARCH)
+        notice = pureldap.LDAPExtendedResponse(
+            resultCode=52, errorMessage=b"shutting down", responseName=b"1.3.6.1.4.1.1466.20036"
+        )
+        self.protocol.dataReceived(bytes(pureldap.LDAPMessage(notice, id=0).toWire()))
+        self.assertIn("shutting down", self.fault_of(asked))
+
+    def test_nonsense(self) -> None:
+        """A server that speaks no LDAP is left."""
+        for nonsense in (b"HTTP/1.1 400 Bad Request\r\n", b"\x30\x03abc"):
+            self.setUp()
+            asked = self.protocol.ask(SEARCH)
+            self.protocol.dataReceived(nonsense)
+            self.assertIn("LDAP message", self.fault_of(asked))
+
+    def test_answer_to_nothing(self) -> None:
+        """What was not asked for is not looked at."""
+        asked = self.protocol.ask(SEARCH)
+        self.protocol.dataReceived(done(77) + done(1))
+        self.assertEqual(list(self.successResultOf(asked).entries), [])

@@ -1,0 +1,82 @@
+"""C{ldap://...} in a configuration, and the keys beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from msmq.directory.factory import DirectoryDescriptionError, make_directory
+from msmq.directory.ldap.provider import LdapDirectory
+from msmq.directory.ldap.settings import Dialect, parse_settings
+from msmq.interfaces import IDirectory
+from msmq.interfaces.plugins import DirectoryContext
+from msmq.testing.clock import ManualClock
+
+
+class SettingsTests(SynchronousTestCase):
+    """What a description says, and what is wrong with it."""
+
+    def test_everything(self) -> None:
+        """A description and its keys."""
+        options: dict[str, object] = {
+            "bind_dn": "cn=alpha,dc=example,dc=com",
+            "password_file": "/etc/msmq/ldap-password",
+            "ca_file": Path("/etc/ssl/ca.pem"),
+            "dialect": "openldap",
+            "start_tls": True,
+            "backend": "ldap:",
+        }
+        settings = parse_settings("ldap://dc.example.com:3890/dc=example,dc=com", options)
+        self.assertEqual(
+            (settings.host, settings.port, settings.base), ("dc.example.com", 3890, "dc=example,dc=com")
+        )
+        self.assertEqual(settings.password_file, Path("/etc/msmq/ldap-password"))
+        self.assertEqual((settings.dialect, settings.starts_tls), (Dialect.OPENLDAP, True))
+
+    def test_defaults(self) -> None:
+        """Ports are the usual ones, and the base and the dialect are what the server says."""
+        settings = parse_settings("ldaps://dc.example.com", {})
+        self.assertEqual((settings.port, settings.base, settings.dialect), (636, "", None))
+        self.assertEqual(parse_settings("ldap://[::1]/", {}).port, 389)
+        self.assertEqual(parse_settings("ldap://h/cn=a%20b", {}).base, "cn=a b")
+
+    def test_what_is_wrong(self) -> None:
+        """Each fault is told by its name."""
+        credentials: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
+        for description, options, told in (
+            ("ldap:", {}, "needs a host"),
+            ("ldap://h:port/", {}, "ort"),
+            ("ldap://h/alpha", {}, "'alpha' is no distinguished name"),
+            ("ldap://cn=admin:secret@h/", {}, "bind_dn and password_file"),
+            ("ldap://h/dc=x?sub", {}, "nothing behind it"),
+            ("ldap://h/", {"bind_dn": "cn=a"}, "belong together"),
+            ("ldap://h/", {"dialect": "novell"}, 'not "active-directory" or "openldap"'),
+            ("ldap://h/", {"start_tls": "yes"}, "start_tls has to be true or false"),
+            ("ldaps://h/", {"start_tls": True}, "is TLS already"),
+            ("ldap://dc.example.com/", credentials, "for all to read"),
+        ):
+            error = self.assertRaises(ValueError, parse_settings, description, options)
+            self.assertIn(told, str(error))
+
+    def test_password_stays_at_home(self) -> None:
+        """A password goes out in the open to this machine only."""
+        credentials: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
+        for description in ("ldap://127.0.0.1", "ldap://localhost", "ldap://[::1]", "ldaps://dc.example.com"):
+            parse_settings(description, credentials)
+        parse_settings("ldap://dc.example.com", {**credentials, "start_tls": True})
+
+    def test_made_by_its_name(self) -> None:
+        """A configuration names it like every other directory."""
+        clock = ManualClock()
+        reactor: Any = clock.reactor
+        context = DirectoryContext(clock, reactor, {"dialect": "openldap"})
+        for scheme in ("ldap", "ldaps"):
+            directory = make_directory(f"{scheme}://127.0.0.1/dc=example,dc=com", context)
+            assert isinstance(directory, LdapDirectory)
+            verifyObject(IDirectory, directory)
+            self.assertEqual(directory.settings.is_tls, scheme == "ldaps")
+        error = self.assertRaises(DirectoryDescriptionError, make_directory, "ldap://", context)
+        self.assertIn("needs a host", str(error))
