@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Final
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from zope.interface import implementer
 
-import msmq.version
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
@@ -22,64 +21,30 @@ from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
 from msmq.interfaces.subscribing import QueueManagerEvent, Subscriber
-from msmq.manager.ack_sessions import AckSessions
-from msmq.manager.administration import Administration
-from msmq.manager.arriving import Arrivals
-from msmq.manager.departing import Departures
-from msmq.manager.describing import (
-    describe_counts,
-    describe_holdings,
-    describe_losses,
-    describe_outgoing,
-    describe_queue,
-    describe_session,
-)
-from msmq.manager.events import EventLog
-from msmq.manager.flow import FlowControl
-from msmq.manager.forwarding import Forwarding
-from msmq.manager.integration import Integration
-from msmq.manager.message_log import MessageLogs
 from msmq.manager.open_queue import OpenQueue
-from msmq.manager.opening import Opening
-from msmq.manager.order_acks import OrderAcks
-from msmq.manager.outbox import Outbox
-from msmq.manager.ownership import check_owner, claim
-from msmq.manager.peers import Peers
-from msmq.manager.performing import Performer
-from msmq.manager.public_names import PublicNames, UnknownPublicQueue
-from msmq.manager.reads import Reads
-from msmq.manager.reporting import Reports
+from msmq.manager.overview import Overview
+from msmq.manager.parts import Parts
+from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reservation import Reservation
-from msmq.manager.searching import Search
-from msmq.manager.sending import Sender
-from msmq.manager.sequences import Sequences
 from msmq.manager.state import QueueManagerState
 from msmq.manager.subscriptions import Subscriptions
-from msmq.manager.targets import Target, destinations, outgoing_queue, own_queue, readable_queue
-from msmq.manager.transactions import TransactionHandle, Transactions, move
-from msmq.manager.transfer import Transfer
-from msmq.manager.turns import Turns
-from msmq.manager.wakeup import Wakeup
-from msmq.manager.ways import Ways
+from msmq.manager.targets import Target, destinations, own_queue, readable_queue
+from msmq.manager.transactions import TransactionHandle, move
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.snapshot import Snapshot
 from msmq.queues.transaction import Transaction, TransactionState
-from msmq.routing.describing import describe_route, describe_topology, find_ends
 from msmq.session.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
-from msmq.wire.guid import format_guid
 
 DEFAULT_EVENTS: Final = 100_000
 """Events that the event log keeps."""
 
 
 @implementer(IQueueManager)
-class QueueManagerService(Service):
+class QueueManagerService(Overview, Service):
     """[MS-MQDMPR] 3.1.1.1: one queue manager; add it to the services of an application.
 
     Every method that answers with an awaitable raises L{MQError} when it refuses.
@@ -130,148 +95,65 @@ class QueueManagerService(Service):
         routing_server: bool = False,
         beside: Callable[..., Deferred[Any]] = deferToThread,
     ) -> None:
+        host = HostIdentity(computer_name, qualified_computer_name=dns_name)
+        parts = Parts(
+            model=model,
+            store=store,
+            sessions=sessions,
+            reactor=reactor,
+            clock=clock,
+            host=host,
+            send_insecure_nacks=send_insecure_nacks,
+            report_messages=report_messages,
+            dead_letter_over_quota=dead_letter_over_quota,
+            events=events,
+            settings=SessionSettings() if session_settings is None else session_settings,
+            new_identifier=new_identifier,
+            directory=directory,
+            router=router,
+            routing_server=routing_server,
+            beside=beside,
+        )
+        Overview.__init__(self, parts, host, addresses)
         self.model = model
         self.store = store
-        self._sessions = sessions
         self._clock = clock
-        self._reactor = reactor
-        self._computer_name = computer_name
-        self._dns_name = dns_name
-        self._addresses = addresses
         self._new_identifier = new_identifier
-        performer = self._performer = Performer(model, store, reactor, clock)
-        self._events = EventLog(performer, events)
-        outbox = self._outbox = Outbox(performer, send_insecure=send_insecure_nacks)
-        self._reports = Reports(performer, outbox)
-        self._departures = Departures(performer, outbox, self._events)
-        settings = SessionSettings() if session_settings is None else session_settings
-        self._sequences = Sequences(performer, self._events, settings, reactor)
-        self._turns = Turns(performer, settings)
-        self._peers = Peers(model.identifier, clock, trusts=settings.trust_identifiers)
-        acks = AckSessions(self._peers)
-        self._order_acks = OrderAcks(performer, outbox, self._turns, acks)
-        self._administration = Administration(
-            performer, self._departures, outbox, self._events, reactor, new_identifier
-        )
-        self._integration: Integration | None = None
-        self._public: PublicNames | None = None
-        if directory is not None:
-            host = HostIdentity(computer_name, qualified_computer_name=dns_name)
-            integration = Integration(
-                performer, self._administration, directory, reactor, host, routing_server=routing_server
-            )
-            self._integration = integration
-            self._public = integration.public_names(clock)
-            outbox.learn = self._public.learn
-            model.find_public = self._public.find
-            if router is None:
-                router = integration.router(reactor, clock, lambda: self._ways.changed(), beside)
-        self._router = router
-        self._ways = Ways(model.identifier, router, reactor)
-        forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
-        arrivals = Arrivals(performer, outbox, self._events, self._turns, self._sequences, forwarding)
-        arrivals.keeps_refused = dead_letter_over_quota
-        self._departures.on_left = self._sequences.left
-        self._transfer = Transfer(
-            performer,
-            sessions,
-            outbox,
-            arrivals,
-            self._sequences,
-            self._peers,
-            acks,
-            self._ways,
-            _nobody if self._public is None else self._public.owner_of,
-        )
-        forwarding.make_room = self._transfer.make_room
-        if self._public is not None:
-            self._public.on_found = self._transfer.owner_found
-        if report_messages:
-            arrivals.on_reached = self._reports.arrived
-            self._transfer.on_sent = self._reports.departed
-        self._wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
-        self._sequences.on_change = self._turns.on_change = self._wakeup.look
-        self._transactions = Transactions(performer, outbox, self._sequences)
-        self._search = Search(performer, outbox, self._events, self._transactions, reactor, new_identifier)
-        self._logs = MessageLogs(performer, outbox, self._transactions, reactor, new_identifier)
-        self._flow = FlowControl(performer, reactor)
-        self._sender = Sender(model.identifier, outbox, self._transactions, new_identifier)
-        self._opening = Opening(
-            performer, Reads(performer, outbox), self._sender, self._transactions, self._administration
-        )
         self._subscriptions = Subscriptions()
-        self._transactions.on_ended = self._transaction_ended
-        self.state = QueueManagerState.STOPPED
+        self._parts.transactions.on_ended = self._transaction_ended
 
     # Life
 
     @property
-    def _work(self) -> QueueManagerService:
-        """Itself, as long as it does anything.
+    def _work(self) -> Parts:
+        """What it is made of, as long as it does anything.
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE before L{open} and after L{stopService}.
         """
-        self._performer.check_running()
-        return self
+        self._parts.performer.check_running()
+        return self._parts
 
     async def open(self) -> None:
         """Open the store and take over what it holds."""
         self.state = QueueManagerState.INITIALIZING
         try:
-            snapshot = await self.store.open()
-            await check_owner(self.store, snapshot, self.model.identifier)
-            self.model.restore(snapshot, self._clock.now())
-            self._sequences.load(snapshot.state)
-            self._turns.load(snapshot.state)
-            self._performer.start()
-            await self._claim(snapshot)
-            if self._integration is not None:
-                await self._integration.open(snapshot.state)
-            if self._router is not None:
-                # It may take its time: until it has read the enterprise, what needs a way waits.
-                self._router.open().addErrback(
-                    lambda failure: self.log.failure("the router could not be opened", failure)
-                )
+            await self._parts.open()
         except BaseException:
-            self._performer.stop()
             self.state = QueueManagerState.STOPPED
             raise
-
-    async def _claim(self, snapshot: Snapshot) -> None:
-        try:
-            await self._performer.commit(claim(self.store, snapshot, self.model.identifier))
-        except MQError as error:
-            # A store without space opens all the same; the next start does it.
-            self.log.error("whose the store is was not stored: {error}", error=error)
 
     def startService(self) -> None:
         """Begin to send what waits."""
         Service.startService(self)
         self.state = QueueManagerState.READY
-        self._outbox.start()
-        self._logs.start()
-        self._wakeup.look()
-        # What has expired while nobody looked leaves now.
-        self._performer.perform(())
-        self._transfer.bring_online()
+        self._parts.start()
         self._subscriptions.tell(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
         """End the sessions and the waits, then close the store."""
         Service.stopService(self)
         self.state = QueueManagerState.STOPPING
-        self._logs.stop()
-        self._wakeup.stop()
-        self._sequences.stop()
-        self._flow.stop()
-        self._transfer.stop()
-        self._performer.stop()
-        closed: Deferred[Any] = succeed(None) if self._router is None else self._router.close()
-        integration = self._integration
-        if integration is not None:
-            closed.addBoth(lambda _: integration.stop())
-        closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
-        return closed.addCallback(lambda _: self.store.close()).addBoth(self._stopped)
+        return self._parts.stop().addBoth(self._stopped)
 
     def _stopped(self, result: Any) -> Any:
         self.state = QueueManagerState.STOPPED
@@ -291,135 +173,18 @@ class QueueManagerService(Service):
             ended = QueueManagerEvent.TRANSACTION_COMMITTED
         self._subscriptions.tell(ended, transaction.identifier)
 
-    @property
-    def connection_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.1 ConnectionActive: whether other queue managers can reach this one."""
-        return self.state is QueueManagerState.READY and not self._sessions.is_offline
-
     def take_offline(self) -> None:
         """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and let none begin.
 
         What is sent to others waits; local queues work as always. A restart is online.
         """
-        self._work._transfer.take_offline()
+        self._work.transfer.take_offline()
         self._subscriptions.tell(QueueManagerEvent.TAKEN_OFFLINE)
 
     def bring_online(self) -> None:
         """[MS-MQDMPR] 3.1.4.13 Bring Online: take part in sessions again, and send what waits."""
-        self._work._transfer.bring_online()
+        self._work.transfer.bring_online()
         self._subscriptions.tell(QueueManagerEvent.BROUGHT_ONLINE)
-
-    def _is_routing_server(self) -> bool:
-        """Whether the directory says so of this queue manager."""
-        return self._integration is not None and self._integration.access.local.object.routing_server
-
-    def _deadline(self) -> float | None:
-        deadlines = (self._sequences.deadline, self._turns.deadline)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-    def _expire(self) -> None:
-        now = self._clock.now()
-        self._sequences.expire(now)
-        self._order_acks.expire(now)
-        self._turns.history.expire(now)
-
-    # What it is
-
-    def status(self) -> dict[str, Any]:
-        """What it is and how it does; the keys of C{msmq status}."""
-        return {
-            "identifier": format_guid(self.model.identifier),
-            "name": self._computer_name,
-            "dns_name": self._dns_name,
-            "version": msmq.version.VERSION,
-            "state": self.state.value,
-            "addresses": list(self._addresses()),
-            **describe_holdings(self.model),
-            "sessions": len(self._sessions.connections),
-            "storage": self.store.name,
-            "durable": bool(self.store.durable),
-            "packets": describe_counts(self._sessions.counts),
-            "refused": dict(self._transfer.arrivals.refused),
-            "expired": dict(self._departures.expired),
-            "reports": {"sent": self._reports.sent, "discarded": self._reports.discarded},
-            "throttled": self.model.storage.throttled,
-            "connection_active": self.connection_active,
-            **describe_losses(self.model),
-            "events_dropped": self._events.dropped,
-        }
-
-    async def route(self, source: str, destination: str) -> dict[str, Any]:
-        """[MS-MQBR] the way of a message from one queue manager to another, as far as it is known here.
-
-        @param source: its name, its qualified name or its GUID; so is C{destination}.
-        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
-        """
-        router = self._work._known_router()
-        ends = find_ends(router.topology, source, destination)
-        return describe_route(router.topology, await router.route(*ends))
-
-    async def topology(self) -> dict[str, Any]:
-        """[MS-MQBR] 3.1.1.1 the enterprise, as routing knows it.
-
-        @raise MQError: MQ_ERROR_NO_DS without a directory.
-        """
-        return describe_topology(self._work._known_router().topology)
-
-    def _known_router(self) -> IRouter:
-        if self._router is None:
-            raise MQError(Status.MQ_ERROR_NO_DS, "there is no directory, so no enterprise is known")
-        return self._router
-
-    def queues(self) -> list[dict[str, Any]]:
-        """Every queue of its own, in the order in which they were made."""
-        return [describe_queue(self.model, queue) for queue in self._work.model.queues()]
-
-    def queue(self, path: str) -> dict[str, Any]:
-        """One queue, by its path or format name.
-
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
-        """
-        return describe_queue(self.model, own_queue(self._work.model, path))
-
-    def system_queues(self) -> list[dict[str, Any]]:
-        """The machine journal and the dead-letter queues."""
-        return [describe_queue(self.model, queue) for queue in self._work.model.names.system_queues()]
-
-    def outgoing(self) -> list[dict[str, Any]]:
-        """Every outgoing queue."""
-        return [describe_outgoing(queue) for queue in self._work.model.outgoing_queues()]
-
-    def outgoing_queue(self, name: str) -> dict[str, Any]:
-        """One outgoing queue, by its format name.
-
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
-        """
-        return describe_outgoing(outgoing_queue(self._work.model, name))
-
-    def pause_outgoing(self, name: str) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: send nothing more from an outgoing queue, until it is resumed.
-
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of its own.
-        """
-        queue = outgoing_queue(self._work.model, name)
-        self._transfer.pause(queue)
-        return describe_outgoing(queue)
-
-    def resume_outgoing(self, name: str) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: send again from an outgoing queue that was paused.
-
-        @raise MQError: as L{pause_outgoing}.
-        """
-        queue = outgoing_queue(self._work.model, name)
-        self._transfer.resume(queue)
-        return describe_outgoing(queue)
-
-    def sessions(self) -> list[dict[str, Any]]:
-        """Every session that has a connection, in both directions."""
-        return [
-            {**describe_session(connection), **self._peers.describe(connection)}
-            for connection in self._sessions.connections
-        ]
 
     # Queues
 
@@ -443,7 +208,7 @@ class QueueManagerService(Service):
         @param path: C{.\\private$\\orders}.
         @raise MQError: as L{Administration.create}.
         """
-        return await self._work._administration.create(
+        return await self._work.administration.create(
             path,
             transactional=transactional,
             journal=journal,
@@ -462,21 +227,21 @@ class QueueManagerService(Service):
 
         @raise MQError: as L{Administration.set}.
         """
-        return await self._work._administration.set(path, properties)
+        return await self._work.administration.set(path, properties)
 
     async def purge_queue(self, path: str) -> int:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
 
         @raise MQError: as L{Administration.purge}.
         """
-        return await self._work._administration.purge(path)
+        return await self._work.administration.purge(path)
 
     async def delete_queue(self, path: str) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
 
         @raise MQError: as L{Administration.delete}.
         """
-        await self._work._administration.delete(path)
+        await self._work.administration.delete(path)
 
     # Messages
 
@@ -493,7 +258,7 @@ class QueueManagerService(Service):
             MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_SEQUENCE if the transaction
             has ended; or as L{Outbox.check}.
         """
-        return await self._sender.send(await self._targets(destination), messages, transaction)
+        return await self._parts.sender.send(await self._targets(destination), messages, transaction)
 
     async def _targets(self, destination: str) -> list[Target]:
         """The queues that a destination means; public ones of others are looked for, if need be."""
@@ -501,9 +266,9 @@ class QueueManagerService(Service):
             try:
                 return destinations(self._work.model, destination, self._clock.now())
             except UnknownPublicQueue as unknown:
-                if self._public is None:
+                if self._parts.public is None:
                     raise
-                await self._public.learn(unknown.name)
+                await self._parts.public.learn(unknown.name)
 
     async def reserve(
         self,
@@ -528,7 +293,7 @@ class QueueManagerService(Service):
             MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
             MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended.
         """
-        return await self._work._opening.reserve(queue, count, timeout, peek, transaction)
+        return await self._work.opening.reserve(queue, count, timeout, peek, transaction)
 
     async def receive(
         self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
@@ -567,34 +332,34 @@ class QueueManagerService(Service):
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
             malformed.
         """
-        return self._work._opening.open(name, access, share_mode)
+        return self._work.opening.open(name, access, share_mode)
 
     # Transactions
 
     def begin(self) -> TransactionHandle:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction: an internal one."""
-        return self._work._transactions.begin(self._new_identifier())
+        return self._work.transactions.begin(self._new_identifier())
 
     def enlist(self, identifier: uuid.UUID) -> TransactionHandle:
         """Take part in a transaction of a distributed transaction coordinator: refused, as there is none.
 
         @raise MQError: MQ_ERROR_DTC_CONNECT.
         """
-        return self._work._transactions.enlist(identifier)
+        return self._work.transactions.enlist(identifier)
 
     def transactions(self) -> list[dict[str, Any]]:
         """Every transaction that has not ended, in the order in which they began."""
-        return list(map(self._transactions.describe, self._work.model.transacting.transactions))
+        return list(map(self._parts.transactions.describe, self._work.model.transacting.transactions))
 
     def transaction(self, identifier: uuid.UUID) -> dict[str, Any]:
         """One transaction, with what it does.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
         """
-        core = self._work._transactions.find(identifier)
+        core = self._work.transactions.find(identifier)
         return {
-            **self._transactions.describe(core),
-            "messages": self._transactions.describe_messages(core),
+            **self._parts.transactions.describe(core),
+            "messages": self._parts.transactions.describe_messages(core),
         }
 
     async def abort_transaction(self, identifier: uuid.UUID) -> None:
@@ -602,7 +367,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it is ending.
         """
-        await self._work._transactions.abort(self._transactions.find(identifier))
+        await self._work.transactions.abort(self._parts.transactions.find(identifier))
 
     # Single messages
 
@@ -618,36 +383,38 @@ class QueueManagerService(Service):
         queue = readable_queue(self._work.model, target, self._clock.now())
         queue.users += 1
         try:
-            position = await self._search.available(message, queue)
+            position = await self._parts.search.available(message, queue)
             source = position.queue
             if transaction is None:
-                await move(self._performer, self.model.move(position, queue))
+                await move(self._parts.performer, self.model.move(position, queue))
             else:
-                self.model.transacting.lock_and_move(self._transactions.core(transaction), position, queue)
+                self.model.transacting.lock_and_move(
+                    self._parts.transactions.core(transaction), position, queue
+                )
         finally:
             queue.users -= 1
-            self._performer.forget_empty((queue,))
-        self._performer.forget_empty((source,))
+            self._parts.performer.forget_empty((queue,))
+        self._parts.performer.forget_empty((source,))
 
     async def dead_letters(self, limit: int = 1000) -> list[Place]:
         """What lies in both dead-letter queues, the first C{limit} of each."""
-        return await self._work._search.dead_letters(limit)
+        return await self._work.search.dead_letters(limit)
 
     def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[Place]:
         """The same one by one, so that the packets of all of them need not be in memory."""
-        return self._work._search.each_dead_letter(limit)
+        return self._work.search.each_dead_letter(limit)
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """Send a dead letter again to the queue that it was for, and remove it, in one step.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter, or as L{send}.
         """
-        return await self._work._search.requeue(message)
+        return await self._work.search.requeue(message)
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
         """All that is known of a message: where it is, what happened to it, and what is odd of its sender."""
-        explanation = await self._work._search.explain(message)
-        notices = list(self._peers.notices(message))
+        explanation = await self._work.search.explain(message)
+        notices = list(self._parts.peers.notices(message))
         return attrs.evolve(explanation, events=[*explanation.events, *notices]) if notices else explanation
 
     # Message logs
@@ -657,7 +424,7 @@ class QueueManagerService(Service):
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the store failed.
         """
-        return await self._logs.extent(own_queue(self._work.model, path))
+        return await self._parts.logs.extent(own_queue(self._work.model, path))
 
     async def replay(
         self,
@@ -674,9 +441,4 @@ class QueueManagerService(Service):
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; what was sent before stays sent.
         """
         queue = own_queue(self._work.model, path)
-        return await self._logs.replay(queue, into, first=first, last=last, since=since, until=until)
-
-
-def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:
-    """Without a directory nobody knows who has a public queue."""
-    return None
+        return await self._parts.logs.replay(queue, into, first=first, last=last, since=since, until=until)

@@ -35,7 +35,7 @@ class OutgoingTransferTests(SenderTestCase):
 
     def info(self) -> OutgoingTransferInfo:
         [queue] = self.alpha.model.outgoing_queues()
-        found = self.alpha.service._sequences.info(queue)
+        found = self.alpha.service._parts.sequences.info(queue)
         assert found is not None
         return found
 
@@ -122,7 +122,7 @@ class IncomingTransferTests(ReceiverTestCase):
     """[MS-MQDMPR] 3.1.1.5 IncomingTransactionalTransferInfo."""
 
     def infos(self) -> dict[UUID, IncomingTransferInfo]:
-        return {info.sender_identifier: info for info in self.beta.service._turns.streams.infos()}
+        return {info.sender_identifier: info for info in self.beta.service._parts.turns.streams.infos()}
 
     def test_what_it_mirrors(self) -> None:
         """Two of a sequence came and two were refused; what is accepted next ends the count.

@@ -206,7 +206,7 @@ class OrderTests(ReceiverTestCase):
 
         MQQB-3.1.5.8.8-05, MQQB-3.1.5.8.8-06.
         """
-        streams = self.beta.service._turns.streams
+        streams = self.beta.service._parts.turns.streams
         self.assertEqual(list(streams.infos()), [])
         self.say(*chain(1, 2), transactional(b"gap", (X, 9, 8)))
         [info] = streams.infos()
@@ -411,10 +411,10 @@ class FateTests(ReceiverTestCase):
 
         MQQB-3.1.7.17-08.
         """
-        self.beta.service._outbox.make_room = lambda: False
+        self.beta.service._parts.outbox.make_room = lambda: False
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.heard, [])
-        self.beta.service._outbox.make_room = lambda: True
+        self.beta.service._parts.outbox.make_room = lambda: True
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.order_acks, [(X, 1, 0)])
 

@@ -1,0 +1,155 @@
+"""What people and programs are told of a queue manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msmq.version
+from msmq.interfaces.routing import IRouter
+from msmq.manager.describing import (
+    describe_counts,
+    describe_holdings,
+    describe_losses,
+    describe_outgoing,
+    describe_queue,
+    describe_session,
+)
+from msmq.manager.parts import Parts
+from msmq.manager.state import QueueManagerState
+from msmq.manager.targets import outgoing_queue, own_queue
+from msmq.queues.directory.local import HostIdentity
+from msmq.queues.model import QueueManagerModel
+from msmq.routing.describing import describe_route, describe_topology, find_ends
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import format_guid
+
+
+class Overview:
+    """The part of L{msmq.manager.service.QueueManagerService} that changes nothing but who may send.
+
+    @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
+    """
+
+    def __init__(self, parts: Parts, host: HostIdentity, addresses: Callable[[], Sequence[str]]) -> None:
+        """Look at these parts.
+
+        @param addresses: tells where the queue manager listens.
+        """
+        self._parts = parts
+        self._host = host
+        self._addresses = addresses
+        self.state = QueueManagerState.STOPPED
+
+    @property
+    def connection_active(self) -> bool:
+        """[MS-MQDMPR] 3.1.1.1 ConnectionActive: whether other queue managers can reach this one."""
+        return self.state is QueueManagerState.READY and not self._parts.sessions.is_offline
+
+    @property
+    def _running_model(self) -> QueueManagerModel:
+        """The queues, as long as it does anything.
+
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE.
+        """
+        self._parts.performer.check_running()
+        return self._parts.model
+
+    def status(self) -> dict[str, Any]:
+        """What it is and how it does; the keys of C{msmq status}."""
+        return {
+            "identifier": format_guid(self._parts.model.identifier),
+            "name": self._host.computer_name,
+            "dns_name": self._host.qualified_computer_name,
+            "version": msmq.version.VERSION,
+            "state": self.state.value,
+            "addresses": list(self._addresses()),
+            **describe_holdings(self._parts.model),
+            "sessions": len(self._parts.sessions.connections),
+            "storage": self._parts.store.name,
+            "durable": bool(self._parts.store.durable),
+            "packets": describe_counts(self._parts.sessions.counts),
+            "refused": dict(self._parts.transfer.arrivals.refused),
+            "expired": dict(self._parts.departures.expired),
+            "reports": {"sent": self._parts.reports.sent, "discarded": self._parts.reports.discarded},
+            "throttled": self._parts.model.storage.throttled,
+            "connection_active": self.connection_active,
+            **describe_losses(self._parts.model),
+            "events_dropped": self._parts.events.dropped,
+        }
+
+    async def route(self, source: str, destination: str) -> dict[str, Any]:
+        """[MS-MQBR] the way of a message from one queue manager to another, as far as it is known here.
+
+        @param source: its name, its qualified name or its GUID; so is C{destination}.
+        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
+        """
+        router = self._known_router()
+        ends = find_ends(router.topology, source, destination)
+        return describe_route(router.topology, await router.route(*ends))
+
+    async def topology(self) -> dict[str, Any]:
+        """[MS-MQBR] 3.1.1.1 the enterprise, as routing knows it.
+
+        @raise MQError: MQ_ERROR_NO_DS without a directory.
+        """
+        return describe_topology(self._known_router().topology)
+
+    def _known_router(self) -> IRouter:
+        self._parts.performer.check_running()
+        if self._parts.router is None:
+            raise MQError(Status.MQ_ERROR_NO_DS, "there is no directory, so no enterprise is known")
+        return self._parts.router
+
+    def queues(self) -> list[dict[str, Any]]:
+        """Every queue of its own, in the order in which they were made."""
+        return [describe_queue(self._parts.model, queue) for queue in self._running_model.queues()]
+
+    def queue(self, path: str) -> dict[str, Any]:
+        """One queue, by its path or format name.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        return describe_queue(self._parts.model, own_queue(self._running_model, path))
+
+    def system_queues(self) -> list[dict[str, Any]]:
+        """The machine journal and the dead-letter queues."""
+        return [
+            describe_queue(self._parts.model, queue) for queue in self._running_model.names.system_queues()
+        ]
+
+    def outgoing(self) -> list[dict[str, Any]]:
+        """Every outgoing queue."""
+        return [describe_outgoing(queue) for queue in self._running_model.outgoing_queues()]
+
+    def outgoing_queue(self, name: str) -> dict[str, Any]:
+        """One outgoing queue, by its format name.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        return describe_outgoing(outgoing_queue(self._running_model, name))
+
+    def pause_outgoing(self, name: str) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: send nothing more from an outgoing queue, until it is resumed.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of its own.
+        """
+        queue = outgoing_queue(self._running_model, name)
+        self._parts.transfer.pause(queue)
+        return describe_outgoing(queue)
+
+    def resume_outgoing(self, name: str) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: send again from an outgoing queue that was paused.
+
+        @raise MQError: as L{pause_outgoing}.
+        """
+        queue = outgoing_queue(self._running_model, name)
+        self._parts.transfer.resume(queue)
+        return describe_outgoing(queue)
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every session that has a connection, in both directions."""
+        return [
+            {**describe_session(connection), **self._parts.peers.describe(connection)}
+            for connection in self._parts.sessions.connections
+        ]

@@ -1,0 +1,208 @@
+"""What a queue manager is made of, and how its parts know each other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.routing import IRouter
+from msmq.interfaces.session import ISessions
+from msmq.interfaces.storage import IMessageStore
+from msmq.manager.ack_sessions import AckSessions
+from msmq.manager.administration import Administration
+from msmq.manager.arriving import Arrivals
+from msmq.manager.departing import Departures
+from msmq.manager.events import EventLog
+from msmq.manager.flow import FlowControl
+from msmq.manager.forwarding import Forwarding
+from msmq.manager.integration import Integration
+from msmq.manager.message_log import MessageLogs
+from msmq.manager.opening import Opening
+from msmq.manager.order_acks import OrderAcks
+from msmq.manager.outbox import Outbox
+from msmq.manager.ownership import check_owner, claim
+from msmq.manager.peers import Peers
+from msmq.manager.performing import Performer
+from msmq.manager.public_names import PublicNames
+from msmq.manager.reads import Reads
+from msmq.manager.reporting import Reports
+from msmq.manager.searching import Search
+from msmq.manager.sending import Sender
+from msmq.manager.sequences import Sequences
+from msmq.manager.transactions import Transactions
+from msmq.manager.transfer import Transfer
+from msmq.manager.turns import Turns
+from msmq.manager.wakeup import Wakeup
+from msmq.manager.ways import Ways
+from msmq.queues.directory.local import HostIdentity
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.snapshot import Snapshot
+from msmq.session.settings import SessionSettings
+from msmq.structures.status import MQError
+
+
+class Parts:
+    """The parts of one queue manager; L{msmq.manager.service.QueueManagerService} tells what it is given."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        *,
+        model: QueueManagerModel,
+        store: IMessageStore,
+        sessions: ISessions,
+        reactor: IReactorTime,
+        clock: IClock,
+        host: HostIdentity,
+        send_insecure_nacks: bool,
+        report_messages: bool,
+        dead_letter_over_quota: bool,
+        events: int,
+        settings: SessionSettings,
+        new_identifier: Callable[[], uuid.UUID],
+        directory: IDirectory | None,
+        router: IRouter | None,
+        routing_server: bool,
+        beside: Callable[..., Deferred[Any]],
+    ) -> None:
+        self.model = model
+        self.store = store
+        self.sessions = sessions
+        self.clock = clock
+        performer = self.performer = Performer(model, store, reactor, clock)
+        self.events = EventLog(performer, events)
+        outbox = self.outbox = Outbox(performer, send_insecure=send_insecure_nacks)
+        self.reports = Reports(performer, outbox)
+        self.departures = Departures(performer, outbox, self.events)
+        self.sequences = Sequences(performer, self.events, settings, reactor)
+        self.turns = Turns(performer, settings)
+        self.peers = Peers(model.identifier, clock, trusts=settings.trust_identifiers)
+        acks = AckSessions(self.peers)
+        self.order_acks = OrderAcks(performer, outbox, self.turns, acks)
+        self.administration = Administration(
+            performer, self.departures, outbox, self.events, reactor, new_identifier
+        )
+        self.integration: Integration | None = None
+        self.public: PublicNames | None = None
+        if directory is not None:
+            integration = Integration(
+                performer, self.administration, directory, reactor, host, routing_server=routing_server
+            )
+            self.integration = integration
+            self.public = integration.public_names(clock)
+            outbox.learn = self.public.learn
+            model.find_public = self.public.find
+            if router is None:
+                router = integration.router(reactor, clock, lambda: self.ways.changed(), beside)
+        self.router = router
+        self.ways = Ways(model.identifier, router, reactor)
+        forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
+        arrivals = Arrivals(performer, outbox, self.events, self.turns, self.sequences, forwarding)
+        arrivals.keeps_refused = dead_letter_over_quota
+        self.departures.on_left = self.sequences.left
+        self.transfer = Transfer(
+            performer,
+            sessions,
+            outbox,
+            arrivals,
+            self.sequences,
+            self.peers,
+            acks,
+            self.ways,
+            _nobody if self.public is None else self.public.owner_of,
+        )
+        forwarding.make_room = self.transfer.make_room
+        if self.public is not None:
+            self.public.on_found = self.transfer.owner_found
+        if report_messages:
+            arrivals.on_reached = self.reports.arrived
+            self.transfer.on_sent = self.reports.departed
+        self.wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
+        self.sequences.on_change = self.turns.on_change = self.wakeup.look
+        self.transactions = Transactions(performer, outbox, self.sequences)
+        self.search = Search(performer, outbox, self.events, self.transactions, reactor, new_identifier)
+        self.logs = MessageLogs(performer, outbox, self.transactions, reactor, new_identifier)
+        self.flow = FlowControl(performer, reactor)
+        self.sender = Sender(model.identifier, outbox, self.transactions, new_identifier)
+        self.opening = Opening(
+            performer, Reads(performer, outbox), self.sender, self.transactions, self.administration
+        )
+
+    async def open(self) -> None:
+        """Open the store and take over what it holds."""
+        try:
+            snapshot = await self.store.open()
+            await check_owner(self.store, snapshot, self.model.identifier)
+            self.model.restore(snapshot, self.clock.now())
+            self.sequences.load(snapshot.state)
+            self.turns.load(snapshot.state)
+            self.performer.start()
+            await self._claim(snapshot)
+            if self.integration is not None:
+                await self.integration.open(snapshot.state)
+            if self.router is not None:
+                # It may take its time: until it has read the enterprise, what needs a way waits.
+                self.router.open().addErrback(
+                    lambda failure: self.log.failure("the router could not be opened", failure)
+                )
+        except BaseException:
+            self.performer.stop()
+            raise
+
+    async def _claim(self, snapshot: Snapshot) -> None:
+        try:
+            await self.performer.commit(claim(self.store, snapshot, self.model.identifier))
+        except MQError as error:
+            # A store without space opens all the same; the next start does it.
+            self.log.error("whose the store is was not stored: {error}", error=error)
+
+    def start(self) -> None:
+        """Begin to send what waits."""
+        self.outbox.start()
+        self.logs.start()
+        self.wakeup.look()
+        # What has expired while nobody looked leaves now.
+        self.performer.perform(())
+        self.transfer.bring_online()
+
+    def stop(self) -> Deferred[Any]:
+        """End the sessions and the waits, then close the store."""
+        self.logs.stop()
+        self.wakeup.stop()
+        self.sequences.stop()
+        self.flow.stop()
+        self.transfer.stop()
+        self.performer.stop()
+        closed: Deferred[Any] = succeed(None) if self.router is None else self.router.close()
+        integration = self.integration
+        if integration is not None:
+            closed.addBoth(lambda _: integration.stop())
+        closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
+        return closed.addCallback(lambda _: self.store.close())
+
+    def _is_routing_server(self) -> bool:
+        """Whether the directory says so of this queue manager."""
+        return self.integration is not None and self.integration.access.local.object.routing_server
+
+    def _deadline(self) -> float | None:
+        deadlines = (self.sequences.deadline, self.turns.deadline)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _expire(self) -> None:
+        now = self.clock.now()
+        self.sequences.expire(now)
+        self.order_acks.expire(now)
+        self.turns.history.expire(now)
+
+
+def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:
+    """Without a directory nobody knows who has a public queue."""
+    return None
