@@ -32,7 +32,7 @@ class HandshakeTests(NodesTestCase):
     def test_the_handshake_comes_first(self) -> None:
         """Both sides exchange EC, then CP, and only then messages; no ping by default.
 
-        MQQB-2.1.1-05, MQQB-2.1-02, MQQB-2.1.1-01.
+        MQQB-2.1.1-05, MQQB-2.1-02, MQQB-2.1.1-01, MQQB-3.1.1.7.1-01.
         """
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1", b"2", b"3")

@@ -41,6 +41,18 @@ class WaysTests(ScriptedTestCase):
         self.assertEqual(self.peers[-1].bodies, [b"%d" % number for number in range(64)])
         stop()
 
+    def test_message_identifiers_come_round(self) -> None:
+        """After the last of them the first is given again, and both messages arrive (MQQB-3.1.1.3-11)."""
+        path = self.queue(self.beta)
+        model = self.alpha.model
+        model.take_message_ids(0xFFFFFFFE - model.take_message_ids(1))
+        self.send(self.alpha, TO_BETA, b"last")
+        self.send(self.alpha, TO_BETA, b"first")
+        self.clock.advance(1)
+        messages = self.take(self.beta, path)
+        self.assertEqual([message.message_id for message in messages], [0xFFFFFFFF, 1])
+        self.assertEqual([bytes(message.body) for message in messages], [b"last", b"first"])
+
     def test_a_pause_is_told_to_the_peer(self) -> None:
         """It is to send one message at a time, until the queue is resumed."""
         self.listen()

@@ -118,12 +118,16 @@ class LoadTests(SynchronousTestCase):
         )
 
     def test_starts_without_a_file(self) -> None:
-        """Nothing has to be configured: everything is on loopback and kept in C{./msmq-data}."""
+        """Nothing has to be configured: everything is on loopback and kept in C{./msmq-data}.
+
+        MQQB-1.9-01: it listens on the assigned port, and dials it.
+        """
         configuration = load()
         data = Path.cwd() / "msmq-data"
         self.assertEqual(configuration.queue_manager.data, data)
         self.assertEqual(configuration.queue_manager.name, socket.gethostname().partition(".")[0])
         self.assertEqual(str(configuration.listen.session), "TCP 127.0.0.1:1801")
+        self.assertEqual(configuration.session.session_port, 0x0709)
         self.assertEqual(str(configuration.listen.ping), "UDP 127.0.0.1:3527")
         self.assertEqual(str(configuration.listen.discovery), "UDP 127.0.0.1:1801")
         self.assertEqual(configuration.listen.control, data / "control.sock")

@@ -47,6 +47,7 @@ class PingSwitchTests(TestCase):
         """MQQB-2.1.2-07: a server that is told nothing answers on UDP 3527, as old initiators need.
 
         The document's newer versions have the same switch and the opposite default (note 10).
+        MQQB-3.1.1.7.1-01: that it sends none before a session is seen where the handshake is.
         """
         identifier = await self.identifier_of_server("")
         pinger = Pinger(ASKING, reactor=self.reactor, clock=SystemClock())

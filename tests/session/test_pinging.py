@@ -57,7 +57,10 @@ class RequestTests(SynchronousTestCase):
         self.assertEqual(captured[:1] + b"\0" + captured[2:], request.datagram)
 
     def test_first_cookie_is_one_and_each_request_adds_one(self) -> None:
-        """MQQB-3.1.7.6-01: PingCookie starts at 0 and grows by 1 before each request, to anyone."""
+        """MQQB-3.1.7.6-01: PingCookie starts at 0 and grows by 1 before each request, to anyone.
+
+        MQQB-3.1.1.3-13.
+        """
         pings = initiator()
         cookies = [
             Ping.from_bytes(pings.ask(host, START).datagram).cookie for host in (HOST, HOST, "10.0.0.10")
