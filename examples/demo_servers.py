@@ -60,19 +60,25 @@ class QueueManager:
 
 @contextmanager
 def queue_manager(
-    name: str, address: str, hosts: Mapping[str, str], directory: Path, *, enterprise: Path | None = None
+    name: str,
+    address: str,
+    hosts: Mapping[str, str],
+    directory: Path,
+    *,
+    enterprise: Path | None = None,
+    settings: str = "",
 ) -> Iterator[QueueManager]:
     """Run a queue manager on TCP 1801 and UDP 3527 of an address; it is stopped whatever happens.
 
     @param hosts: addresses of others, and where connections to them go instead.
     @param enterprise: the enterprise file that it belongs to.
+    @param settings: what else stands in its configuration.
     @raise ServerFailed: it does not start.
     """
     data = directory / name
     configuration = directory / f"{name}.toml"
-    configuration.write_text(
-        "[hosts]\n" + "".join(f'"{host}" = "{place}"\n' for host, place in hosts.items()), encoding="utf-8"
-    )
+    places = "".join(f'"{host}" = "{place}"\n' for host, place in hosts.items())
+    configuration.write_text(f"{settings}\n[hosts]\n{places}", encoding="utf-8")
     manager = QueueManager(
         name,
         address,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -45,7 +46,7 @@ EXERCISED = {
     *("custom_broker.py", "recorder.py", "policy.py", "embedding.py", "plain_client.py", "msmq.toml"),
     *("worker.py", "browse.py", "consumer.py", "history.py"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
-    "journal_store/pyproject.toml",
+    *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/run.py"),
 }
 TO_THERE = r"DIRECT=TCP:127.0.0.3\private$\echo"
 ANSWERS = parse_format_name(r"DIRECT=TCP:127.0.0.2\private$\answers")
@@ -348,6 +349,19 @@ class ProgramTests(SynchronousTestCase):
                 "sent 4 again: ['boxes', 'crates', 'flowers', 'flowers']",
             ],
         )
+
+    def test_enterprise(self) -> None:
+        """Six real servers in three sites hand messages on, and around a gate that is killed."""
+        estate = (EXAMPLES / "enterprise" / "enterprise.toml").read_text(encoding="utf-8")
+        moved = re.sub(r"127\.0\.8\.(\d+)", lambda found: own_address(20 + int(found[1])), estate)
+        (self.directory / "enterprise.toml").write_text(moved, encoding="utf-8")
+        process = self.begin(str(EXAMPLES / "enterprise" / "run.py"), "enterprise.toml")
+        output, _ = process.communicate(timeout=DEADLINE)
+        self.assertEqual(process.returncode, 0, output)
+        lines = output.splitlines()
+        self.assertIn("100 messages arrived at LUCA over 3 gates, in the order of sending.", lines)
+        self.assertIn("100 messages arrived at LUCA over 2 gates, in the order of sending.", lines)
+        self.assertIn("ANNA has 200 messages in its journal, all delivered.", lines)
 
     def answer_to(self, client: UUID) -> bytes:
         """What the queue manager answers to an introduction."""

@@ -1,6 +1,7 @@
 """Six queue managers in three sites: messages travel from gate to gate, and around a gate that is killed.
 
-C{python examples/enterprise/run.py} starts them all from C{enterprise.toml}, on six addresses of this host.
+C{python examples/enterprise/run.py} starts them all from C{enterprise.toml}, on six addresses of this host;
+another file with the same names may be given.
 ANNA in Berlin sends transactional messages to the public queue C{orders} of LUCA in Rome.
 The gate of Paris, through which the cheapest way leads, is killed with SIGKILL in the middle.
 It ends with status 0 only if every promise held:
@@ -35,10 +36,12 @@ from msmq.control.records import Record  # noqa: E402
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise  # noqa: E402
 
 ENTERPRISE = HERE / "enterprise.toml"
-COUNT = 300
+COUNT = 100
 """Messages before the gate is killed, and after it."""
 TOGETHER = 10
 PATIENCE = 60.0
+SETTINGS = "[timers]\nsession_retry = 0.5"
+"""A gate that has lost a session tries again before it looks for another way; here it does so soon."""
 ORDERS = r"LUCA\orders"
 JOURNAL = r".\system$;journal"
 
@@ -90,7 +93,7 @@ def settled(sender: QueueManager) -> list[str]:
             return []
         if time.monotonic() > deadline:
             return [f"{waiting} messages of {sender.name} wait, and {journaled} of {2 * COUNT} are journaled"]
-        time.sleep(0.2)
+        time.sleep(0.1)
 
 
 def show_route(sender: QueueManager) -> None:
@@ -116,16 +119,19 @@ def judge(arrived: Sequence[Arrived], first: int, hops: int) -> list[str]:
     return broken
 
 
-def run(directory: Path) -> list[str]:
+def run(enterprise: Path, directory: Path) -> list[str]:
     """Do it all; answers the promises that were broken."""
-    file = load_enterprise(ENTERPRISE)
-    with ThreadPoolExecutor() as threads, ExitStack() as running:
+    file = load_enterprise(enterprise)
+    machines = file.topology.queue_managers
+    with ThreadPoolExecutor(len(machines)) as threads, ExitStack() as running:
         starting = [
             threads.submit(
                 running.enter_context,
-                queue_manager(machine.name, machine.address, {}, directory, enterprise=ENTERPRISE),
+                queue_manager(
+                    machine.name, machine.address, {}, directory, enterprise=enterprise, settings=SETTINGS
+                ),
             )
-            for machine in file.topology.queue_managers
+            for machine in machines
         ]
         members = {member.name: member for member in (each.result() for each in starting)}
         anna, luca, iris = members["ANNA"], members["LUCA"], members["IRIS"]
@@ -164,9 +170,10 @@ def main() -> int:
     """Run the example, and say how it went; the exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     started = time.monotonic()
+    enterprise = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ENTERPRISE
     try:
         with tempfile.TemporaryDirectory(prefix="msmq-enterprise-") as directory:
-            broken = run(Path(directory))
+            broken = run(enterprise, Path(directory))
     except (ServerFailed, EnterpriseFileError, MQError, OSError) as error:
         broken = [str(error)]
     except KeyboardInterrupt:
