@@ -1,0 +1,148 @@
+"""What is remembered of peers and receivers has an end."""
+
+from __future__ import annotations
+
+from typing import cast
+from uuid import UUID
+
+import attrs
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.session import ISession
+from msmq.manager.peers import MOST_ADDRESSES, MOST_PEERS, Peers
+from msmq.manager.receivers import MOST_DESTINATIONS, MOST_RECEIVERS, Receiver, Receivers
+from msmq.session.ordering.records import StateError
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.testing.clock import ManualClock
+from tests.builders import ALPHA, BETA, GAMMA
+
+ORDERS = "direct=tcp:10.0.0.1\\private$\\orders"
+
+
+@attrs.define(eq=False)
+class Open:
+    """As much of an open session as says with whom it is."""
+
+    remote_identifier: UUID
+    remote_address: str
+    is_initiator: bool = False
+
+
+def session(identifier: UUID, address: str = "10.0.0.1") -> ISession:
+    return cast(ISession, Open(identifier, address))
+
+
+class PeersTests(SynchronousTestCase):
+    """Everybody may claim to be anybody, as often as he likes."""
+
+    def setUp(self) -> None:
+        self.peers = Peers(ALPHA, ManualClock())
+
+    def test_those_without_a_session_go_first(self) -> None:
+        """Ten thousand are remembered, and who is connected is never forgotten."""
+        stays = session(BETA)
+        self.peers.opened(stays)
+        gone = session(GAMMA)
+        self.peers.opened(gone)
+        self.peers.closed(gone)
+        self.peers.opened(session(GAMMA, "10.0.0.2"))
+        for number in range(1, MOST_PEERS + 100):
+            other = session(UUID(int=number), "10.0.0.9")
+            self.peers.opened(other)
+            self.peers.closed(other)
+        self.assertIs(self.peers.session(BETA), stays)
+        self.assertEqual(len(self.peers._peers), MOST_PEERS)
+
+    def test_addresses_of_one(self) -> None:
+        """The latest sixteen are remembered."""
+        self.peers.opened(session(BETA))
+        for number in range(100):
+            other = session(BETA, f"10.0.1.{number}")
+            self.peers.opened(other)
+            self.peers.closed(other)
+        notices = list(self.peers.notices(MessageIdentifier(BETA, 1)))
+        self.assertEqual(len(notices), MOST_ADDRESSES)
+        self.assertIn("10.0.1.99", notices[-1].reason)
+
+    def test_the_last_session_with_an_address(self) -> None:
+        """Whoever it was with."""
+        one, other = session(BETA), session(GAMMA)
+        for each in (one, other):
+            self.peers.opened(each)
+        self.assertFalse(self.peers.closed(one))
+        self.assertFalse(self.peers.closed(one))
+        self.assertTrue(self.peers.closed(other))
+
+
+class ReceiversTests(SynchronousTestCase):
+    """Who got what, over a restart."""
+
+    def stored(self, receivers: Receivers, *introduced: tuple[str, Receiver]) -> dict[str, bytes]:
+        """What the store keeps after these have been introduced."""
+        state: dict[str, bytes] = {}
+        for name, value in (change for each in introduced for change in receivers.introduce(*each)):
+            if value is None:
+                del state[name]
+            else:
+                state[name] = value
+        return state
+
+    def test_destinations_have_an_end(self) -> None:
+        """Those that were used longest ago are forgotten, in the store as well."""
+        receivers = Receivers()
+        here = Receiver(BETA, "10.0.0.1")
+        names = [f"{ORDERS}{number}" for number in range(MOST_DESTINATIONS + 10)]
+        state = self.stored(receivers, *((name, here) for name in names))
+        self.assertEqual(len(state), MOST_DESTINATIONS)
+        again = Receivers()
+        self.assertEqual(again.load(state, ()), [])
+        self.assertEqual([again.is_known(name, here) for name in (names[9], names[10])], [False, True])
+
+    def test_receivers_of_one_have_an_end(self) -> None:
+        """Sixteen took each other's place at one address; the first is forgotten for the next."""
+        receivers = Receivers()
+        known = [Receiver(UUID(int=number + 1), "10.0.0.1") for number in range(MOST_RECEIVERS + 1)]
+        state = self.stored(receivers, *((ORDERS, receiver) for receiver in known))
+        self.assertEqual(len(state), 1)
+        again = Receivers()
+        again.load(state, ())
+        self.assertEqual([again.is_known(ORDERS, receiver) for receiver in known[:2]], [False, True])
+
+    def test_who_may_tell(self) -> None:
+        """Who got it, at the address at which he got it."""
+        receivers = Receivers()
+        receivers.sent(7, Receiver(BETA, "10.0.0.1"))
+        for teller, expected in (
+            (Receiver(BETA, "10.0.0.1"), True),
+            (Receiver(BETA, "10.0.0.2"), False),
+            (Receiver(GAMMA, "10.0.0.1"), False),
+        ):
+            self.assertIs(receivers.may_tell(7, None, teller), expected)
+            self.assertIs(receivers.may_tell(8, None, teller), False)
+        trusting = Receivers(trusts=True)
+        trusting.sent(7, Receiver(BETA, "10.0.0.1"))
+        self.assertTrue(trusting.may_tell(7, None, Receiver(BETA, "10.0.0.2")))
+
+    def test_a_sequence_is_kept_as_long_as_it_is_waited_for(self) -> None:
+        """Its receivers are stored once, and removed with what is stored for another."""
+        receivers = Receivers()
+        for sequence in (7, 8):
+            receivers.sent(sequence, Receiver(BETA, "10.0.0.1"))
+        [(name, value)] = receivers.arrived([7, 7], {7})
+        self.assertEqual(receivers.arrived([7], {7}), [])
+        changes = receivers.arrived([8], {8})
+        self.assertIn((name, None), changes)
+        self.assertEqual(len(changes), 2)
+        assert value is not None
+        again = Receivers()
+        self.assertEqual(again.load({name: value}, {7}), [])
+        self.assertTrue(again.may_tell(7, None, Receiver(BETA, "10.0.0.1")))
+        self.assertEqual(Receivers().load({name: value}, ()), [(name, None)])
+
+    def test_damage_is_told(self) -> None:
+        """Going on without it would let strangers acknowledge."""
+        state = self.stored(Receivers(), (ORDERS, Receiver(BETA, "10.0.0.1")))
+        [(name, value)] = state.items()
+        for damaged in (b"", b"\xff" + value[1:], value[:-1], value + b"\0"):
+            with self.assertRaises(StateError):
+                Receivers().load({name: damaged}, ())
