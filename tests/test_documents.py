@@ -209,3 +209,7 @@ class ShellListingTests(SynchronousTestCase):
     def test_operating(self) -> None:
         """The tasks of an operator are done as the guide does them."""
         self.run_page(PROJECT / "docs" / "guide" / "operating.md")
+
+    def test_directory(self) -> None:
+        """The enterprise of the guide is as it says, and its messages take the way that it shows."""
+        self.run_page(PROJECT / "docs" / "guide" / "directory.md")
