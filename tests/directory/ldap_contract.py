@@ -7,22 +7,38 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
 
+from msmq.directory.ldap import operations as operations_module
 from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.mapping import CLASSES, GUID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.settings import Dialect, LdapSettings
 from msmq.directory.ldap.values import pack_guid
 from msmq.directory.ldap.writing import packed
-from msmq.interfaces import IDirectory
+from msmq.interfaces import DirectoryError, IDirectory
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.attributes import directory_attributes
-from msmq.queues.directory.objects import DirectoryObject, EnterpriseObject, UserObject
+from msmq.queues.directory.enumerations import (
+    DirectoryOperationResult,
+    DirectoryServerType,
+    OperatingSystemType,
+)
+from msmq.queues.directory.objects import (
+    ConnectedNetworkObject,
+    DirectoryObject,
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    RoutingLinkObject,
+    SiteObject,
+    UserObject,
+)
+from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, equals
 from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
-from tests.contracts.directory import WritableDirectoryContract
+from tests.contracts.directory import NOWHERE, SID, WritableDirectoryContract
 
 T = TypeVar("T", bound=DirectoryObject)
 
@@ -118,11 +134,194 @@ class LdapDirectoryContract(WritableDirectoryContract):
             lambda read: attrs.evolve(added, identifier=read["identifier"])
         )
 
+    # What every LDAP server does
 
-def wait(seconds: float) -> Deferred[None]:
-    """Let the reactor run for a while."""
-    from twisted.internet import reactor
-    from twisted.internet.task import deferLater
+    async def result(self, asked: Deferred[Any], told: str = "") -> DirectoryOperationResult:
+        """How what was asked failed, and that it was said why."""
+        try:
+            await asked
+        except DirectoryError as error:
+            self.assertIn(told, error.detail)
+            return error.result
+        raise AssertionError("a DirectoryError was expected")
 
-    timers: Any = reactor
-    return deferLater(timers, seconds)
+    async def test_names_of_queues(self) -> None:
+        """[MS-MQDSSM] 3.1.6.1.2.5: a queue is found by its name, however long it is and whatever is in it."""
+        directory = await self.opened()
+        await self.alpha()
+        for name in ("a,b=c+d", "#orders", "Bücher (neu) * ", "x" * 64, "y" * 124, "y" * 123 + "z", "a/b\\c"):
+            queue = await self.queue(name)
+            by_name = await directory.read(QueueObject, [equals("pathname", f"alpha\\{name}")])
+            self.assertEqual(by_name["identifier"], queue.identifier, name)
+            self.assertEqual(by_name["pathname"], f"alpha\\{name}".lower())
+            again = directory.create(QueueObject(pathname=f"ALPHA\\{name}"))
+            self.assertIs(await self.result(again), DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
+
+    async def test_whole_queue_manager(self) -> None:
+        """Everything that is published of a queue manager is found again, and so is whom it goes through."""
+        directory = await self.opened()
+        gate = await self.alpha()
+        first, second = await self.sites("a", "b")
+        manager = QueueManagerObject(
+            computer_name="BETA",
+            queue_manager_version="1.2",
+            operating_system_type=OperatingSystemType.WIN_SERVER,
+            foreign_system=True,
+            site_identifier_list=tuple(sorted((first.identifier, second.identifier))),
+            out_routing_server_identifier_list=(gate.identifier,),
+            in_routing_server_identifier_list=(gate.identifier, UUID(int=0xDEAD)),
+            directory_server=True,
+            directory_server_type=DirectoryServerType.PRIMARY_SITE_CONTROLLER,
+            remote_access_server=True,
+            supporting_server=True,
+        )
+        manager = await self.add(manager)
+        read = await directory.read(QueueManagerObject, [equals("computer_name", "beta")])
+        # Who is not there is not in the list.
+        held = attrs.evolve(manager, in_routing_server_identifier_list=(gate.identifier,))
+        sites = tuple(sorted(read["site_identifier_list"]))
+        self.assertEqual(sites, manager.site_identifier_list)
+        self.assert_holds(read, held, "site_identifier_list", "qualified_computer_name")
+
+    async def test_settings_of_a_server(self) -> None:
+        """[MS-MQDSSM] 3.1.6.7.1.9: a queue manager that serves others says so in each of its sites."""
+        directory = await self.opened()
+        [site] = await self.sites("london")
+        manager = await self.alpha(site_identifier_list=(site.identifier,))
+        root = await self.operations.root()
+        name = f"CN=MSMQ Settings,CN=ALPHA,CN=Servers,CN=london,{root.sites}"
+        names = ("mSMQServices", "mSMQRoutingService", "mSMQDependentClientService", "mSMQQMID")
+        self.assertIsNone(await self.operations.entry(name, names))
+
+        async def settings() -> tuple[Any, ...]:
+            entry = await self.operations.entry(name, names)
+            assert entry is not None
+            return tuple(entry.first(each) for each in names)
+
+        router = attrs.evolve(manager, routing_server=True)
+        await directory.write(router, ("routing_server",))
+        identifier = manager.identifier.bytes_le
+        self.assertEqual(await settings(), (b"1", b"TRUE", b"FALSE", identifier))
+        # The bits of what is not written stay.
+        await directory.write(attrs.evolve(manager, remote_access_server=True), ("remote_access_server",))
+        self.assertEqual(await settings(), (b"17", b"TRUE", b"FALSE", identifier))
+        await directory.write(attrs.evolve(manager, routing_server=False), ("routing_server",))
+        self.assertIsNone(await self.operations.entry(name, names))
+        await directory.write(router, ("routing_server",))
+        await directory.delete(manager)
+        self.assertIsNone(await self.operations.entry(name, names))
+
+    async def test_computer_elsewhere(self) -> None:
+        """A computer is found wherever in its domain it is."""
+        directory = await self.opened()
+        await self.alpha()
+        root = await self.operations.root()
+        await self.move_computer("ALPHA", child("Users", root.domain))
+        queue = await self.queue("orders")
+        read = await directory.read(QueueObject, [equals("pathname", "ALPHA\\orders")], ("full_path",))
+        self.assertIn("cn=msmq,cn=alpha,cn=users", read["full_path"].lower())
+        await directory.delete(queue)
+        await directory.delete(QueueManagerObject(computer_name="ALPHA"))
+
+    async def move_computer(self, name: str, place: str) -> None:
+        """Put the computer of a queue manager without queues somewhere else."""
+        raise NotImplementedError
+
+    async def test_link_to_nowhere(self) -> None:
+        """A routing link whose site is gone is left out, and does not keep others from being found."""
+        directory = await self.opened()
+        london, paris, rome = await self.sites("london", "paris", "rome")
+        for site in (paris, rome):
+            link = RoutingLinkObject(site1_identifier=london.identifier, site2_identifier=site.identifier)
+            await self.add(link)
+        await directory.delete(rome)
+        found = await self.all_of(directory, RoutingLinkObject)
+        self.assertEqual([entry["site2_identifier"] for entry in found], [paris.identifier])
+
+    async def test_aliases(self) -> None:
+        """[MS-MQDSSM] 3.1.6.9: an alias in a distribution list is the format name that it stands for."""
+        directory = await self.opened()
+        root = await self.operations.root()
+        users = child("Users", root.domain) if root.dialect is Dialect.OPENLDAP else self.place_for_lists()
+        alias, nonsense = child("alias", users), child("nonsense", users)
+        for name, text in ((alias, b"DIRECT=OS:BETA\\private$\\orders"), (nonsense, b"ORDERS")):
+            values = {"msMQ-Recipient-FormatName": [text], **self.identifier_values()}
+            await self.operations.add(name, "msMQ-Custom-Recipient", values)
+        good = DistributionListFormatName(
+            await self.add_group(child("good", users), [alias.encode()], uuid4())
+        )
+        members = await directory.resolve_distribution_list(good)
+        self.assertEqual(list(map(str, members)), ["DIRECT=OS:BETA\\private$\\orders"])
+        bad = DistributionListFormatName(
+            await self.add_group(child("bad", users), [nonsense.encode()], uuid4())
+        )
+        asked = directory.resolve_distribution_list(bad)
+        self.assertIs(await self.result(asked, "no format name"), DirectoryOperationResult.GENERIC_ERROR)
+
+    def place_for_lists(self) -> str:
+        """Below which the test may put whatever it likes."""
+        raise NotImplementedError
+
+    def identifier_values(self) -> dict[str, list[bytes]]:
+        """What an entry gets that the server does not give."""
+        return {GUID: [pack_guid(uuid4())]}
+
+    async def test_what_it_does_not_hold(self) -> None:
+        """[MS-MQDSSM] 3.1.6.1 and 3.1.6.3: what such a directory cannot hold is refused."""
+        directory = await self.opened()
+        generic = DirectoryOperationResult.GENERIC_ERROR
+        for asked in (
+            directory.read(ConnectedNetworkObject),
+            directory.create(ConnectedNetworkObject(name="office")),
+            directory.write(ConnectedNetworkObject(name="office")),
+            directory.delete(ConnectedNetworkObject(name="office")),
+            directory.begin_read(QueueManagerObject, (), ("connected_network_identifier_list",)),
+            directory.read(SiteObject, (), ("primary_site_controller",)),
+            directory.create(EnterpriseObject(name="other")),
+            directory.delete(EnterpriseObject()),
+            directory.create(UserObject(security_identifier=SID)),
+            directory.create(QueueManagerObject(computer_name="X"), ("computer_name",)),
+            directory.create(RoutingLinkObject(site1_identifier=NOWHERE, site2_identifier=UUID(int=1))),
+        ):
+            self.assertIs(await self.result(asked), generic)
+
+    async def test_many_pages(self) -> None:
+        """More objects than the server gives at once are all found, by several who read at the same time."""
+        self.patch(operations_module, "PAGE_SIZE", 3)
+        directory = await self.opened()
+        await self.alpha()
+        names = [f"q{number}" for number in range(10)]
+        await DeferredList(
+            [Deferred.fromCoroutine(self.queue(name)) for name in names], fireOnOneErrback=True
+        )
+        of_queues = [Deferred.fromCoroutine(self.all_of(directory, QueueObject)) for _ in range(3)]
+        one = directory.read(QueueObject, [AttributeFilter("label", FilterOperator.NOT_EQUALS, "x")])
+        for found in of_queues:
+            paths = sorted(entry["pathname"] for entry in await found)
+            self.assertEqual(paths, [f"alpha\\{name}" for name in names])
+        self.assertIs(await self.result_of(one), DirectoryOperationResult.OBJECT_NOT_FOUND)
+        # The first of many is enough, and what the server remembers of the rest keeps nobody from more.
+        self.assertIn("pathname", (await directory.read(QueueObject)).values)
+        self.assertEqual(len(await self.all_of(directory, QueueObject)), 10)
+
+    async def test_all_at_once_after_a_restart(self) -> None:
+        """Requests that come together while the server is away and back again are all answered."""
+        directory = await self.opened()
+        [site] = await self.sites("london")
+        await self.disconnect()
+        asked = [directory.read(SiteObject, [equals("name", "london")]) for _ in range(20)]
+        for each in asked:
+            self.assertIs(await self.result(each), DirectoryOperationResult.DIRECTORY_NOT_CONNECTED)
+        await self.reconnect()
+        asked = [directory.read(SiteObject, [equals("name", "london")]) for _ in range(20)]
+        for each in asked:
+            self.assertEqual((await each)["identifier"], site.identifier)
+
+    async def test_closed(self) -> None:
+        """Who has closed it can reach nothing any more, until it is opened again."""
+        directory = await self.opened()
+        await directory.close()
+        asked = directory.read(SiteObject)
+        self.assertIs(await self.result(asked, "closed"), DirectoryOperationResult.DIRECTORY_NOT_CONNECTED)
+        await directory.open()
+        self.assertEqual(await self.all_of(directory, SiteObject, [equals("name", "nowhere")]), [])

@@ -16,9 +16,16 @@ from msmq.directory.ldap.names import child
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import unpack_guid
 from msmq.directory.ldap.wire import Scope
-from msmq.directory.ldap.writing import packed
+from msmq.directory.ldap.writing import packed, security_flags
 from msmq.interfaces import IDirectory
-from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, SiteObject, UserObject
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import (
+    DirectoryObject,
+    QueueManagerObject,
+    QueueObject,
+    SiteObject,
+    UserObject,
+)
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder, equals
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
 from tests.contracts.directory import CERTIFICATE
@@ -31,6 +38,12 @@ FIRST_SITE = "Default-First-Site-Name"
 """The site that every domain begins with."""
 
 WORKSTATION = b"4096"
+
+EVERYBODY = bytes.fromhex(
+    # Self-relative, with nothing but a DACL, in which S-1-1-0 may do all that a queue knows.
+    "010004800000000000000000000000001400000002001c000100000000001400ff000f00010100000000000100000000"
+)
+"""A security descriptor."""
 
 
 class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
@@ -72,7 +85,7 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         await self.join(manager.computer_name)
         return await directory.create(manager)
 
-    async def join(self, name: str) -> None:
+    async def join(self, name: str, place: str = "") -> None:
         """Have a computer join the domain."""
         root = await self.operations.root()
         values = {
@@ -80,7 +93,7 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
             "userAccountControl": [WORKSTATION],
             "dNSHostName": [f"{name}.msmq.test".lower().encode()],
         }
-        await self.operations.add_if_missing(child(name, root.computers), "computer", values)
+        await self.operations.add_if_missing(child(name, place or root.computers), "computer", values)
 
     async def add_user(self, added: Any) -> Any:
         name = child("somebody", child("msmq tests", DOMAIN))
@@ -132,3 +145,43 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         user = await self.add(UserObject(certificate_digest_list=digests, certificates=certificates))
         read = await directory.read(UserObject, [equals("security_identifier", user.security_identifier)])
         self.assert_holds(read, user)
+
+    async def move_computer(self, name: str, place: str) -> None:
+        tests = child("msmq tests", DOMAIN)
+        await self.operations.delete(child("msmq", child(name, (await self.operations.root()).computers)))
+        await self.operations.delete(child(name, (await self.operations.root()).computers))
+        await self.operations.add_if_missing(child("Users", tests), "container")
+        await self.join(name, child("Users", tests))
+        await self.directory.create(QueueManagerObject(computer_name=name))
+
+    def place_for_lists(self) -> str:
+        return child("msmq tests", DOMAIN)
+
+    def identifier_values(self) -> dict[str, list[bytes]]:
+        return {}
+
+    async def test_security(self) -> None:
+        """The domain gives a queue a security descriptor, and takes another one."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = await self.queue("orders")
+        by_identifier = [equals("identifier", queue.identifier)]
+        given = (await directory.read(QueueObject, by_identifier))["security"]
+        self.assertEqual(security_flags(given), 7)
+        await directory.write(attrs.evolve(queue, security=EVERYBODY), ("security",))
+        taken = (await directory.read(QueueObject, by_identifier))["security"]
+        self.assertIn(EVERYBODY[-20:], taken)
+        self.assertNotEqual(given, taken)
+        bills = await self.queue("bills", security=EVERYBODY)
+        read = await directory.read(QueueObject, [equals("identifier", bills.identifier)])
+        self.assertIn(EVERYBODY[-20:], read["security"])
+
+    async def test_domain_decides(self) -> None:
+        """The domain gives an object its Identifier and a computer its SID, and a queue manager needs one."""
+        directory = await self.opened()
+        identifier = await directory.create(SiteObject(identifier=UUID(int=1), name="rome"))
+        self.assertNotEqual(identifier, UUID(int=1))
+        await self.alpha()
+        self.assertEqual(len(await directory.object_sid("ALPHA")), 28)
+        asked = directory.create(QueueManagerObject(computer_name="NOBODY"))
+        self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from twisted.trial.unittest import TestCase
 
@@ -14,8 +14,14 @@ from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import pack_guid
+from msmq.queues.directory.enumerations import DirectoryOperationResult, OperatingSystemType
+from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
+from msmq.queues.directory.selecting import equals
+from tests.contracts.directory import SID
 from tests.directory.ldap_contract import LdapDirectoryContract
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, shared_server
+
+CLUSTER: Final = b"MSClusterVirtualServer/alpha"
 
 _numbers: Final = count(1)
 
@@ -61,3 +67,51 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
     def _start(self) -> None:
         if not self.server.is_running:
             self.server.start()
+
+    async def move_computer(self, name: str, place: str) -> None:
+        old = child(name, (await self.operations.root()).computers)
+        await self.operations.delete(child("msmq", old))
+        await self.operations.delete(old)
+        await self.operations.add(child(name, place), "computer", {})
+        await self.directory.create(QueueManagerObject(computer_name=name))
+
+    async def test_own_identifier(self) -> None:
+        """An object has the Identifier that it was given, and no second one has it."""
+        directory = await self.opened()
+        identifier = UUID(int=0xA1FA)
+        given = await directory.create(SiteObject(identifier=identifier, name="london"))
+        self.assertEqual(given, identifier)
+        again = directory.create(SiteObject(identifier=identifier, name="paris"))
+        self.assertIs(await self.result_of(again), DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
+        await directory.delete(SiteObject(identifier=identifier))
+
+    async def test_computer_says_what_it_is(self) -> None:
+        """The computer of a queue manager is made with it, and has its DNS name and its SID."""
+        directory = await self.opened()
+        manager = await self.alpha(operating_system_version="Linux 6")
+        for name, value in (("qualified_computer_name", "ALPHA.example.com"), ("computer_name", "alpha")):
+            read = await directory.read(QueueManagerObject, [equals(name, value)])
+            self.assertEqual(read["identifier"], manager.identifier)
+            self.assertEqual(read["operating_system_version"], "Linux 6")
+        await self.queue("orders")
+        queue = await directory.read(QueueObject, [equals("qualified_pathname", "alpha.example.com\\orders")])
+        self.assertEqual(queue["qualified_pathname"], "alpha.example.com\\orders")
+        asked = directory.object_sid("ALPHA")
+        self.assertIs(await self.result_of(asked), DirectoryOperationResult.ATTRIBUTE_NOT_FOUND)
+        computer = child("ALPHA", (await self.operations.root()).computers)
+        await self.operations.modify(computer, {"objectSid": [SID], "servicePrincipalName": [CLUSTER]})
+        self.assertEqual(await directory.object_sid("alpha"), SID)
+        self.assertTrue((await directory.read(QueueManagerObject))["clustered"])
+
+    async def test_damaged_entries(self) -> None:
+        """What is damaged in a directory is as if it were not set, or if it is the Identifier, not there."""
+        directory = await self.opened()
+        london, _ = await self.sites("london", "paris")
+        manager = await self.alpha(site_identifier_list=(london.identifier,))
+        names = (child("msmq", child("ALPHA", (await self.operations.root()).computers)),)
+        await self.operations.modify(names[0], {"mSMQSites": [b"short"], "mSMQOSType": [b"77"]})
+        read = await directory.read(QueueManagerObject, [equals("identifier", manager.identifier)])
+        self.assertEqual(read["site_identifier_list"], ())
+        self.assertIs(read["operating_system_type"], OperatingSystemType.FOREIGN)
+        await self.operations.modify(child("paris", (await self.operations.root()).sites), {GUID: [b"short"]})
+        self.assertEqual([site["name"] for site in await self.all_of(directory, SiteObject)], ["london"])

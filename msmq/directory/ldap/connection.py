@@ -18,9 +18,6 @@ from msmq.directory.ldap.wire import Bind, Control, Request, Scope, Search, Star
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
-CONNECT_TIMEOUT: Final = 10.0
-"""Seconds that a server has until it can be asked, names, TLS and credentials included."""
-
 LONGEST_PASSWORD: Final = 1024
 SUCCESS: Final = 0
 
@@ -108,7 +105,7 @@ class LdapConnection:
         if self._attempt is None:
             attempt = Deferred.fromCoroutine(self._connect())
             self._attempt = attempt
-            attempt.addTimeout(CONNECT_TIMEOUT, self._reactor)
+            attempt.addTimeout(self.settings.connect_timeout, self._reactor)
             attempt.addBoth(self._attempted)
         await waiting
 
@@ -132,12 +129,14 @@ class LdapConnection:
     async def _connect(self) -> None:
         settings = self.settings
         password, certificates = self._password(), self._certificates()
-        endpoint: Any = HostnameEndpoint(self._reactor, settings.host, settings.port, timeout=CONNECT_TIMEOUT)
+        endpoint: Any = HostnameEndpoint(
+            self._reactor, settings.host, settings.port, timeout=settings.connect_timeout
+        )
         trusted = trustRootFromCertificates(certificates) if certificates else None
         options: Any = optionsForClientTLS(settings.host, trusted) if settings.is_encrypted else None
         if settings.is_tls:
             endpoint = wrapClientTLS(options, endpoint)
-        protocol = LdapProtocol(self._reactor)
+        protocol = LdapProtocol(self._reactor, settings.answer_timeout)
         self._protocol = protocol
         await connectProtocol(endpoint, protocol)
         if settings.starts_tls:

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
+from msmq.directory.ldap.settings import ANSWER_TIMEOUT
 from msmq.directory.ldap.wire import (
     Control,
     Entry,
@@ -23,9 +24,6 @@ from msmq.directory.ldap.wire import (
     whole_message,
 )
 from msmq.errors import MsmqError
-
-ANSWER_TIMEOUT: Final = 30.0
-"""Seconds that a server has for the whole answer to one request."""
 
 MOST_ENTRIES: Final = 100_000
 """How many entries one answer may have."""

@@ -16,6 +16,12 @@ from msmq.directory.ldap.names import DistinguishedNameError, split
 LDAP_PORT: Final = 389
 LDAPS_PORT: Final = 636
 
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds that a server has until it can be asked, names, TLS and credentials included."""
+
+ANSWER_TIMEOUT: Final = 30.0
+"""Seconds that a server has for the whole answer to one request."""
+
 
 class Dialect(enum.Enum):
     """What makes the attributes that every object has: its GUID, its times, its security descriptor."""
@@ -37,6 +43,8 @@ class LdapSettings:
     @ivar ca_file: the certificates, PEM, of those who vouch for the server; those of the system otherwise.
     @ivar dialect: C{None} for what the server says of itself.
     @ivar may_be_plain: a password may be sent over a network that others listen to.
+    @ivar connect_timeout: seconds until a server counts as one that cannot be reached.
+    @ivar answer_timeout: the same for one that is reached and does not answer.
     """
 
     host: str
@@ -49,6 +57,8 @@ class LdapSettings:
     ca_file: Path | None = None
     dialect: Dialect | None = None
     may_be_plain: bool = False
+    connect_timeout: float = CONNECT_TIMEOUT
+    answer_timeout: float = ANSWER_TIMEOUT
 
     def __attrs_post_init__(self) -> None:
         if bool(self.bind_name) != (self.password_file is not None):

@@ -13,12 +13,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.ldap.filters import ANYTHING
-from msmq.directory.ldap.protocol import (
-    ANSWER_TIMEOUT,
-    MESSAGES_AT_ONCE,
-    LdapDisconnectedError,
-    LdapProtocol,
-)
+from msmq.directory.ldap.protocol import MESSAGES_AT_ONCE, LdapDisconnectedError, LdapProtocol
+from msmq.directory.ldap.settings import ANSWER_TIMEOUT
 from msmq.directory.ldap.wire import Scope, Search
 
 SEARCH = Search("DC=example", Scope.TREE, ANYTHING)
