@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import psutil
 from twisted.trial.unittest import SkipTest
 
 DEADLINE: Final = 30
@@ -120,6 +121,9 @@ class SlapdServer:
         """Have it stand still, with its connections open."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
+            threads = psutil.Process(self._process.pid)
+            while threads.status() != psutil.STATUS_STOPPED:
+                time.sleep(0.001)
 
     def thaw(self) -> None:
         """Let it go on."""

@@ -121,7 +121,7 @@ class LdapConnection:
         if self._protocol is not None:
             self._protocol.close()
             self._protocol = None
-        detail = _explain(failure)
+        detail = "the directory was closed" if self._is_closed else _explain(failure)
         self._note(False, detail)
         for each in waiting:
             each.errback(self._away(detail))
@@ -141,8 +141,7 @@ class LdapConnection:
         await connectProtocol(endpoint, protocol)
         if settings.starts_tls:
             _check(await protocol.ask(StartTls()), "TLS is refused")
-            transport: Any = protocol.transport
-            transport.startTLS(options)
+            protocol.start_tls(options)
         _check(await protocol.ask(Bind(settings.bind_name, password)), f"{settings.bind_name} is refused")
         asked = await protocol.ask(Search("", Scope.ENTRY, ANYTHING, ROOT_ATTRIBUTES))
         _check(asked, "the server does not tell of itself")

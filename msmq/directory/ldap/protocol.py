@@ -95,6 +95,19 @@ class LdapProtocol(Protocol):
         transport.write(encode(number, request, controls))
         return deferred
 
+    def start_tls(self, options: Any) -> None:
+        """Speak TLS from now on; what came in the open behind the server's consent is nothing to go by.
+
+        @param options: as C{optionsForClientTLS} makes them.
+        @raise LdapDisconnectedError: something came.
+        """
+        if self._waiting or self._buffer:
+            self._leave("the server sent something in the open where TLS was to begin")
+        if not self.is_connected:
+            raise LdapDisconnectedError(self._fault)
+        transport: Any = self.transport
+        transport.startTLS(options)
+
     def close(self) -> None:
         """Hang up."""
         self._leave("the connection is closed")
@@ -131,11 +144,11 @@ class LdapProtocol(Protocol):
                 break
             message = self._waiting.popleft()
             taken += len(message)
+            self._bytes_waiting -= len(message)
             try:
                 self._take(message)
             except LdapWireError as error:
                 self._leave(str(error))
-        self._bytes_waiting -= taken
         transport: Any = self.transport
         if self._waiting:
             self._next_turn = self._reactor.callLater(0, self._take_some)

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.protocol import MESSAGES_AT_ONCE, LdapDisconnectedError, LdapProtocol
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
-from msmq.directory.ldap.wire import Scope, Search
+from msmq.directory.ldap.wire import Scope, Search, StartTls
 
 SEARCH = Search("DC=example", Scope.TREE, ANYTHING)
 
@@ -121,3 +121,11 @@ class LdapProtocolTests(SynchronousTestCase):
         asked = self.protocol.ask(SEARCH)
         self.protocol.dataReceived(done(77) + done(1))
         self.assertEqual(list(self.successResultOf(asked).entries), [])
+
+    def test_words_before_tls(self) -> None:
+        """What somebody put behind the consent to TLS is not believed."""
+        answered = self.protocol.ask(StartTls())
+        answered.addCallback(lambda _: self.protocol.start_tls(None))
+        self.protocol.dataReceived(done(1) + done(2))
+        self.assertIn("in the open", self.fault_of(answered))
+        self.assertFalse(self.protocol.is_connected)

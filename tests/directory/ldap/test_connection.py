@@ -1,0 +1,198 @@
+"""How a real server is reached: TLS, credentials, silence, and what a configuration can get wrong."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from msmq.directory.ldap.connection import LdapConfigurationError
+from msmq.directory.ldap.provider import LdapDirectory
+from msmq.directory.ldap.settings import Dialect, LdapSettings
+from msmq.interfaces import DirectoryError
+from msmq.net.clock import SystemClock
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import (
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    RoutingLinkObject,
+    SiteObject,
+)
+from msmq.queues.directory.selecting import equals
+from tests.servers.certificates import make_credentials
+from tests.servers.slapd import SUFFIX, SlapdServer
+
+ALPHA = f"cn=alpha,cn=Accounts,{SUFFIX}"
+"""The account of a queue manager in the estate that is shipped."""
+
+
+@cache
+def tls_server() -> SlapdServer:
+    """A server that speaks TLS, for all tests of the process."""
+    ours = make_credentials()
+    return SlapdServer(certificate=(ours.authority, ours.certificate, ours.key))
+
+
+class LdapConnectionTests(TestCase):
+    """A directory as the configuration of a queue manager describes it."""
+
+    def setUp(self) -> None:
+        self.server = tls_server()
+        self.password = self.written("password", b"alpha's password\n")
+        self.authority = self.written("ca.pem", b"Ours:\n" + make_credentials().authority)
+        self.settings = LdapSettings(
+            "127.0.0.1", self.server.port, SUFFIX, bind_name=ALPHA, password_file=self.password
+        )
+        self.tls = attrs.evolve(self.settings, port=self.server.tls_port, is_tls=True, ca_file=self.authority)
+
+    def written(self, name: str, contents: bytes) -> Path:
+        path = Path(self.mktemp()).with_name(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(contents)
+        return path
+
+    def directory(self, settings: LdapSettings) -> LdapDirectory:
+        from twisted.internet import reactor
+
+        directory = LdapDirectory(settings, SystemClock(), reactor)
+        self.addCleanup(directory.close)
+        return directory
+
+    async def sites(self, settings: LdapSettings) -> str:
+        """The name of London, as this directory has it."""
+        directory = self.directory(settings)
+        await directory.open()
+        name = (await directory.read(SiteObject, [equals("name", "london")], ("name",)))["name"]
+        assert isinstance(name, str)
+        return name
+
+    async def fault_of(self, asked: Deferred[Any]) -> str:
+        try:
+            await asked
+        except DirectoryError as error:
+            self.assertIs(error.result, DirectoryOperationResult.DIRECTORY_NOT_CONNECTED)
+            return error.detail
+        raise AssertionError("a DirectoryError was expected")
+
+    async def test_estate(self) -> None:
+        """The account of the shipped estate publishes its queue manager and queues, and changes no site."""
+        directory = self.directory(self.settings)
+        await directory.open()
+        london = await directory.read(SiteObject, [equals("name", "london")])
+        link = await directory.read(RoutingLinkObject, [equals("site1_identifier", london["identifier"])])
+        self.assertEqual(link["actual_cost"], 1)
+        enterprise = await directory.read(EnterpriseObject)
+        self.assertIs(enterprise["non_ldap_capable_queue_manager_notification"], False)
+        manager = QueueManagerObject(
+            computer_name="ALPHA", site_identifier_list=(london["identifier"],), routing_server=True
+        )
+        manager = attrs.evolve(manager, identifier=await directory.create(manager))
+        await directory.create(QueueObject(pathname="ALPHA\\orders"))
+        await directory.write(attrs.evolve(manager, queue_manager_quota=5), ("queue_manager_quota",))
+        for asked in (
+            directory.write(attrs.evolve(london.object, foreign_site=True), ("foreign_site",)),
+            directory.create(SiteObject(name="rome")),
+        ):
+            try:
+                await asked
+            except DirectoryError as error:
+                self.assertIs(error.result, DirectoryOperationResult.GENERIC_ERROR)
+                self.assertIn("LDAP result 50", error.detail)
+            else:
+                self.fail("a DirectoryError was expected")
+        await directory.delete(QueueObject(pathname="ALPHA\\orders"))
+        await directory.delete(manager)
+
+    async def test_tls(self) -> None:
+        """Both kinds of TLS reach a server that somebody whom we trust vouches for."""
+        starts = attrs.evolve(self.settings, starts_tls=True, ca_file=self.authority)
+        for settings in (self.tls, starts, attrs.evolve(self.tls, host="localhost")):
+            self.assertEqual(await self.sites(settings), "London")
+
+    async def test_stranger(self) -> None:
+        """Nobody's password goes to a server for which nobody vouches."""
+        stranger = self.written("stranger.pem", make_credentials("A stranger").authority)
+        starts = attrs.evolve(self.settings, starts_tls=True, ca_file=stranger)
+        for settings in (
+            attrs.evolve(self.tls, ca_file=stranger),
+            attrs.evolve(self.tls, ca_file=None),
+            starts,
+        ):
+            fault = await self.fault_of(self.directory(settings).read(SiteObject))
+            self.assertIn("certificate verify failed", fault)
+
+    async def test_other_name(self) -> None:
+        """A certificate for another host is not good enough."""
+        settings = attrs.evolve(self.tls, host="127.0.0.2")
+        self.assertTrue(await self.fault_of(self.directory(settings).read(SiteObject)))
+
+    async def test_tls_where_there_is_none(self) -> None:
+        """Who wants TLS of a server that speaks none does without the directory, and not without TLS."""
+        settings = attrs.evolve(self.tls, port=self.server.port, connect_timeout=2.0)
+        self.assertTrue(await self.fault_of(self.directory(settings).read(SiteObject)))
+
+    async def test_wrong_password(self) -> None:
+        """A password that is refused is told, and read anew for the next request."""
+        self.password.write_bytes(b"guessed")
+        directory = self.directory(self.settings)
+        await directory.open()
+        self.assertIn(f"{ALPHA} is refused: code 49", await self.fault_of(directory.read(SiteObject)))
+        self.password.write_bytes(b"alpha's password")
+        self.assertTrue((await directory.read(SiteObject))["name"])
+
+    async def test_wrong_base(self) -> None:
+        """A base below which there is nothing is told."""
+        settings = attrs.evolve(self.settings, base="dc=elsewhere,dc=com")
+        fault = await self.fault_of(self.directory(settings).read(SiteObject))
+        self.assertIn("there is no CN=Configuration,dc=elsewhere,dc=com", fault)
+
+    async def test_base_of_the_server(self) -> None:
+        """Without a base, it is the one that the server has, and without a dialect that of the server."""
+        self.assertEqual(await self.sites(attrs.evolve(self.settings, base="")), "London")
+        settings = attrs.evolve(self.settings, base="", dialect=Dialect.OPENLDAP)
+        self.assertEqual(await self.sites(settings), "London")
+
+    async def test_silent_server(self) -> None:
+        """A server that says nothing, before it was reached or afterwards, is away after a while."""
+        settings = attrs.evolve(self.settings, connect_timeout=0.3, answer_timeout=0.3)
+        directory = self.directory(settings)
+        self.addCleanup(self.server.thaw)
+        self.server.freeze()
+        self.assertTrue(await self.fault_of(directory.read(SiteObject)))
+        self.server.thaw()
+        await directory.read(SiteObject)
+        self.server.freeze()
+        self.assertIn("no answer within 0.3 seconds", await self.fault_of(directory.read(SiteObject)))
+        self.server.thaw()
+        await directory.read(SiteObject)
+
+    async def test_files(self) -> None:
+        """A file that cannot be used is told when the directory is opened."""
+        empty, missing = self.written("empty", b"\n"), Path(self.mktemp())
+        damaged = self.written("damaged", make_credentials().authority.replace(b"MII", b"XXX"))
+        for settings, told in (
+            (attrs.evolve(self.settings, password_file=missing), "password_file"),
+            (attrs.evolve(self.settings, password_file=empty), "is empty"),
+            (attrs.evolve(self.settings, password_file=self.written("long", b"x" * 2000)), "more than 1024"),
+            (attrs.evolve(self.tls, ca_file=missing), "ca_file"),
+            (attrs.evolve(self.tls, ca_file=empty), "holds no certificate"),
+            (attrs.evolve(self.tls, ca_file=damaged), "damaged"),
+        ):
+            try:
+                await self.directory(settings).open()
+            except LdapConfigurationError as error:
+                self.assertIn(told, str(error))
+            else:
+                self.fail(f"{told} was expected")
+
+    async def test_close_while_it_is_reached(self) -> None:
+        """Who closes it while it is being reached gets an answer."""
+        directory = self.directory(self.settings)
+        asked = directory.read(SiteObject)
+        await directory.close()
+        self.assertIn("was closed", await self.fault_of(asked))
