@@ -98,6 +98,8 @@ class Arrivals:
         self._outbox = outbox
         self._events = events
         self._own_address = performer.model.identifier.bytes_le
+        self.trusts_identifiers = False
+        """Whether a peer is believed that brings messages of another by direct names."""
         self.forwarding = forwarding
         self.keeps_refused = True
         """Whether what a queue has no room for becomes a dead letter, where its sender asks for one."""
@@ -239,6 +241,9 @@ class Arrivals:
                     kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
                     self._refuse(batch, message, f"UNSUPPORTED_{kind}")
                     return messages[:index]
+        end = self._find_impostor(batch, messages)
+        if end is not None:
+            messages = messages[:end]
         free = self._performer.model.storage.free
         is_short = sum(message.size for message in messages) > free
         for index, message in enumerate(messages if is_short else ()):
@@ -262,6 +267,29 @@ class Arrivals:
         batch.verdicts = self._turns.judge(ours, batch.session.remote_address)
         batch.is_judged = True
         return messages
+
+    def _find_impostor(self, batch: _Batch, messages: Sequence[UserMessageView]) -> int | None:
+        """Where a message is that says it is of another queue manager, although nobody hands it on.
+
+        What has a direct name comes from its sender itself. If it were judged, the place in its sequence, or
+        its MessageID, would be taken from the message that its alleged sender has yet to send.
+        """
+        peer = batch.session.remote_identifier
+        if peer is None or self.trusts_identifiers:
+            return None
+        source = peer.bytes_le
+        nobody = NULL_GUID.bytes_le
+        for index, message in enumerate(messages):
+            if (
+                message.is_recoverable
+                and message.source_queue_manager != source
+                and message.queue_manager_address == nobody
+                and not is_for_order_queue(message.packet)
+            ):
+                batch.close = CloseReason.NOT_FROM_ITS_SENDER
+                self._refuse(batch, message, "NOT_FROM_ITS_SENDER")
+                return index
+        return None
 
     def _is_past(self, batch: _Batch, message: UserMessageView) -> bool:
         """Whether a message that was judged is not to be delivered; it is acknowledged all the same.

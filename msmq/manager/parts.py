@@ -107,6 +107,7 @@ class Parts:
         forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
         arrivals = Arrivals(performer, outbox, self.events, self.turns, self.sequences, forwarding)
         arrivals.keeps_refused = dead_letter_over_quota
+        arrivals.trusts_identifiers = settings.trust_identifiers
         self.departures.on_left = self.sequences.left
         self.transfer = Transfer(
             performer,

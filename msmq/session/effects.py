@@ -34,6 +34,7 @@ class CloseReason(enum.Enum):
     CONNECTION_LOST = "connection lost"
     STOPPED = "stopped"
     UNSUPPORTED_MESSAGE = "message that cannot be stored"
+    NOT_FROM_ITS_SENDER = "message of another queue manager"
     NO_RESOURCES = "no room for messages"
     STALLED = "packet not finished while memory is short"
     INTERNAL_ERROR = "internal error"

@@ -262,17 +262,21 @@ class PlainAcceptorTests(SynchronousTestCase):
         return peer
 
     def packet(self, number: int, body: bytes) -> Callable[[bytes], bytes]:
-        """What has to arrive for this message; SentTime is taken from what did."""
+        """What has to arrive for this message; SentTime is taken from what did.
+
+        It has four days to reach its queue.
+        """
 
         def expected(arrived: bytes) -> bytes:
             (sent_time,) = struct.unpack("<I", arrived[52:56])
-            return user_packet(
+            packet = user_packet(
                 body,
                 destination=self.destination,
                 message_id=number,
                 source=self.server.identifier,
                 sent_time=sent_time,
             )
+            return packet[:12] + struct.pack("<I", 4 * 86400) + packet[16:]
 
         return expected
 

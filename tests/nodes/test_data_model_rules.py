@@ -144,7 +144,10 @@ class IncomingTransferTests(ReceiverTestCase):
         MQDMPR-3.1.1.2-20, MQDMPR-3.1.1.5-01.
         """
         other = UUID(int=0xD)
-        self.say(*chain(1, 2), transactional(b"x", (X + 7, 1, 0), source=other))
+        self.say(*chain(1, 2))
+        sender = self.dial(host=self.network.host("127.0.0.9"), identifier=other)
+        sender.send(transactional(b"x", (X + 7, 1, 0), source=other))
+        self.clock.advance(0.1)
         first = self.run_to_end(self.beta.service.reserve(self.path, timeout=0, peek=True)).messages[0]
         self.run_to_end(self.beta.service.move(first.view.identifier, self.path + ";later"))
         queue = self.beta.model.find(parse_path_name(self.path))

@@ -160,7 +160,9 @@ class OrderTests(ReceiverTestCase):
     def test_another_sender_has_a_sequence_of_its_own(self) -> None:
         """What one says does nothing to the messages of another, nor to another name of the queue."""
         self.say(*chain(1, 2))
-        self.say(*chain(1, 1, X - 5, source=ALPHA))
+        other = self.dial(host=self.network.host("127.0.0.9"), identifier=ALPHA)
+        other.send(*chain(1, 1, X - 5, source=ALPHA))
+        self.clock.advance(0.1)
         self.say(*chain(1, 1, X - 9, destination="tcp:127.0.0.3\\PRIVATE$\\ORDERS"))
         self.say(*chain(1, 1, X - 9, destination="OS:BETA\\private$\\orders"))
         self.say(*chain(3, 3))
