@@ -114,6 +114,8 @@ class Integration:
         self._runner = DirectoryRunner(directory, performer.clock, self._perform)
         self._wakeup = Wakeup(reactor, performer.clock, self.access.timers.deadline, self._expire)
         self._unpublished: dict[str, Mapping[str, Any]] = {}
+        self._reactor = reactor
+        self._public_names: PublicNames | None = None
         administration.directory = self
 
     # Life
@@ -166,11 +168,14 @@ class Integration:
 
     def public_names(self, clock: IClock) -> PublicNames:
         """Finds the public queues of others in this directory."""
-        return PublicNames(self.access, self._runner.run, clock)
+        names = self._public_names = PublicNames(self.access, self._runner.run, clock, self._reactor)
+        return names
 
     def stop(self) -> Deferred[None]:
         """Ask nothing more."""
         self._wakeup.stop()
+        if self._public_names is not None:
+            self._public_names.stop()
         return self._directory.close()
 
     # Public queues

@@ -153,7 +153,10 @@ class NextHops:
         """There may be another way to a queue manager: the queues that take it from now on."""
         moved = []
         for queue in list(self._by_destination.get(destination, ())):
-            before = self._by_queue[queue]
+            before = self._by_queue.get(queue)
+            if before is None:
+                # It has just asked, and gets the answer by itself.
+                continue
             key, routed = self._way(queue)
             if key == before.key:
                 before.routed = routed

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from msmq.interfaces.queue_manager import ITransaction, ReceivedMessage
 from msmq.manager.administration import Administration
 from msmq.manager.performing import Performer
+from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reads import Read, Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.sending import Sender
-from msmq.manager.targets import all_destinations
+from msmq.manager.targets import Target, all_destinations
 from msmq.manager.transactions import Transactions, check_usage, move
 from msmq.queues.cursor import Cursor, CursorState
 from msmq.queues.descriptor import OpenQueueDescriptor, Operation
@@ -68,11 +69,22 @@ class OpenQueue:
     async def send(
         self, messages: Sequence[Message], *, transaction: ITransaction | None = None
     ) -> list[MessageIdentifier]:
-        """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}."""
-        self._descriptors.queues_for(self._descriptor, Operation.SEND)
-        now = self._performer.clock.now()
-        targets = all_destinations(self._performer.model, self._descriptor.names, now)
-        return await self._sender.send(targets, messages, transaction)
+        """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}.
+
+        @raise MQError: of a public queue of another queue manager also MQ_ERROR_QUEUE_NOT_FOUND, and
+            MQ_ERROR_NO_DS while the directory is away.
+        """
+        return await self._sender.send(await self._targets(), messages, transaction)
+
+    async def _targets(self) -> list[Target]:
+        """Where its messages go; public queues of others are looked for, if need be."""
+        while True:
+            self._descriptors.queues_for(self._descriptor, Operation.SEND)
+            now = self._performer.clock.now()
+            try:
+                return all_destinations(self._performer.model, self._descriptor.names, now)
+            except UnknownPublicQueue as unknown:
+                await self._sender.learn(unknown)
 
     async def reserve(
         self,

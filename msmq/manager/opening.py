@@ -9,7 +9,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.sending import Sender
-from msmq.manager.targets import destinations, outgoing_queue, readable_queue
+from msmq.manager.targets import destination_names, outgoing_queue, readable_queue
 from msmq.manager.transactions import Transactions, check_usage
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.queue import Queue
@@ -43,7 +43,7 @@ class Opening:
         model = self._performer.model
         now = self._performer.clock.now()
         if access is QueueAccessType.SEND:
-            names = [model.format_name(target.queue) for target in destinations(model, name, now)]
+            names = destination_names(model, name, now)
             descriptor = model.descriptors.open(names, access, share_mode, now=now)
         else:
             queue = self._find(name, access)

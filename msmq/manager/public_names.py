@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
@@ -27,6 +28,9 @@ REMEMBERED: Final = 10_000
 FRESH: Final = 600.0
 """Seconds after which the directory is asked again where a queue is, when somebody opens it anew."""
 
+RETRY: Final = 60.0
+"""Seconds after which a queue for which messages wait is looked for again."""
+
 
 class UnknownPublicQueue(MQError):
     """A public queue that was not looked for yet; see L{PublicNames.learn}.
@@ -35,19 +39,20 @@ class UnknownPublicQueue(MQError):
     """
 
     def __init__(self, name: PublicFormatName | PathName) -> None:
-        super().__init__(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+        super().__init__(Status.MQ_ERROR_NO_DS, f"{name} is a public queue that was not looked for yet")
         self.name = name
 
 
 class PublicNames:
     """Remembers where the public queues of others are.
 
-    @ivar on_found: told of a public queue that was looked for, when it was found.
+    @ivar on_found: told of a public queue that was looked for, when it was found; and when it was not, some
+        time later, so that whoever still wants it asks again.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, access: DirectoryAccess, run: Runner, clock: IClock) -> None:
+    def __init__(self, access: DirectoryAccess, run: Runner, clock: IClock, reactor: IReactorTime) -> None:
         """Ask a directory.
 
         @param run: runs the procedures of C{access}.
@@ -55,6 +60,9 @@ class PublicNames:
         self._access = access
         self._run = run
         self._clock = clock
+        self._reactor = reactor
+        self._retries: dict[UUID, IDelayedCall] = {}
+        self._is_stopped = False
         self._owners: OrderedDict[UUID, tuple[UUID, float]] = OrderedDict()
         self._paths: dict[str, UUID] = {}
         self._asked: set[UUID] = set()
@@ -65,7 +73,7 @@ class PublicNames:
         known = self._owners.get(identifier)
         if known is not None:
             return known[0]
-        if identifier not in self._asked:
+        if identifier not in self._asked and identifier not in self._retries and not self._is_stopped:
             self._asked.add(identifier)
             Deferred.fromCoroutine(self._look_for(identifier)).addErrback(
                 lambda failure: self.log.failure("a public queue could not be looked for", failure)
@@ -99,11 +107,24 @@ class PublicNames:
         )
         await self._read(wanted, str(name), name if isinstance(name, PathName) else None)
 
+    def _retry(self, identifier: UUID) -> None:
+        del self._retries[identifier]
+        self.on_found(identifier)
+
+    def stop(self) -> None:
+        """Look for nothing more."""
+        self._is_stopped = True
+        for call in self._retries.values():
+            call.cancel()
+        self._retries.clear()
+
     async def _look_for(self, identifier: UUID) -> None:
         try:
             await self._read(equals("identifier", identifier), str(PublicFormatName(identifier)), None)
         except MQError as error:
             self.log.warn("nobody knows where a public queue is: {error}", error=error)
+            if not self._is_stopped:
+                self._retries[identifier] = self._reactor.callLater(RETRY, self._retry, identifier)
             return
         finally:
             self._asked.discard(identifier)

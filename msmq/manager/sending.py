@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msmq.interfaces.queue_manager import ITransaction
 from msmq.manager.outbox import Outbox
+from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.targets import Target
 from msmq.manager.transactions import Transactions
 from msmq.queues.message import Message
@@ -59,6 +60,15 @@ class Sender:
         else:
             first = await self._send_in_one(targets, messages)
         return [MessageIdentifier(self._identifier, number) for number in range(first, first + len(messages))]
+
+    async def learn(self, unknown: UnknownPublicQueue) -> None:
+        """Have a public queue looked for in the directory.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS if there is no directory or it is away.
+        """
+        if self._outbox.learn is None:
+            raise unknown
+        await self._outbox.learn(unknown.name)
 
     async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
         async with self._transactions.begin(self._new_identifier()) as transaction:

@@ -318,6 +318,16 @@ class QueueManagerService(Overview, Service):
 
     # Open queues
 
+    async def format_name(self, destination: str) -> str:
+        """The format names of a destination as of L{send}, with commas.
+
+        The directory is asked for a public queue elsewhere, which L{open_queue} does not wait for.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS while the directory is away, or that the name
+            cannot be sent to.
+        """
+        return ",".join(str(target.name) for target in await self._targets(destination))
+
     def open_queue(
         self,
         name: str,
@@ -328,7 +338,9 @@ class QueueManagerService(Overview, Service):
 
         @param name: the path or format name of a queue of this queue manager, or for sending of any;
             several with commas for sending. Outgoing queues can be opened by administrators too.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_SHARING_VIOLATION,
+            A public queue elsewhere is opened by its format name, and looked for when it is sent to;
+            L{format_name} tells that of a path.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS, MQ_ERROR_SHARING_VIOLATION,
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
             malformed.
         """

@@ -131,6 +131,22 @@ def all_destinations(
     ]
 
 
+def destination_names(model: QueueManagerModel, text: str, now: Moment) -> list[FormatName]:
+    """The format names of L{destinations}, whose queues are there; nobody is asked yet where public ones are.
+
+    @raise MQError: as L{destinations}.
+    @raise UnknownPublicQueue: a path names a public queue, whose format name has to be learned first.
+    """
+    found: dict[FormatName, None] = {}
+    for name in _parse_destinations(text):
+        if isinstance(name, PublicFormatName) and model.find_public and model.find(name) is None:
+            queue: Queue = model.outgoing(name, now)
+        else:
+            queue = destination(model, name, now).queue
+        found[model.format_name(queue)] = None
+    return list(found)
+
+
 @lru_cache(maxsize=1024)
 def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
     """Applications send to the same few names again and again."""

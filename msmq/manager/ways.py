@@ -107,17 +107,21 @@ class Ways:
         generation = self._generation
 
         def found(hops: Iterable[QueueManager]) -> None:
-            # If ways have changed meanwhile it was asked again, and this answer is old.
             if generation == self._generation:
                 self._answered(destination, tuple(hops), is_late)
+            elif not is_late and destination not in self._known and destination not in self._asked:
+                # Asking has changed the ways; whoever asked has no other answer yet.
+                self._ask(destination)
 
         def missing(failure: Failure) -> None:
-            failure.trap(NoRoute)
-            self.log.info("no way: {error}", error=failure.value)
+            if failure.check(NoRoute) is None:
+                self.log.failure("the router failed", failure)
+            else:
+                self.log.info("no way: {error}", error=failure.value)
             found(())
 
         answer.addCallbacks(found, missing).addErrback(
-            lambda failure: self.log.failure("the router failed", failure)
+            lambda failure: self.log.failure("a new way could not be taken", failure)
         )
 
     def _answered(self, destination: UUID, hops: tuple[QueueManager, ...], is_late: bool) -> None:

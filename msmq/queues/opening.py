@@ -71,9 +71,10 @@ def find_queue(collection: QueueCollection, name: FormatName, access: QueueAcces
 
     Of another queue manager's it is the outgoing queue, which is made for who sends, and which
     administrators can open if it is there.
+    That of a public queue is there already if a directory is asked where such queues are.
 
     @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_NO_DS for sending to the public name of a queue that is
-        not ours; or what L{QueueCollection.subqueue} raises.
+        not ours, without a directory; or what L{QueueCollection.subqueue} raises.
     """
     names = collection.names
     queue = names.find(name)
@@ -87,9 +88,12 @@ def find_queue(collection: QueueCollection, name: FormatName, access: QueueAcces
     if names.is_local(name):
         raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
     if is_sender:
-        if isinstance(name, PublicFormatName):
+        if not isinstance(name, PublicFormatName):
+            return collection.outgoing(name, now)
+        outgoing = collection.find_outgoing(name)
+        if outgoing is None:
             raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
-        return collection.outgoing(name, now)
+        return outgoing
     outgoing = collection.find_outgoing(name) if access.is_admin else None
     if outgoing is None:
         raise MQError(
