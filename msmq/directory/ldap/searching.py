@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
@@ -27,7 +28,7 @@ from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, is_
 MOST_OBJECTS: Final = 100_000
 """How many objects one read may find."""
 
-OBJECTS_AT_ONCE: Final = 40
+OBJECTS_AT_ONCE: Final = 20
 """How many objects are made of entries before others get a turn."""
 
 _COMPUTER_NAMES: Final = {
@@ -83,9 +84,10 @@ class Searching:
         root = await self._operations.root()
         attributes = ldap_attributes(of, needed, root.times)
         found: list[DirectoryEntry[Any]] = []
+        known = _Known(root.root_domain, root.times)
 
         async def take(entries: Sequence[Entry]) -> bool:
-            made = await self._objects(of, entries, needed, root)
+            made = await self._objects(of, entries, needed, known)
             found.extend(each for each in made if is_match(each, filters))
             if len(found) > MOST_OBJECTS:
                 raise DirectoryError(
@@ -155,7 +157,7 @@ class Searching:
         return found if computer else []
 
     async def _objects(
-        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], root: Root
+        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], known: _Known
     ) -> list[DirectoryEntry[Any]]:
         found: list[DirectoryEntry[Any]] = []
         faults = Faults()
@@ -163,38 +165,64 @@ class Searching:
             if start:
                 await deferLater(self._reactor, 0)
             some = entries[start : start + OBJECTS_AT_ONCE]
-            related = await self._related(of, some, wanted, root)
+            await self._look_up(of, some, wanted, known)
             for entry in some:
-                made = to_object(of, entry, wanted, related, faults)
+                made = to_object(of, entry, wanted, known.related, faults)
                 if made is not None:
                     found.append(made)
         for fault in faults.found:
             self.log.warn("the directory holds what cannot be used: {fault}", fault=fault)
         return found
 
-    async def _related(
-        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], root: Root
-    ) -> Related:
-        computers: set[str] = set()
-        links: set[str] = set()
+    async def _look_up(
+        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], known: _Known
+    ) -> None:
+        """Read what is needed beside these entries, and was not yet."""
+        computers: dict[str, str] = {}
+        links: dict[str, str] = {}
         for entry in entries:
             try:
                 computer = computer_of(of, entry, wanted)
                 if computer is not None:
-                    folded(computer)
-                    computers.add(computer)
+                    computers[folded(computer)] = computer
                 for _, name in links_of(of, entry, wanted):
-                    folded(name)
-                    links.add(name)
+                    links[folded(name)] = name
             except ValueError as error:
                 self.log.warn("{name} has a part that is no name: {error}", name=entry.name, error=error)
-        identifiers = {}
-        for key, linked in (await self._operations.entries(links, (GUID,))).items():
+        await known.add_computers(self._operations, computers)
+        await known.add_links(self._operations, links)
+
+
+@attrs.define
+class _Known:
+    """What one read has found out beside its entries.
+
+    @ivar looked_up: the names of what is there or is not.
+    """
+
+    enterprise: str
+    times: Mapping[str, str]
+    computers: dict[str, Entry] = attrs.field(factory=dict)
+    identifiers: dict[str, UUID] = attrs.field(factory=dict)
+    looked_up: set[str] = attrs.field(factory=set)
+
+    @property
+    def related(self) -> Related:
+        return Related(self.computers, self.identifiers, self.enterprise, self.times)
+
+    async def add_computers(self, operations: Operations, names: Mapping[str, str]) -> None:
+        self.computers |= await operations.entries(self._new(names), COMPUTER_ATTRIBUTES)
+
+    async def add_links(self, operations: Operations, names: Mapping[str, str]) -> None:
+        for key, linked in (await operations.entries(self._new(names), (GUID,))).items():
             value = linked.first(GUID)
             if value is not None and len(value) == 16:
-                identifiers[key] = unpack_guid(value)
-        known = await self._operations.entries(computers, COMPUTER_ATTRIBUTES) if computers else {}
-        return Related(known, identifiers, root.root_domain, root.times)
+                self.identifiers[key] = unpack_guid(value)
+
+    def _new(self, names: Mapping[str, str]) -> list[str]:
+        new = {key: name for key, name in names.items() if key not in self.looked_up}
+        self.looked_up |= new.keys()
+        return list(new.values())
 
 
 def _is_list(of: type[DirectoryObject], name: str) -> bool:
