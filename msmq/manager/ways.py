@@ -102,9 +102,9 @@ class Ways:
             return
         self._asked.add(destination)
         avoided = frozenset(self._avoided) - {destination, self._own}
+        generation = self._generation
         answer = self._router.next_hops(self._own, destination, avoided)
         is_late = not answer.called
-        generation = self._generation
 
         def found(hops: Iterable[QueueManager]) -> None:
             if generation == self._generation:

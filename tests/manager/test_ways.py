@@ -1,0 +1,225 @@
+"""To whom messages go next, as far as it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from msmq.interfaces import IRouter
+from msmq.interfaces.routing import NoRoute
+from msmq.manager.ways import AVOIDED, RETRY, Ways
+from msmq.routing.next_hops import Rule
+from msmq.routing.topology import QueueManager
+from msmq.testing.clock import ManualClock
+from tests.routing.builders import Estate, guid, names
+
+# From cA to cC the cheapest way leads through B.
+TOPOLOGY = Estate("A-B 1, B-C 1, A-C 5").topology
+CA, CC, GA, GB, GC = (guid(name) for name in ("cA", "cC", "gA", "gB", "gC"))
+
+
+def machine(name: str) -> QueueManager:
+    found = TOPOLOGY.queue_manager(guid(name))
+    assert found is not None
+    return found
+
+
+def nowhere() -> NoRoute:
+    return NoRoute(Rule.UNKNOWN_DESTINATION, "nobody knows it")
+
+
+@implementer(IRouter)
+class ScriptedRouter:
+    """A router that answers what a test wants, when it wants.
+
+    @ivar answers: for the next questions; without one the question waits.
+    @ivar asked: the destination and the unreachable queue managers of each question.
+    """
+
+    name = "scripted"
+    topology = TOPOLOGY
+
+    def __init__(self) -> None:
+        self.answers: list[Sequence[str] | Exception] = []
+        self.asked: list[tuple[UUID, Set[UUID]]] = []
+        self.waiting: list[Deferred[Sequence[QueueManager]]] = []
+        self.on_asked: list[Any] = []
+
+    def open(self) -> Deferred[None]:
+        return succeed(None)
+
+    def next_hops(
+        self, source: UUID, destination: UUID, unreachable: Set[UUID] = frozenset()
+    ) -> Deferred[Sequence[QueueManager]]:
+        self.asked.append((destination, unreachable))
+        if self.on_asked:
+            self.on_asked.pop(0)()
+        if not self.answers:
+            self.waiting.append(Deferred())
+            return self.waiting[-1]
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            return fail(answer)
+        return succeed([machine(name) for name in answer])
+
+    def answer(self, *hops: str) -> None:
+        """The oldest question that waits is answered."""
+        self.waiting.pop(0).callback([machine(name) for name in hops])
+
+    def route(self, source: UUID, destination: UUID) -> Any:
+        raise AssertionError("nobody asks for the whole way")
+
+    def close(self) -> Deferred[None]:
+        return succeed(None)
+
+
+class WaysTests(SynchronousTestCase):
+    """The ways of cA."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.router = ScriptedRouter()
+        self.ways = Ways(CA, self.router, self.clock.reactor)
+        self.addCleanup(self.ways.stop)
+        self.changes: list[UUID] = []
+        self.ways.on_change = self.changes.append
+
+    def hops(self, destination: UUID = CC) -> list[str]:
+        return names(hop.identifier for hop in self.ways.hops(destination))
+
+    def test_answer_at_once(self) -> None:
+        """It is asked for each destination once, and nobody has to be told."""
+        self.router.answers = [["gA"]]
+        self.assertEqual([self.hops(), self.hops()], [["gA"], ["gA"]])
+        self.assertEqual(self.router.asked, [(CC, frozenset())])
+        self.assertEqual(self.changes, [])
+
+    def test_late_answer(self) -> None:
+        """Until it comes there is no way, and nobody asks again; then whoever waits is told."""
+        self.assertEqual([self.hops(), self.hops()], [[], []])
+        self.router.answer("gA")
+        self.assertEqual(self.changes, [CC])
+        self.assertEqual(self.hops(), ["gA"])
+        self.assertEqual(len(self.router.asked), 1)
+
+    def test_without_a_router(self) -> None:
+        """There is no way to anybody."""
+        ways = Ways(CA, None, self.clock.reactor)
+        self.assertEqual(ways.hops(CC), ())
+        ways.missed([GA])
+        ways.changed()
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+
+    def test_no_way(self) -> None:
+        """MQQB-3.1.7.5-02: it is looked for again a minute later, and meanwhile not."""
+        self.router.answers = [nowhere(), nowhere(), ["gA"]]
+        for _ in range(2):
+            self.assertEqual([self.hops(), self.hops()], [[], []])
+            self.clock.advance(RETRY)
+        self.assertEqual(self.changes, [CC, CC])
+        self.assertEqual(self.hops(), ["gA"])
+        self.clock.advance(2 * RETRY)
+        self.assertEqual(len(self.router.asked), 3)
+
+    def test_router_that_fails(self) -> None:
+        """What is wrong with it is told, and it is asked again as where there is no way."""
+        self.router.answers = [ValueError("broken"), ["gA"]]
+        self.assertEqual(self.hops(), [])
+        [logged] = self.flushLoggedErrors(ValueError)
+        self.assertEqual(str(logged.value), "broken")
+        self.clock.advance(RETRY)
+        self.assertEqual(self.hops(), ["gA"])
+
+    def test_ways_change(self) -> None:
+        """Each that was asked for is asked for again; an answer to an old question comes too late."""
+        self.router.answers = [["gA"]]
+        self.hops()
+        self.hops(GB)
+        self.ways.changed()
+        self.assertEqual(self.changes, [CC, GB])
+        self.router.answers = [["gC"]]
+        self.assertEqual((self.hops(), self.hops(GB)), (["gC"], []))
+        self.router.answer("gA")
+        self.assertEqual(self.hops(GB), [])
+        self.router.answer("gB")
+        self.assertEqual(self.hops(GB), ["gB"])
+
+    def test_a_way_that_appears(self) -> None:
+        """A change ends the wait for a way that there was not."""
+        self.router.answers = [nowhere(), ["gA"]]
+        self.hops()
+        self.ways.changed()
+        self.assertEqual(self.hops(), ["gA"])
+        self.clock.advance(2 * RETRY)
+        self.assertEqual(len(self.router.asked), 2)
+
+    def test_asking_changes_the_ways(self) -> None:
+        """Who asks in vain has the enterprise read, which may be done before the answer is there."""
+        self.router.answers = [nowhere(), ["gA"]]
+        self.router.on_asked = [self.ways.changed]
+        self.assertEqual(self.hops(), ["gA"])
+
+    def test_missed(self) -> None:
+        """Ways through a queue manager that was not reached are looked for without it, others are kept."""
+        self.router.answers = [["gA"], ["gB"]]
+        self.hops()
+        self.hops(GB)
+        self.ways.missed([GA])
+        self.assertEqual(self.changes, [CC])
+        self.router.answers = [["gC"]]
+        self.assertEqual((self.hops(), self.hops(GB)), (["gC"], ["gB"]))
+        self.assertEqual(self.router.asked[-1], (CC, frozenset([GA])))
+        self.ways.missed([GA])
+        self.assertEqual(self.changes, [CC])
+
+    def test_missed_destination(self) -> None:
+        """There is no way around the destination itself, which is not avoided on the way to it."""
+        self.router.answers = [["gB"]]
+        self.hops(GB)
+        self.ways.missed([GB])
+        self.assertEqual(self.changes, [])
+        self.ways.changed()
+        self.hops(GB)
+        self.assertEqual(self.router.asked[-1], (GB, frozenset()))
+
+    def test_avoided_for_a_while(self) -> None:
+        """After a minute the old way is tried again."""
+        self.router.answers = [["gA"], ["gC"], ["gA"]]
+        self.hops()
+        self.ways.missed([GA])
+        self.hops()
+        self.clock.advance(AVOIDED - 1)
+        self.assertEqual(self.changes, [CC])
+        self.clock.advance(1)
+        self.assertEqual((self.changes, self.hops()), ([CC, CC], ["gA"]))
+        self.assertEqual(self.router.asked[-1], (CC, frozenset()))
+
+    def test_reached_again(self) -> None:
+        """A session with it ends that at once; one with somebody else does not."""
+        self.router.answers = [["gA"], ["gC"], ["gA"]]
+        self.hops()
+        self.ways.missed([GA])
+        self.hops()
+        self.ways.reached(GB)
+        self.assertEqual(self.changes, [CC])
+        self.ways.reached(GA)
+        self.assertEqual((self.changes, self.hops()), ([CC, CC], ["gA"]))
+        self.clock.advance(2 * AVOIDED)
+        self.assertEqual(len(self.router.asked), 3)
+
+    def test_stopped(self) -> None:
+        """Nothing is asked, waited for or told any more."""
+        self.router.answers = [nowhere()]
+        self.hops()
+        self.hops(GB)
+        self.ways.missed([GA])
+        self.ways.stop()
+        self.router.answer("gB")
+        self.assertEqual((self.hops(GB), self.hops(GC), self.changes), ([], [], []))
+        self.ways.missed([GC])
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
