@@ -135,9 +135,9 @@ class PublicNames:
             self._access.read_directory(QueueObject, [wanted], ("identifier", "pathname"))
         )
         if not outcome.succeeded:
-            if outcome.is_disconnected and self._renew(wanted.value, path):
+            if self._is_away(outcome) and self._renew(wanted.value, path):
                 return
-            raise _refused(outcome, shown)
+            raise self._refused(outcome, shown)
         identifier: UUID = outcome.value["identifier"]
         computer = parse_path_name(outcome.value["pathname"], lenient=True).computer
         host = await self._run(
@@ -146,8 +146,19 @@ class PublicNames:
             )
         )
         if not host.succeeded:
-            raise _refused(host, f"{shown} is on {computer}, and that queue manager")
+            raise self._refused(host, f"{shown} is on {computer}, and that queue manager")
         self._remember(identifier, host.value["identifier"], path)
+
+    def _is_away(self, outcome: Outcome) -> bool:
+        """Whether the directory was asked at all; while it is away only what is our own is found."""
+        return outcome.is_disconnected or self._access.local.directory_offline
+
+    def _refused(self, outcome: Outcome, what: str) -> MQError:
+        if self._is_away(outcome):
+            return MQError(Status.MQ_ERROR_NO_DS, f"{what}: {outcome.detail or 'the directory is away'}")
+        if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+            return MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{what} is not in the directory")
+        return MQError(Status.MQ_ERROR_DS_ERROR, f"{what}: {outcome.detail or 'the directory refuses'}")
 
     def _renew(self, value: object, path: PathName | None) -> bool:
         identifier = (
@@ -171,11 +182,3 @@ class PublicNames:
 
 def _key(path: PathName) -> str:
     return f"{path.computer}\\{path.queue_path}".casefold()
-
-
-def _refused(outcome: Outcome, what: str) -> MQError:
-    if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
-        return MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{what} is not in the directory")
-    if outcome.is_disconnected:
-        return MQError(Status.MQ_ERROR_NO_DS, f"{what}: {outcome.detail or 'the directory is away'}")
-    return MQError(Status.MQ_ERROR_DS_ERROR, f"{what}: {outcome.detail or 'the directory refuses'}")

@@ -1,0 +1,144 @@
+"""Where the public queues of others are, as far as the directory has told."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.directory.memory import MemoryDirectory
+from msmq.manager import public_names
+from msmq.manager.directory import DirectoryRunner
+from msmq.manager.public_names import FRESH, RETRY, PublicNames, UnknownPublicQueue
+from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.local import LocalQueueManager
+from msmq.queues.directory.objects import QueueManagerObject, QueueObject
+from msmq.queues.directory.requests import DirectoryEffect
+from msmq.structures.format_name import PublicFormatName
+from msmq.structures.path_name import PathName, parse_path_name
+from msmq.structures.status import MQError, Status
+from msmq.testing.clock import ManualClock
+from tests.builders import ALPHA, BETA
+
+ORDERS = PublicFormatName(UUID(int=0x0F))
+PATH = parse_path_name("BETA\\orders")
+
+
+class PublicNamesTests(SynchronousTestCase):
+    """ALPHA asks for queues of BETA."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.directory = MemoryDirectory(self.clock)
+        self.directory.add(QueueManagerObject(identifier=BETA, computer_name="BETA"))
+        self.directory.add(QueueObject(identifier=ORDERS.queue, pathname="BETA\\orders"))
+        self.successResultOf(self.directory.open())
+        local = LocalQueueManager(
+            QueueManagerObject(identifier=ALPHA, computer_name="ALPHA"), directory_integrated=True
+        )
+        access = DirectoryAccess(local)
+        runner = DirectoryRunner(self.directory, self.clock, self.perform)
+        self.names = PublicNames(access, runner.run, self.clock, self.clock.reactor)
+        self.addCleanup(self.names.stop)
+        self.found: list[UUID] = []
+        self.names.on_found = self.found.append
+
+    async def perform(self, effect: DirectoryEffect) -> Any:
+        raise AssertionError(f"nothing but reading: {effect}")
+
+    def done(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self.successResultOf(Deferred.fromCoroutine(coroutine))
+        self.clock.advance(0)
+
+    def refused(self, name: PublicFormatName | PathName) -> Status:
+        failed = self.failureResultOf(Deferred.fromCoroutine(self.names.learn(name)), MQError).value
+        assert isinstance(failed, MQError)
+        return failed.status
+
+    def move(self, computer: str, identifier: UUID) -> None:
+        """The queue is somewhere else."""
+        self.directory.add(QueueManagerObject(identifier=identifier, computer_name=computer))
+        self.successResultOf(self.directory.delete(QueueObject(identifier=ORDERS.queue)))
+        self.directory.add(QueueObject(identifier=ORDERS.queue, pathname=f"{computer}\\orders"))
+
+    def test_learned(self) -> None:
+        """What was learned by either name is known by that, whatever its case."""
+        for name in (PATH, ORDERS):
+            self.assertRaises(UnknownPublicQueue, self.names.find, name)
+        self.done(self.names.learn(PATH))
+        for name in (PATH, ORDERS, parse_path_name("beta\\ORDERS")):
+            self.assertEqual(self.names.find(name), (ORDERS, BETA))
+
+    def test_owner(self) -> None:
+        """An owner that is not known is looked for, once, and told when it is found."""
+        self.names.owner_of(ORDERS.queue)
+        self.clock.advance(0)
+        self.assertEqual(self.names.owner_of(ORDERS.queue), BETA)
+        self.assertEqual(self.found, [ORDERS.queue])
+
+    def test_not_found(self) -> None:
+        """Of a queue that nobody has that is told, and nothing is remembered."""
+        self.assertEqual(self.refused(PublicFormatName(UUID(int=1))), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.assertEqual(self.refused(parse_path_name("BETA\\nothing")), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.assertRaises(UnknownPublicQueue, self.names.find, PublicFormatName(UUID(int=1)))
+
+    def test_owner_that_is_not_found(self) -> None:
+        """Whoever wants it is told to ask again a minute later; meanwhile the directory is left alone."""
+        identifier = UUID(int=3)
+        self.assertIsNone(self.names.owner_of(identifier))
+        self.directory.add(QueueObject(identifier=identifier, pathname="BETA\\late"))
+        self.assertIsNone(self.names.owner_of(identifier))
+        self.assertEqual(self.found, [])
+        self.clock.advance(RETRY)
+        self.assertEqual(self.found, [identifier])
+        self.names.owner_of(identifier)
+        self.assertEqual(self.names.owner_of(identifier), BETA)
+
+    def test_freshness(self) -> None:
+        """After ten minutes the directory is asked anew, and what waits already goes on as before."""
+        self.done(self.names.learn(ORDERS))
+        self.move("GAMMA", UUID(int=0x6A))
+        self.clock.advance(FRESH)
+        self.assertEqual(self.names.find(ORDERS), (ORDERS, BETA))
+        self.clock.advance(1)
+        self.assertRaises(UnknownPublicQueue, self.names.find, ORDERS)
+        self.assertEqual(self.names.owner_of(ORDERS.queue), BETA)
+        self.done(self.names.learn(ORDERS))
+        self.assertEqual(self.names.find(ORDERS), (ORDERS, UUID(int=0x6A)))
+
+    def test_directory_away(self) -> None:
+        """What was known holds, by both names; what was not cannot be learned."""
+        self.done(self.names.learn(PATH))
+        self.directory.is_connected = False
+        self.clock.advance(FRESH + 1)
+        for name in (PATH, ORDERS):
+            self.done(self.names.learn(name))
+            self.assertEqual(self.names.find(name), (ORDERS, BETA))
+            self.clock.advance(FRESH + 1)
+        for other in (PublicFormatName(UUID(int=4)), parse_path_name("BETA\\other")):
+            for _ in range(2):
+                self.assertEqual(self.refused(other), Status.MQ_ERROR_NO_DS)
+
+    def test_bound(self) -> None:
+        """Of very many the one that was not asked for for longest is forgotten, with its path."""
+        self.patch(public_names, "REMEMBERED", 2)
+        for number in (0x20, 0x21):
+            self.directory.add(QueueObject(identifier=UUID(int=number), pathname=f"BETA\\q{number}"))
+        self.done(self.names.learn(PATH))
+        self.done(self.names.learn(parse_path_name("BETA\\q32")))
+        self.done(self.names.learn(PATH))
+        self.done(self.names.learn(parse_path_name("BETA\\q33")))
+        self.assertEqual(self.names.find(PATH), (ORDERS, BETA))
+        self.assertRaises(UnknownPublicQueue, self.names.find, parse_path_name("BETA\\q32"))
+
+    def test_stopped(self) -> None:
+        """Nothing is looked for any more."""
+        self.names.owner_of(UUID(int=5))
+        self.clock.advance(0)
+        self.names.stop()
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+        self.assertIsNone(self.names.owner_of(ORDERS.queue))
+        self.assertEqual(self.found, [])
