@@ -92,7 +92,6 @@ class AnyNetworkTests(SynchronousTestCase):
             raise self.failureException(f"{error}\nMSMQ_REPLAY={shlex.quote(repr(schedule))}") from error
 
     def setUp(self) -> None:
-        # What was there before need not be looked at after each run.
         gc.freeze()
         self.addCleanup(gc.unfreeze)
 
@@ -104,6 +103,8 @@ class AnyNetworkTests(SynchronousTestCase):
         world.clock.advance(HEALING)
         Judge(world).judge()
         gc.collect()
+        # What is left now is not of this run, and need not be looked at after the next.
+        gc.freeze()
         errors = self.flushLoggedErrors()
         self.assertEqual([str(error.value) for error in errors], [])
         return world
