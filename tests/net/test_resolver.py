@@ -110,6 +110,24 @@ class HostResolverTests(SynchronousTestCase):
         self.assertEqual(self.resolve(resolver, "127.0.0.2"), ["127.0.0.4:1801"])
         self.assertEqual(self.names.asked, [])
 
+    def test_directory_comes_between_them(self) -> None:
+        """What a directory knows of a computer is asked after C{[hosts]}, and before the name service."""
+        known = {"beta": "10.0.0.9", "gamma": "[fd00::9]:1802"}
+        resolver = attrs.evolve(self.resolver({"gamma": "127.0.0.3"}), address_of=known.get)
+        self.assertEqual(self.resolve(resolver, "beta"), ["10.0.0.9:1801"])
+        self.assertEqual(self.resolve(resolver, "gamma"), ["127.0.0.3:1801"])
+        self.assertEqual(self.names.asked, [])
+        self.assertEqual(self.resolve(resolver, "local"), ["[fe80::5%2]:1801"])
+        resolver = attrs.evolve(resolver, hosts=HostTable.of({}))
+        self.assertEqual(self.resolve(resolver, "gamma"), ["[fd00::9]:1802"])
+
+    def test_directory_with_a_wrong_address(self) -> None:
+        """What the directory has and cannot be connected to is told, and nobody else is asked."""
+        resolver = attrs.evolve(self.resolver(), address_of={"beta": "10.0.0.9:0"}.get)
+        failed = self.failureResultOf(Deferred.fromCoroutine(resolver.resolve("beta")), HostNotFound)
+        self.assertIn("beta: the address that the directory has", str(failed.value))
+        self.assertEqual(self.names.asked, [])
+
     def test_a_name_has_an_address_or_several(self) -> None:
         """[MS-MQQB] 3.1.5.2.1: one next hop for each address of the name, each once."""
         self.assertEqual(self.resolve(self.resolver(), "beta"), ["10.0.0.2:1801"])
