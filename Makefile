@@ -22,7 +22,7 @@ crash: $(INSTALLED)
 		--temp-directory=_trial_temp_crash tests.faults.test_failing_system tests.faults.test_order \
 		tests.faults.test_power_cut tests.faults.test_kills tests.storage.test_sqlite_crash
 
-# The same transfer over thousands of simulated networks; the suite has a hundred.
+# The same transfer over thousands of simulated networks; the suite has three hundred.
 soak: $(INSTALLED)
 	MSMQ_SOAK=3000 $(VENV)/bin/python -m twisted.trial --temp-directory=_trial_temp_soak tests.nodes.test_any_network
 
