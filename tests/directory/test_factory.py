@@ -1,0 +1,118 @@
+"""From the description of a directory to the directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+import twisted.plugins
+from msmq.directory.factory import (
+    BUILT_IN,
+    DirectoryDescriptionError,
+    check_directory,
+    directory_factories,
+    identifier_in_directory,
+    make_directory,
+)
+from msmq.directory.file import FileDirectory
+from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces import IDirectory
+from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory
+from msmq.testing.clock import ManualClock
+from tests.directory.test_enterprise_file import ALPHA, WHOLE
+
+PLUGIN = """
+from zope.interface import implementer
+from twisted.plugin import IPlugin
+from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces.plugins import IDirectoryFactory
+
+@implementer(IPlugin, IDirectoryFactory)
+class Phonebook:
+    name = "phonebook"
+    description = "a directory of somebody else"
+
+    def make_directory(self, argument, context):
+        if not argument:
+            raise ValueError("needs a number")
+        return MemoryDirectory(context.clock)
+
+phonebook = Phonebook()
+"""
+
+
+class FactoryTests(SynchronousTestCase):
+    """What stands behind C{backend =} of the table C{[directory]}."""
+
+    def setUp(self) -> None:
+        clock = ManualClock()
+        self.context = DirectoryContext(clock, clock.reactor)
+        self.path = Path(self.mktemp())
+        people = WHOLE[: WHOLE.index("[[user]]")]
+        self.path.write_text(people, encoding="utf-8")
+
+    def refused(self, description: str) -> str:
+        error = self.assertRaises(DirectoryDescriptionError, make_directory, description, self.context)
+        return str(error)
+
+    def test_built_in(self) -> None:
+        """Each is a factory with a name of its own and a line for people."""
+        for factory in BUILT_IN:
+            verifyObject(IDirectoryFactory, factory)
+        names = [factory.name for factory in directory_factories()]
+        self.assertIn("file", names)
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_none(self) -> None:
+        """No directory at all is one of the descriptions, and tells of nobody."""
+        check_directory("none")
+        self.assertIsNone(make_directory("none", self.context))
+        self.assertIsNone(identifier_in_directory("none", "ALPHA"))
+
+    def test_file(self) -> None:
+        """A file is not read before the directory is opened."""
+        check_directory("file:nowhere.toml")
+        directory = make_directory("file:nowhere.toml", self.context)
+        self.assertIsInstance(directory, FileDirectory)
+
+    def test_unsuitable_argument(self) -> None:
+        """It is told what the description lacks."""
+        for description in ("file", "file:", "file:\0"):
+            self.assertIn("needs the path of a file", self.refused(description))
+
+    def test_unknown(self) -> None:
+        """A name that nobody has is told with those that there are."""
+        for refuse in (self.refused, self.refused_check):
+            self.assertIn("no directory 'fiel'; there are: ", refuse("fiel:estate.toml"))
+            self.assertIn("file", refuse("fiel:estate.toml"))
+
+    def refused_check(self, description: str) -> str:
+        return str(self.assertRaises(DirectoryDescriptionError, check_directory, description))
+
+    def test_identifier(self) -> None:
+        """The file says who a computer is, whatever the case of its name; of others it says nothing."""
+        self.assertEqual(identifier_in_directory(f"file:{self.path}", "alpha"), ALPHA)
+        self.assertIsNone(identifier_in_directory(f"file:{self.path}", "NOBODY"))
+
+    def test_identifier_of_a_file_with_faults(self) -> None:
+        """The first of its faults is told, and how many more there are."""
+        self.path.write_text("[[site]]\n[[link]]\n", encoding="utf-8")
+        error = self.assertRaises(
+            DirectoryDescriptionError, identifier_in_directory, f"file:{self.path}", "ALPHA"
+        )
+        self.assertRegex(str(error), rf"{self.path}.*, and \d+ more$")
+
+    def test_plugin(self) -> None:
+        """A directory of somebody else is found by its name; it may know nothing of identifiers."""
+        plugins = Path(self.mktemp())
+        plugins.mkdir()
+        (plugins / "phonebook_plugin.py").write_text(PLUGIN, encoding="utf-8")
+        self.patch(twisted.plugins, "__path__", [*twisted.plugins.__path__, str(plugins)])
+        check_directory("phonebook:42")
+        directory = make_directory("phonebook:42", self.context)
+        self.assertIsInstance(directory, MemoryDirectory)
+        verifyObject(IDirectory, directory)
+        self.assertIsNone(identifier_in_directory("phonebook:42", "ALPHA"))
+        self.assertIn("'phonebook:': needs a number", self.refused("phonebook:"))
