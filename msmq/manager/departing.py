@@ -15,6 +15,7 @@ from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import RETRY, Performer
 from msmq.manager.tracing import shown
+from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.leaving import Departure, Settlement
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
@@ -49,7 +50,13 @@ class Departures:
             return
         performer = self._performer
         settlement = performer.model.settle(departure, performer.clock.now())
-        performer.commit_later(self._events.trim(settlement.changes), "what tells of messages that left")
+        others: list[Change] = []
+        for change in settlement.changes:
+            if isinstance(change, AppendEvent):
+                self._events.record(change)
+            else:
+                others.append(change)
+        performer.commit_later(others, "what follows from messages that left")
         answers = self._answers(departure)
         self._gone(settlement)
         answers.send()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 
-from msmq.manager.performing import Performer
+from msmq.manager.performing import RETRY, Performer
 from msmq.queues.changes import AppendEvent, Change, TrimEvents
 from msmq.structures.status import MQError
 
@@ -22,7 +22,8 @@ class EventLog:
     """Appends to the event log of the store, and keeps it bounded.
 
     @param keep: how many events the store keeps.
-    @ivar dropped: events that were not stored: they came faster than they can be, or the store failed.
+    @ivar dropped: events that were not stored: they came faster than they can be, or when the store had
+        failed for too long.
     """
 
     def __init__(self, performer: Performer, keep: int) -> None:
@@ -61,6 +62,12 @@ class EventLog:
                     await self._performer.commit(self.trim(portion))
                 except MQError:
                     # The log of the process has the failure, and each event of its own.
-                    self.dropped += len(portion)
+                    if self._performer.is_stopped:
+                        self.dropped += len(portion)
+                        continue
+                    room = PENDING - len(self._pending)
+                    self.dropped += max(0, len(portion) - room)
+                    self._pending.extendleft(reversed(portion[-room:] if room else ()))
+                    await self._performer.pause(RETRY)
         finally:
             self._is_storing = False

@@ -8,7 +8,7 @@ from typing import Any
 from msmq.queues.message import Delivery, Message
 from tests.control.support import ControlTestCase, resource
 
-PROPERTIES = {"label": "L", "quota": 500, "journal": True}
+PROPERTIES: dict[str, Any] = {"label": "L", "quota": 500, "journal": True}
 OWN = ("path", "format_name", "identifier")
 
 

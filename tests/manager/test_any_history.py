@@ -1,8 +1,9 @@
 """Whatever applications do, and whatever their store does meanwhile, each message is accounted for.
 
 A history is a list of steps, drawn by hypothesis, which prints the shortest list that fails: messages are
-sent, received, moved, purged, expire; transactions begin and end; whoever waits goes away; the store is
-slow, full, broken or cannot be read; the queue manager is stopped, or killed.
+sent, received, moved, purged, expire; queues are deleted, with whatever is in them and whoever waits there,
+and made again; dead letters are sent again; transactions begin and end; whoever waits goes away; the store
+is slow, full, broken or cannot be read; the queue manager is stopped, or killed.
 C{MSMQ_SOAK} is the number of histories where it shall be another than usual.
 """
 
@@ -12,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
+from uuid import UUID
 
 import attrs
 from hypothesis import HealthCheck, given, settings
@@ -23,6 +25,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.queue_manager import ReceivedMessage
 from msmq.manager.reservation import Reservation
 from msmq.manager.transactions import TransactionHandle
+from msmq.queues.changes import AppendEvent
 from msmq.queues.message import Delivery, Message
 from msmq.session.settings import SessionSettings
 from msmq.structures.base_header import INFINITE
@@ -39,6 +42,7 @@ HISTORIES = int(os.environ.get("MSMQ_SOAK", "100"))
 ORDERS = ".\\private$\\orders"
 PAYMENTS = ".\\private$\\payments"
 QUEUES = (ORDERS, PAYMENTS)
+KEPT = "kept as a dead letter"
 LIFE = 40
 """Seconds that mortal messages live."""
 
@@ -94,11 +98,8 @@ class World:
         self.reservations: list[Held] = []
         self.transactions: list[Held] = []
         self.begin()
-        for queue in QUEUES:
-            self.do(
-                self.node.service.create_queue(queue, transactional=queue == PAYMENTS, journal=True),
-                lambda result: None,
-            )
+        for number in range(len(QUEUES)):
+            self.create(number)
 
     def begin(self) -> None:
         """Start a life."""
@@ -144,7 +145,7 @@ class World:
                 transactional=queue == PAYMENTS,
                 delivery=Delivery.EXPRESS if is_express else Delivery.RECOVERABLE,
                 dead_letter=True,
-                time_to_be_received=LIFE if number % 7 == 0 else INFINITE,
+                time_to_be_received=LIFE if number % 3 == 0 else INFINITE,
             )
             for body in bodies
         ]
@@ -249,6 +250,36 @@ class World:
         if number % 4 == 0:
             self.do(self.node.service.purge_queue(QUEUES[number % 3 % 2]), lambda result: None)
 
+    def create(self, number: int) -> None:
+        """Make a queue; nothing happens if it is there."""
+        queue = QUEUES[number % 2]
+        making = self.node.service.create_queue(queue, transactional=queue == PAYMENTS, journal=True)
+        self.do(making, lambda result: None)
+
+    def delete(self, number: int) -> None:
+        """Delete a queue; seldom."""
+        if number % 4 == 0:
+            self.do(self.node.service.delete_queue(QUEUES[number // 4 % 2]), lambda result: None)
+
+    def requeue(self, number: int) -> None:
+        """Send a dead letter again, perhaps one that has just become so."""
+        if number % 2:
+            self.clock.advance(LIFE)
+        letters = [
+            identifier_of(event.identity)
+            for event in self.events()
+            if event.reason == KEPT and event.identity
+        ]
+        if letters:
+            self.do(self.node.service.requeue(letters[number % len(letters)]), lambda result: None)
+
+    def events(self) -> list[AppendEvent]:
+        """The event log."""
+        found: list[AppendEvent] = []
+        reading = self.store.read_events(0, 100_000)
+        reading.addCallback(lambda entries: found.extend(entry.event for entry in entries))
+        return found
+
     def look(self, number: int) -> None:
         """Look at things, which changes nothing."""
         service = self.node.service
@@ -328,6 +359,8 @@ class World:
             assert isinstance(held.handle, Reservation)
             held.handle.release()
         self.clock.advance(1000)
+        for number in range(len(QUEUES)):
+            self.create(number)
 
     def drain(self, queue: str) -> list[bytes]:
         """Receive everything that is in a queue."""
@@ -347,6 +380,10 @@ class World:
         return found
 
 
+def identifier_of(identity: bytes) -> MessageIdentifier:
+    return MessageIdentifier(UUID(bytes_le=identity[:16]), int.from_bytes(identity[16:], "little"))
+
+
 def body_of(message: ReceivedMessage) -> bytes:
     return bytes(message.view.body).strip()
 
@@ -360,6 +397,9 @@ STEPS: dict[str, Callable[[World, int], None]] = {
     "abort": World.abort,
     "move": World.move,
     "purge": World.purge,
+    "create": World.create,
+    "delete": World.delete,
+    "requeue": World.requeue,
     "look": World.look,
     "go away": World.go_away,
     "advance": World.advance,
@@ -368,7 +408,7 @@ STEPS: dict[str, Callable[[World, int], None]] = {
     "recover": World.recover,
     "restart": World.restart,
 }
-WEIGHTS = ["send"] * 4 + ["receive"] * 5 + ["transact", "commit", "decide", "work"] * 2 + [*STEPS]
+WEIGHTS = ["send"] * 5 + ["receive"] * 5 + ["transact", "commit", "decide", "work", "requeue"] * 2 + [*STEPS]
 
 steps = st.lists(st.tuples(st.sampled_from(WEIGHTS), st.integers(0, 999)), min_size=20, max_size=200)
 
@@ -404,12 +444,23 @@ class AnyHistoryTests(SynchronousTestCase):
         journals = [f"{queue};journal" for queue in QUEUES]
         for journal in journals:
             world.drain(journal)
-        stored = self.successResultOf(world.store.read_events(0, 100_000))
-        events = Counter(entry.event.identity for entry in stored)
+        stored = world.events()
+        events = Counter(event.identity for event in stored if event.event != "requeued")
+        again = {
+            event.identity: MessageIdentifier.parse(event.reason.removeprefix("sent again as ")).to_bytes()
+            for event in stored
+            if event.event == "requeued"
+        }
         missing: list[tuple[bytes, Fate]] = []
         for body, fate in world.fates.items():
-            told = 0 if fate.identifier is None else events[fate.identifier.to_bytes()]
+            identity = b"-" if fate.identifier is None else fate.identifier.to_bytes()
+            while identity in again:
+                # It had left, was a dead letter, and is there again under another identifier.
+                self.assertEqual(events[identity], 1, (body, fate))
+                identity = again[identity]
+            told = events[identity]
             self.assertLessEqual(told, 1, (body, fate))
+            self.assertLessEqual(there[body] + letters[body], 1, (body, fate))
             self.assertLessEqual(fate.received + there[body], 1, (body, fate))
             self.assertLessEqual(letters[body], 1, (body, fate))
             if fate.is_sent is False:

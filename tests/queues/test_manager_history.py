@@ -9,7 +9,7 @@ from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.admission import Admission
@@ -25,6 +25,7 @@ from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import ORDERS
+from tests.queues.cursor_use import CursorUse
 from tests.queues.simulation import Alpha, Store
 
 FOREVER = 0xFFFFFFFF
@@ -43,7 +44,7 @@ LOST = "lost"
 queue was deleted; somebody may."""
 
 
-class ManagerHistory(RuleBasedStateMachine):
+class ManagerHistory(CursorUse):
     """Knows of each message, by its number, whether it came in, and whether it was received.
 
     Wherever the others are: each is in one place, or left with one event; what is recoverable survives.
@@ -58,7 +59,6 @@ class ManagerHistory(RuleBasedStateMachine):
         self.journaled: dict[int, UUID] = {}
         self.deleted: dict[UUID, dict[int, UUID]] = {}
         self.letters_read: set[int] = set()
-        self.held: list[list[MessagePosition]] = []
         self.transactions: list[Transaction] = []
         self.sent: dict[Transaction, list[int]] = {}
         self.arrivals: dict[Admission, list[int]] = {}
@@ -84,6 +84,7 @@ class ManagerHistory(RuleBasedStateMachine):
     def use(self, alpha: Alpha) -> None:
         """Go on with this queue manager."""
         self.alpha = alpha
+        self.cursors.clear()
         alpha.on_admitted = self.admitted
         alpha.on_arrived = self.arrived
         alpha.on_received = self.received
@@ -174,11 +175,6 @@ class ManagerHistory(RuleBasedStateMachine):
             *letters,
             *(queue.journal for queue in self.alpha.model.queues() if queue.journal is not None),
         ]
-
-    def choose(self, data: st.DataObject, queues: list[Queue]) -> Queue:
-        """One of these queues."""
-        path = data.draw(st.sampled_from([queue.definition.path for queue in queues]))
-        return next(queue for queue in queues if queue.definition.path == path)
 
     def message(self, data: st.DataObject, *, transactional: bool) -> UserMessageView:
         """A new message of any kind."""
@@ -443,6 +439,9 @@ class ManagerHistory(RuleBasedStateMachine):
         self.settle()
         for held in self.held:
             self.alpha.give_back(held)
+        self.held.clear()
+        for opened in list(self.cursors):
+            self.close(opened)
         self.alpha.check()
         self.alpha.check_store()
         self.check_fates()
@@ -450,7 +449,11 @@ class ManagerHistory(RuleBasedStateMachine):
             self.alpha.purge(queue)
             self.settle()
             self.alpha.delete(queue)
+        # Who waited for dead letters has some by now.
         self.settle()
+        self.collect()
+        for held in self.held:
+            self.alpha.give_back(held)
         for suffix in LETTERS:
             self.alpha.purge(self.alpha.model.system_queue(suffix))
         self.settle()

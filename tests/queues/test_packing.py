@@ -131,7 +131,9 @@ def encoded(message: Message, destination: FormatName, message_id: int, sent_tim
             packet_size=0,
             priority=message.priority,
             is_traced=message.trace is not None,
-            time_to_reach_queue=0x54600 if message.time_to_reach_queue is None else message.time_to_reach_queue,
+            time_to_reach_queue=0x54600
+            if message.time_to_reach_queue is None
+            else message.time_to_reach_queue,
         ),
         user=UserHeader(
             source_queue_manager=ALPHA,
