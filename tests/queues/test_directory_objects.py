@@ -295,9 +295,10 @@ class LimitTests(SynchronousTestCase):
         self.assertEqual(self.refused(QueueObject, label="x" * 125).status, Status.MQ_ERROR_LABEL_TOO_LONG)
 
     def test_base_priority(self) -> None:
-        """The base priority is a signed number of 16 bits."""
+        """The base priority is a signed number of 16 bits (MQMQ-2.3.1.6-01)."""
         for priority in (-32768, 32767):
             self.assertEqual(QueueObject(base_priority=priority).base_priority, priority)
+        self.assertEqual(QueueObject().base_priority, 0)
         self.refused(QueueObject, base_priority=32768)
 
     def test_wrong_kind(self) -> None:

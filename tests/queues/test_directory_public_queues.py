@@ -143,7 +143,7 @@ class NewQueueTests(SynchronousTestCase):
             self.assertEqual(getattr(queue, name), value, name)
 
     def test_private_queue_has_no_priority(self) -> None:
-        """The base priority of a private queue is 0, whatever was asked for."""
+        """The base priority of a private queue is 0, whatever was asked for (MQMQ-2.3.1.6-01)."""
         self.assertEqual(self.make(".\\private$\\q", base_priority=5).base_priority, 0)
 
     def test_definition(self) -> None:
