@@ -52,11 +52,14 @@ class SlapdServer:
     """One server in a directory of its own.
 
     @param certificate: PEM files of an authority, a certificate and its key, for TLS.
+    @param is_open: everybody may do everything without a name.
     @ivar port: of C{ldap:}.
     @ivar tls_port: of C{ldaps:}; only with a certificate.
     """
 
-    def __init__(self, *, certificate: tuple[bytes, bytes, bytes] | None = None) -> None:
+    def __init__(
+        self, *, certificate: tuple[bytes, bytes, bytes] | None = None, is_open: bool = False
+    ) -> None:
         self._slapd, slapadd = program("slapd"), program("slapadd")
         self._process: subprocess.Popen[bytes] | None = None
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-ldap-", dir="/tmp"))
@@ -76,6 +79,12 @@ class SlapdServer:
             *((("#olcTLS", "olcTLS"),) if certificate else ()),
         ):
             text = text.replace(str(shipped), str(ours))
+        if is_open:
+            text = text.replace(
+                "olcAccess: {0}to attrs=userPassword",
+                "olcAccess: {0}to * by * write\nolcAccess: {0}to attrs=userPassword",
+            )
+            text = text.replace("olcPidFile:", "olcAllows: update_anon\nolcPidFile:")
         # Nothing here has to outlive a power cut.
         text = text.replace("olcDbMaxSize:", "olcDbNoSync: TRUE\nolcDbMaxSize:")
         (self.directory / "slapd.ldif").write_text(text)
