@@ -11,6 +11,7 @@ from msmq.structures.status import MQError, Status
 
 _HTTP: Final = {
     Status.MQ_ERROR_QUEUE_NOT_FOUND: http.HTTPStatus.NOT_FOUND,
+    Status.MQ_ERROR_MACHINE_NOT_FOUND: http.HTTPStatus.NOT_FOUND,
     Status.MQ_ERROR_MESSAGE_NOT_FOUND: http.HTTPStatus.NOT_FOUND,
     Status.MQ_ERROR_QUEUE_EXISTS: http.HTTPStatus.CONFLICT,
     Status.MQ_ERROR_SHARING_VIOLATION: http.HTTPStatus.CONFLICT,

@@ -50,7 +50,8 @@ class FileDirectoryFactory:
         for each in file.objects:
             if isinstance(each, QueueManagerObject) and each.computer_name.casefold() == wanted:
                 return each.identifier
-        return None
+        # Nobody writes into the file, so an identifier of its own would be of no use to it.
+        raise ValueError(f"holds no queue manager {computer_name}; add a [[queue_manager]] there")
 
 
 def _path(argument: str) -> Path:

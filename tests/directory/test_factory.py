@@ -92,9 +92,12 @@ class FactoryTests(SynchronousTestCase):
         return str(self.assertRaises(DirectoryDescriptionError, check_directory, description))
 
     def test_identifier(self) -> None:
-        """The file says who a computer is, whatever the case of its name; of others it says nothing."""
+        """The file says who a computer is, whatever the case of its name; others cannot be in it."""
         self.assertEqual(identifier_in_directory(f"file:{self.path}", "alpha"), ALPHA)
-        self.assertIsNone(identifier_in_directory(f"file:{self.path}", "NOBODY"))
+        error = self.assertRaises(
+            DirectoryDescriptionError, identifier_in_directory, f"file:{self.path}", "NOBODY"
+        )
+        self.assertIn(f"file:{self.path}': holds no queue manager NOBODY", str(error))
 
     def test_identifier_of_a_file_with_faults(self) -> None:
         """The first of its faults is told, and how many more there are."""

@@ -1,0 +1,109 @@
+"""Servers that belong to an enterprise, which a file describes; on real sockets of loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from uuid import UUID
+
+from twisted.internet import reactor
+from twisted.internet.interfaces import IReactorTime
+from twisted.trial.unittest import TestCase
+
+from msmq.directory.factory import DirectoryDescriptionError
+from msmq.errors import MsmqError
+from msmq.service.configuration import Overrides, check, load
+from msmq.service.identity import identity_path, load_identity
+from msmq.service.server import Server
+from msmq.structures.status import MQError, Status
+from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE
+
+ENTERPRISE = WHOLE[: WHOLE.index("[[user]]")]
+OTHER = UUID(int=0x99)
+CLOSED = """
+[listen]
+session = "tcp:0:interface=127.0.0.1"
+ping = "udp:0:interface=127.0.0.1"
+discovery = "off"
+"""
+
+
+class EnterpriseServerTests(TestCase):
+    """A server whose C{[directory]} names a file."""
+
+    def setUp(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.data = self.directory / "data"
+        self.file = self.directory / "estate.toml"
+        self.file.write_text(ENTERPRISE, encoding="utf-8")
+
+    def server(self, name: str = "ALPHA") -> Server:
+        path = self.directory / "msmq.toml"
+        path.write_text(CLOSED + f'[directory]\nbackend = "file:{self.file}"\n', encoding="utf-8")
+        self.assertEqual(check(path), [])
+        overrides = Overrides(name=name, data=os.fspath(self.data), storage="memory")
+        return Server(load(path, overrides), IReactorTime(reactor))
+
+    async def started(self, name: str = "ALPHA") -> Server:
+        server = self.server(name)
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        return server
+
+    async def refused(self, name: str = "ALPHA") -> MsmqError:
+        """Why a server does not start."""
+        server = self.server(name)
+        server.startService()
+        self.addCleanup(server.stopService)
+        try:
+            await server.started
+        except MsmqError as error:
+            return error
+        raise AssertionError("it has started")
+
+    async def test_first_start(self) -> None:
+        """It is who the file says, by its name whatever the case of that, and stays so."""
+        server = await self.started("alpha")
+        assert server.parts is not None
+        self.assertEqual(server.parts.manager.model.identifier, ALPHA)
+        await server.stopService()
+        self.assertEqual(load_identity(self.data, lambda: OTHER), ALPHA)
+
+    async def test_identity_of_another(self) -> None:
+        """A data directory of somebody else is not used under this name."""
+        self.data.mkdir()
+        load_identity(self.data, lambda: OTHER)
+        error = await self.refused()
+        assert isinstance(error, MQError)
+        self.assertEqual(error.status, Status.MQ_ERROR_DS_ERROR)
+        self.assertEqual(load_identity(self.data), OTHER)
+
+    async def test_not_in_the_file(self) -> None:
+        """Who is not described there cannot start, since nobody writes into the file; it may be added."""
+        error = await self.refused("OMEGA")
+        self.assertIn("holds no queue manager OMEGA", str(error))
+        self.assertFalse(identity_path(self.data).exists())
+
+    async def test_file_with_faults(self) -> None:
+        """The first start is refused, and no identity made that would be wrong when the file is repaired."""
+        self.file.write_text(ENTERPRISE.replace("[enterprise]", "[enterprize]"), encoding="utf-8")
+        error = await self.refused()
+        self.assertIsInstance(error, DirectoryDescriptionError)
+        self.assertIn(str(self.file), str(error))
+        self.assertFalse(identity_path(self.data).exists())
+        self.file.write_text(ENTERPRISE, encoding="utf-8")
+        server = await self.started("BETA")
+        assert server.parts is not None
+        self.assertEqual(server.parts.manager.model.identifier, BETA)
+
+    def test_configuration(self) -> None:
+        """A description that cannot be one is found before anything is started."""
+        path = self.directory / "msmq.toml"
+        path.write_text('[directory]\nbackend = "fiel:estate.toml"\n', encoding="utf-8")
+        [problem] = check(path)
+        self.assertIn("there is no directory 'fiel'", str(problem))
