@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
-import attrs
-
-from msmq.interfaces.storage import UnknownQueue
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, Refusal
 from msmq.queues.changes import AppendEvent, Change
@@ -23,85 +19,15 @@ from msmq.queues.naming import one_of
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
-from msmq.storage.memory_contents import Contents
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.path_name import parse_path_name
 from msmq.structures.user_message_patches import patch_sequence, patch_transaction
 from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA
 from tests.queues.builders import NOW, arriving
+from tests.queues.simulated_store import Store, nothing
 
 _numbers = itertools.count(1)
-
-
-@attrs.define(eq=False)
-class Batch:
-    """What is on its way to the store, and what follows when it is there, or is not."""
-
-    changes: Sequence[Change]
-    done: Callable[[], None]
-    failed: Callable[[], None]
-
-
-def nothing() -> None:
-    """What follows when nothing does."""
-
-
-@attrs.define(eq=False)
-class Store:
-    """Batches in their order; each is done whole or not at all.
-
-    @ivar is_slow: they wait for L{step}.
-    @ivar fails: the next so many fail.
-    """
-
-    contents: Contents = attrs.field(factory=Contents)
-    batches: deque[Batch] = attrs.field(factory=deque)
-    is_slow: bool = False
-    fails: int = 0
-    done: list[Sequence[Change]] = attrs.field(factory=list)
-
-    def ask(
-        self,
-        changes: Sequence[Change],
-        done: Callable[[], None] = nothing,
-        failed: Callable[[], None] = nothing,
-    ) -> None:
-        """Hand a batch over; one without changes is done at once."""
-        if not changes:
-            done()
-            return
-        self.batches.append(Batch(list(changes), done, failed))
-        if not self.is_slow:
-            self.drain()
-
-    def step(self) -> None:
-        """Do the oldest batch, or fail to."""
-        batch = self.batches.popleft()
-        is_known = True
-        try:
-            self.contents.check(batch.changes)
-        except UnknownQueue:
-            is_known = False
-        if self.fails or not is_known:
-            assert is_known or self._had_failed, "a message is put in a queue that the store does not have"
-            if is_known:
-                self.fails -= 1
-            self._had_failed = True
-            batch.failed()
-            return
-        for change in batch.changes:
-            self.contents.perform(change)
-        self.done.append(batch.changes)
-        batch.done()
-
-    def drain(self) -> None:
-        """Do everything that waits."""
-        while self.batches:
-            self.step()
-        self._had_failed = False
-
-    _had_failed: bool = attrs.field(default=False, init=False)
 
 
 class Alpha:
@@ -470,7 +396,7 @@ class Alpha:
 
     def stored(self, queue: Queue) -> list[bytes]:
         """What the store holds for good of a queue, in order."""
-        kept = self.store.contents.messages.get(queue.definition.identifier, {})
+        kept: Any = self.store.contents.messages.get(queue.definition.identifier, {})
         return [bytes(UserMessageView(kept[number].packet).body) for number in sorted(kept)]
 
     def check(self) -> None:

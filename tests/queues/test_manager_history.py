@@ -26,7 +26,8 @@ from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import ORDERS
 from tests.queues.cursor_use import CursorUse
-from tests.queues.simulation import Alpha, Store
+from tests.queues.simulated_store import Store
+from tests.queues.simulation import Alpha
 
 FOREVER = 0xFFFFFFFF
 LETTERS = (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
