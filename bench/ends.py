@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
 import rabbitmq
 from flights import Part
 from measuring import Result, compare
-from servers import Manager, processor_seconds
+from servers import Manager, processor_seconds, written_bytes
 
 COUNTS: Final = {
     1024: {1: 1000, 10: 4000, 100: 10_000, 1000: 15_000},
     65536: {1: 300, 10: 600, 100: 900, 1000: 900},
 }
 """Messages of a round, by the bytes of a body and by how many are outstanding."""
+WINDOW: Final = 64
+"""The usual window of both queue managers."""
 QUEUES: Final = {"plain": r".\private$\plain", "transactional": r".\private$\transactional"}
 RIVALS: Final = {"express": "transient", "recoverable": "persistent", "transactional": "persistent"}
 """With what at RabbitMQ a kind of message is compared; an express one only where bodies are short."""
@@ -35,17 +37,18 @@ Figures = dict[str, float]
 class Ours:
     """Two queue managers, as C{twistd} processes."""
 
-    def __init__(self, processes: ExitStack) -> None:
-        self._receiver = Manager(processes, "BETA", "")
-        self._sender = Manager(processes, "ALPHA", f'[hosts]\nBETA = "{self._receiver.endpoint}"\n')
+    def __init__(self, processes: ExitStack, window: int) -> None:
+        limits = f"window_size = {window}\n"
+        self._receiver = Manager(processes, "BETA", "", limits)
+        hosts = f'[hosts]\nBETA = "{self._receiver.endpoint}"\n'
+        self._sender = Manager(processes, "ALPHA", hosts, limits)
         for name, path in QUEUES.items():
             self._receiver.client.create_queue(path, {"transactional": name == "transactional"})
 
     def run(self, kind: str, size: int, outstanding: int, count: int) -> Figures:
         """One round of two applications."""
         queue = QUEUES["transactional" if kind == "transactional" else "plain"]
-        servers = (self._sender.pid, self._receiver.pid)
-        before = sum(map(processor_seconds, servers))
+        spent = _spent([self._sender.pid, self._receiver.pid], count)
         with ExitStack() as processes:
             receiver = Part(processes, "applications", "receive", self._receiver.socket, queue, count)
             receiver.hear()
@@ -53,8 +56,7 @@ class Ours:
                 processes, "applications", "send", self._sender.socket, queue, kind, count, size, outstanding
             )
             figures = _figures(count, sender.hear(), receiver.hear())
-        figures["servers"] = (sum(map(processor_seconds, servers)) - before) / count
-        return figures
+        return {**figures, **spent()}
 
 
 class Rivals:
@@ -65,7 +67,7 @@ class Rivals:
 
     def run(self, kind: str, size: int, outstanding: int, count: int) -> Figures:
         """One round of pika's publisher and consumer."""
-        before = sum(map(processor_seconds, self._node.processes))
+        spent = _spent(self._node.processes, count)
         with ExitStack() as processes:
             consumer = Part(processes, "rabbitmq", "consume", self._node.port, count, outstanding, "classic")
             consumer.hear()
@@ -73,8 +75,22 @@ class Rivals:
                 processes, "rabbitmq", "publish", self._node.port, count, size, outstanding, RIVALS[kind]
             )
             figures = _figures(count, publisher.hear(), consumer.hear())
-        figures["servers"] = (sum(map(processor_seconds, self._node.processes)) - before) / count
-        return figures
+        return {**figures, **spent()}
+
+
+def _spent(servers: Sequence[int], count: int) -> Callable[[], Figures]:
+    """What these processes spend for each message, from now until it is asked."""
+
+    def now() -> tuple[float, int]:
+        return sum(map(processor_seconds, servers)), sum(map(written_bytes, servers))
+
+    processor, written = now()
+
+    def spent() -> Figures:
+        processor_now, written_now = now()
+        return {"servers": (processor_now - processor) / count, "written": (written_now - written) / count}
+
+    return spent
 
 
 def _figures(count: int, sent: Figures, received: Figures) -> Figures:
@@ -97,15 +113,18 @@ def cells(shorter: int) -> list[Cell]:
     ]
 
 
-def measure(rounds: int, shorter: int = 1) -> list[Result]:
-    """The median of several rounds, each of which has ours and RabbitMQ side by side."""
+def measure(rounds: int, shorter: int = 1, window: int = WINDOW) -> list[Result]:
+    """The median of several rounds, each of which has ours and RabbitMQ side by side.
+
+    @param window: WindowSize of both queue managers.
+    """
     ours: dict[Cell, list[Figures]] = {}
     theirs: dict[Cell, list[Figures]] = {}
     why_not = rabbitmq.missing()
     if why_not:
         sys.stderr.write(f"  RabbitMQ is SKIPPED: {why_not}\n")
     with ExitStack() as processes:
-        mine = Ours(processes)
+        mine = Ours(processes, window)
         rival = None if why_not else Rivals(processes)
         for _ in range(rounds):
             shared: dict[Cell, Figures] = {}
@@ -147,6 +166,7 @@ def _lines(cell: Cell, ours: list[Figures], theirs: list[Figures]) -> list[Resul
         line("age on receipt, median", "ms", lambda figures: median(figures, "p50", 1e3)),
         line("99 of 100 within", "ms", lambda figures: median(figures, "p99", 1e3)),
         line("processor, servers", "microseconds each", lambda figures: median(figures, "servers", 1e6)),
+        line("written to disk, servers", "KB each", lambda figures: median(figures, "written", 1e-3)),
         line(
             "processor, applications",
             "microseconds each",

@@ -76,6 +76,15 @@ def processor_seconds(pid: int) -> float:
     return (int(words[11]) + int(words[12])) / 100
 
 
+def written_bytes(pid: int) -> int:
+    """The bytes that a process has had written to disk so far; 0 where that may not be seen."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
+
 def resident(pid: int) -> float:
     """Megabytes of memory that a process has now."""
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6

@@ -197,12 +197,17 @@ PARTS: Final[dict[str, Callable[[int, int], list[Result]]]] = {
 }
 
 
-def measure(rounds: int = ROUNDS, only: Sequence[str] = tuple(PARTS), shorter: int = 1) -> list[Result]:
+def measure(
+    rounds: int = ROUNDS, only: Sequence[str] = tuple(PARTS), shorter: int = 1, window: int = ends.WINDOW
+) -> list[Result]:
     """Some of the three, round by round."""
     results = []
     for name in only:
         sys.stderr.write(f"  {name}: load {os.getloadavg()[0]:.1f}\n")
-        results += PARTS[name](rounds, shorter)
+        if name == "ends":
+            results += ends.measure(rounds, shorter, window)
+        else:
+            results += PARTS[name](rounds, shorter)
     sys.stderr.write(f"  load {os.getloadavg()[0]:.1f} at the end\n")
     return results
 
@@ -227,13 +232,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Measure transfer between queue managers.")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--window", type=int, default=ends.WINDOW, help="WindowSize for the part ends")
     parser.add_argument("--short", action="store_true", help="a third of the messages")
     options = parser.parse_args(arguments)
     only = options.only.split(",")
     if unknown := set(only) - set(PARTS):
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     started = time.monotonic()
-    results = measure(options.rounds, only, SHORTER if options.short else 1)
+    results = measure(options.rounds, only, SHORTER if options.short else 1, options.window)
     sys.stdout.write(table(results) + "\n")
     sys.stdout.write(f"{options.rounds} rounds in {time.monotonic() - started:.0f} s\n")
     return 0
