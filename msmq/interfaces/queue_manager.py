@@ -54,7 +54,7 @@ class IReservation(Interface):
         """Give the messages back, each in its place; nothing if they are confirmed or given back."""
 
     def reject() -> None:
-        """Have none of the messages, which leave for that reason; nothing if they are confirmed or given back.
+        """Have none of the messages, which leave; nothing if they are confirmed or given back.
 
         Who sent them is told, and has a dead letter, if it asked for that.
         """

@@ -27,7 +27,8 @@ from tests.vectors import vector
 KEYS = (
     "id lookup_id label body body_size body_type priority class class_name delivery transactional sent_time"
     " arrived_time source_queue_manager destination_queue admin_queue response_queue correlation_id"
-    " application_tag hops journal dead_letter dead_letter_queue acknowledge extension_base64 authenticated sender_id"
+    " application_tag hops journal dead_letter dead_letter_queue acknowledge extension_base64"
+    " authenticated sender_id"
     " transaction"
 ).split()
 
