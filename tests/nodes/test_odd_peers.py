@@ -178,9 +178,19 @@ class AcknowledgementTests(ReceiverTestCase):
 
     def test_a_router(self) -> None:
         """What it brought for another is acknowledged on its session."""
-        self.say(*chain(1, 2, source=STRANGER))
+        number = int(self.beta.service.queue(self.path)["format_name"].rpartition("\\")[2], 16)
+        self.say(*chain(1, 2, source=STRANGER, queue_manager=BETA, number=number))
         self.clock.advance(1)
         self.assertEqual(self.peer.order_acks, [(X, 2, 1)])
+
+    def test_no_router_brings_direct_names(self) -> None:
+        """They come from their sender itself; anything else ends the session, unacknowledged."""
+        self.say(*chain(1, 2, source=STRANGER))
+        self.clock.advance(1)
+        self.assertTrue(self.peer.is_lost)
+        self.assertEqual(self.named(self.peer), 0)
+        self.assertEqual(self.beta.service.queue(self.path)["messages"], 0)
+        self.assertEqual(self.beta.service.status()["refused"], {"NOT_FROM_ITS_SENDER": 1})
 
     def test_another_at_the_same_address_is_no_way(self) -> None:
         """Where only somebody else is connected, a connection is made to whom it is for."""
