@@ -11,6 +11,7 @@ import attrs
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.filters import ANYTHING
+from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.mapping import CLASSES, GUID, SID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.settings import LdapSettings
@@ -185,3 +186,15 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertEqual(len(await directory.object_sid("ALPHA")), 28)
         asked = directory.create(QueueManagerObject(computer_name="NOBODY"))
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
+
+    async def test_identity(self) -> None:
+        """A queue manager can be what the domain calls it from its first start on."""
+        await self.join("ALPHA")
+        identifier = identify(self.settings, "ALPHA")
+        self.assertEqual(identify(self.settings, "alpha"), identifier)
+        directory = await self.opened()
+        read = await directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])
+        self.assertEqual(read["identifier"], identifier)
+        self.assertIn(
+            "no computer NOBODY", str(self.assertRaises(ValueError, identify, self.settings, "NOBODY"))
+        )

@@ -29,6 +29,27 @@ class LdapConfigurationError(MsmqError):
     """A file that the configuration names cannot be used."""
 
 
+def read_password(settings: LdapSettings) -> bytes:
+    """The password by which we say who we are; nothing if we are nobody.
+
+    @raise LdapConfigurationError: the file cannot be used.
+    """
+    path = settings.password_file
+    if path is None:
+        return b""
+    try:
+        with path.open("rb") as file:
+            password = file.read(LONGEST_PASSWORD + 1).rstrip(b"\r\n")
+    except OSError as error:
+        raise LdapConfigurationError(f"password_file {path}: {error.strerror}") from error
+    if not password:
+        # With a name and no password many a server lets one in as nobody.
+        raise LdapConfigurationError(f"password_file {path} is empty")
+    if len(password) > LONGEST_PASSWORD:
+        raise LdapConfigurationError(f"password_file {path} has more than {LONGEST_PASSWORD} bytes")
+    return password
+
+
 class LdapConnection:
     """Reaches a server whenever it is asked something and not reached yet.
 
@@ -55,7 +76,7 @@ class LdapConnection:
 
         @raise LdapConfigurationError: naming the first that cannot.
         """
-        self._password()
+        read_password(self.settings)
         self._certificates()
 
     async def root(self) -> Root:
@@ -128,7 +149,7 @@ class LdapConnection:
 
     async def _connect(self) -> None:
         settings = self.settings
-        password, certificates = self._password(), self._certificates()
+        password, certificates = read_password(settings), self._certificates()
         endpoint: Any = HostnameEndpoint(
             self._reactor, settings.host, settings.port, timeout=settings.connect_timeout
         )
@@ -151,22 +172,6 @@ class LdapConnection:
         there = await protocol.ask(Search(root.configuration, Scope.ENTRY, ANYTHING, ("objectClass",)))
         _check(there, f"there is no {root.configuration}")
         self._root = root
-
-    def _password(self) -> bytes:
-        path = self.settings.password_file
-        if path is None:
-            return b""
-        try:
-            with path.open("rb") as file:
-                password = file.read(LONGEST_PASSWORD + 1).rstrip(b"\r\n")
-        except OSError as error:
-            raise LdapConfigurationError(f"password_file {path}: {error.strerror}") from error
-        if not password:
-            # With a name and no password many a server lets one in as nobody.
-            raise LdapConfigurationError(f"password_file {path} is empty")
-        if len(password) > LONGEST_PASSWORD:
-            raise LdapConfigurationError(f"password_file {path} has more than {LONGEST_PASSWORD} bytes")
-        return password
 
     def _certificates(self) -> list[Certificate]:
         path = self.settings.ca_file

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.connection import LdapConfigurationError
+from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import Dialect, LdapSettings
 from msmq.interfaces import DirectoryError
@@ -25,7 +26,7 @@ from msmq.queues.directory.objects import (
 )
 from msmq.queues.directory.selecting import equals
 from tests.servers.certificates import make_credentials
-from tests.servers.slapd import SUFFIX, SlapdServer
+from tests.servers.slapd import SUFFIX, SlapdServer, free_port
 
 ALPHA = f"cn=alpha,cn=Accounts,{SUFFIX}"
 """The account of a queue manager in the estate that is shipped."""
@@ -38,7 +39,7 @@ def tls_server() -> SlapdServer:
     return SlapdServer(certificate=(ours.authority, ours.certificate, ours.key))
 
 
-class LdapConnectionTests(TestCase):
+class ConfiguredTestCase(TestCase):
     """A directory as the configuration of a queue manager describes it."""
 
     def setUp(self) -> None:
@@ -62,6 +63,10 @@ class LdapConnectionTests(TestCase):
         directory = LdapDirectory(settings, SystemClock(), reactor)
         self.addCleanup(directory.close)
         return directory
+
+
+class LdapConnectionTests(ConfiguredTestCase):
+    """How it is reached, and why not."""
 
     async def sites(self, settings: LdapSettings) -> str:
         """The name of London, as this directory has it."""
@@ -196,3 +201,35 @@ class LdapConnectionTests(TestCase):
         asked = directory.read(SiteObject)
         await directory.close()
         self.assertIn("was closed", await self.fault_of(asked))
+
+
+class IdentifyTests(ConfiguredTestCase):
+    """Who a queue manager is, asked before it runs."""
+
+    async def test_identity(self) -> None:
+        """It is who the directory says, over TLS or not; a computer that is not there may be anybody."""
+        starts = attrs.evolve(self.settings, starts_tls=True, ca_file=self.authority)
+        directory = self.directory(self.settings)
+        identifier = await directory.create(QueueManagerObject(computer_name="GAMMA"))
+        for settings in (self.settings, self.tls, starts):
+            self.assertEqual(identify(settings, "gamma"), identifier)
+            self.assertIsNone(identify(settings, "NOBODY"))
+        await directory.delete(QueueManagerObject(computer_name="GAMMA"))
+        self.assertIsNone(identify(self.settings, "GAMMA"))
+
+    async def test_no_identity(self) -> None:
+        """Why the directory does not say is told."""
+        guessed = attrs.evolve(self.settings, password_file=self.written("guessed", b"guessed"))
+        stranger = self.written("stranger.pem", make_credentials("A stranger").authority)
+        for settings, told in (
+            (guessed, "is refused: LDAP result 49"),
+            (attrs.evolve(self.tls, ca_file=stranger), "certificate verify failed"),
+            (attrs.evolve(self.settings, port=free_port()), "refused"),
+            (attrs.evolve(self.settings, password_file=Path(self.mktemp())), "password_file"),
+        ):
+            error = self.assertRaises(ValueError, identify, settings, "ALPHA")
+            self.assertIn(told, str(error))
+        self.addCleanup(self.server.thaw)
+        self.server.freeze()
+        settings = attrs.evolve(self.settings, connect_timeout=0.3)
+        self.assertIn("timed out", str(self.assertRaises(ValueError, identify, settings, "ALPHA")))
