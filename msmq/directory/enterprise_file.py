@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
 import attrs
 
+from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES
 from msmq.errors import MsmqError
 from msmq.interfaces.topology import add_objects
 from msmq.queues.directory.objects import (
@@ -30,11 +30,11 @@ from msmq.queues.directory.objects import (
 )
 from msmq.routing.building import TopologyBuilder
 from msmq.routing.topology import Topology
-from msmq.structures.path_name import PathKind, parse_path_name
+from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import MQError
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.toml.document import Document, DocumentError, nearest, read_document
-from msmq.toml.kinds import Flag, Guid, Kind, Text, WholeNumber, computer_name, type_name
+from msmq.toml.kinds import type_name
 from msmq.toml.lines import Path as KeyPath
 from msmq.wire.sid import parse_sid
 
@@ -127,96 +127,6 @@ def _read(path: Path) -> _Reading:
     except DocumentError as error:
         reading.refuse((), error.problem, error.line)
     return reading
-
-
-def _whole(text: str) -> None:
-    if not text or "\0" in text:
-        raise ValueError("must be text of at least one character")
-
-
-def _public_path(text: str) -> None:
-    try:
-        path = parse_path_name(text)
-    except MQError as error:
-        raise ValueError(error.detail or str(error)) from error
-    if path.kind is not PathKind.PUBLIC or path.computer == ".":
-        raise ValueError(f"must name a public queue with its computer, such as ALPHA\\orders, not {text!r}")
-
-
-def _address(text: str) -> None:
-    host, colon, port = text.rpartition(":")
-    if not colon or (":" in host and not host.endswith("]")):
-        host = text
-    elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
-    try:
-        ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        raise ValueError(f"must be IP, IP:PORT or [IPv6]:PORT, not {text!r}") from None
-
-
-def _sid(text: str) -> None:
-    parse_sid(text)
-
-
-_FLAG: Final = Flag()
-_GUID: Final = Guid()
-_NAME: Final = Text(_whole, "a name")
-_COMPUTER: Final = Text(computer_name, "a computer name")
-
-
-@attrs.frozen
-class _References:
-    """An array of names or GUIDs of other things in the file."""
-
-    type_name: str = "an array"
-    range_text: str = "names or GUIDs"
-
-    def read(self, value: object) -> tuple[str, ...]:
-        if not isinstance(value, list):
-            raise ValueError(f"must be an array of names or GUIDs, not {type_name(value)}")
-        for element in value:
-            if not isinstance(element, str):
-                raise ValueError(f"must hold names or GUIDs, not {type_name(element)}")
-        return tuple(value)
-
-
-_REFERENCES: Final = _References()
-
-TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
-    "enterprise": {"id": _GUID, "name": _NAME, "default_time_to_live": WholeNumber(0, 0xFFFFFFFF)},
-    "site": {"name": _NAME, "id": _GUID, "foreign": _FLAG},
-    "link": {
-        "sites": _REFERENCES,
-        # Costs out of range are routing's to judge, so that whoever asks hears all at once.
-        "cost": WholeNumber(-(1 << 63), (1 << 63) - 1),
-        "gates": _REFERENCES,
-        "description": _NAME,
-    },
-    "queue_manager": {
-        "name": _COMPUTER,
-        "id": _GUID,
-        "dns_name": _COMPUTER,
-        "address": Text(_address, "IP, IP:PORT or [IPv6]:PORT"),
-        "sites": _REFERENCES,
-        "routing_server": _FLAG,
-        "in_routing_servers": _REFERENCES,
-        "out_routing_servers": _REFERENCES,
-        "connected_networks": _REFERENCES,
-    },
-    "queue": {"path": Text(_public_path, "the path of a public queue"), "id": _GUID},
-    "user": {"sid": Text(_sid, "a SID"), "certificates": _REFERENCES},
-}
-"""The tables of a file and the keys of each, with the values that they take."""
-
-REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
-    "enterprise": ("id",),
-    "site": ("name", "id"),
-    "link": ("sites", "cost"),
-    "queue_manager": ("name", "id", "sites"),
-    "queue": ("path", "id"),
-    "user": ("sid",),
-}
 
 
 @attrs.define
@@ -450,7 +360,7 @@ class _Reading:
             identifier = names.get(text.casefold())
             if identifier is None:
                 try:
-                    identifier = _GUID.read(text)
+                    identifier = GUID.read(text)
                 except ValueError:
                     known = nearest(text.casefold(), names)
                     self.refuse((*row.path, key, index), f"{text!r} is no {what} of this file{known}")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.enterprise_file import (
-    TABLES,
     EnterpriseFileError,
     FileProblem,
     check_enterprise,
     load_enterprise,
 )
+from msmq.directory.enterprise_tables import TABLES
 from msmq.queues.directory.objects import (
     EnterpriseObject,
     QueueManagerObject,

@@ -157,8 +157,8 @@ class IncomingTransferTests(ReceiverTestCase):
         infos = self.infos()
         self.assertEqual(set(infos), {GAMMA, other})
         now = int(self.clock.now().wall)
-        for sender, place in ((GAMMA, (X, 2)), (other, (X + 7, 1))):
-            info = infos[sender]
+        for identifier, place in ((GAMMA, (X, 2)), (other, (X + 7, 1))):
+            info = infos[identifier]
             self.assertEqual((info.sequence_identifier.value, info.sequence_number), place)
             self.assertEqual((info.last_access_time, info.reject_count), (now, 0))
             self.assertIs(self.beta.model.find(parse_format_name(f"DIRECT={info.key[1:].decode()}")), queue)

@@ -1,0 +1,104 @@
+"""The tables of an enterprise file, the keys of each, and the values that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final
+
+import attrs
+
+from msmq.structures.path_name import PathKind, parse_path_name
+from msmq.structures.status import MQError
+from msmq.toml.kinds import Flag, Guid, Kind, Text, WholeNumber, computer_name, type_name
+from msmq.wire.sid import parse_sid
+
+
+def _whole(text: str) -> None:
+    if not text or "\0" in text:
+        raise ValueError("must be text of at least one character")
+
+
+def _public_path(text: str) -> None:
+    try:
+        path = parse_path_name(text)
+    except MQError as error:
+        raise ValueError(error.detail or str(error)) from error
+    if path.kind is not PathKind.PUBLIC or path.computer == ".":
+        raise ValueError(f"must name a public queue with its computer, such as ALPHA\\orders, not {text!r}")
+
+
+def _address(text: str) -> None:
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not host.endswith("]")):
+        host = text
+    elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
+    try:
+        ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        raise ValueError(f"must be IP, IP:PORT or [IPv6]:PORT, not {text!r}") from None
+
+
+def _sid(text: str) -> None:
+    parse_sid(text)
+
+
+_FLAG: Final = Flag()
+GUID: Final = Guid()
+_NAME: Final = Text(_whole, "a name")
+_COMPUTER: Final = Text(computer_name, "a computer name")
+
+
+@attrs.frozen
+class _References:
+    """An array of names or GUIDs of other things in the file."""
+
+    type_name: str = "an array"
+    range_text: str = "names or GUIDs"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"must be an array of names or GUIDs, not {type_name(value)}")
+        for element in value:
+            if not isinstance(element, str):
+                raise ValueError(f"must hold names or GUIDs, not {type_name(element)}")
+        return tuple(value)
+
+
+_REFERENCES: Final = _References()
+
+TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
+    "enterprise": {"id": GUID, "name": _NAME, "default_time_to_live": WholeNumber(0, 0xFFFFFFFF)},
+    "site": {"name": _NAME, "id": GUID, "foreign": _FLAG},
+    "link": {
+        "sites": _REFERENCES,
+        # Costs out of range are routing's to judge, so that whoever asks hears all at once.
+        "cost": WholeNumber(-(1 << 63), (1 << 63) - 1),
+        "gates": _REFERENCES,
+        "description": _NAME,
+    },
+    "queue_manager": {
+        "name": _COMPUTER,
+        "id": GUID,
+        "dns_name": _COMPUTER,
+        "address": Text(_address, "IP, IP:PORT or [IPv6]:PORT"),
+        "sites": _REFERENCES,
+        "routing_server": _FLAG,
+        "in_routing_servers": _REFERENCES,
+        "out_routing_servers": _REFERENCES,
+        "connected_networks": _REFERENCES,
+    },
+    "queue": {"path": Text(_public_path, "the path of a public queue"), "id": GUID},
+    "user": {"sid": Text(_sid, "a SID"), "certificates": _REFERENCES},
+}
+"""The tables of a file and the keys of each, with the values that they take."""
+
+REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "enterprise": ("id",),
+    "site": ("name", "id"),
+    "link": ("sites", "cost"),
+    "queue_manager": ("name", "id", "sites"),
+    "queue": ("path", "id"),
+    "user": ("sid",),
+}
