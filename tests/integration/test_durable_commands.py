@@ -206,7 +206,7 @@ class MessageTests(DurableTestCase):
         )
         await self.refused(1, "MQ_ERROR_QUEUE_NOT_FOUND", "outgoing", "show", "DIRECT=OS:x\\private$\\q")
         [known] = await self.objects("explain", UNKNOWN)
-        self.assertEqual(known, {"message": {"id": UNKNOWN}, "events": [], "places": []})
+        self.assertEqual(known, {"message": {"id": UNKNOWN}, "events": [], "places": [], "reports": []})
         self.assertIn(b"events: none", (await self.msmq("explain", UNKNOWN)).output)
 
     async def test_outgoing(self) -> None:
