@@ -92,6 +92,25 @@ class BeginTests(SynchronousTestCase):
         self.assertEqual(effects, [SendRequest(FIRST, wanted)])
         self.assertEqual(len(wanted), 52)
 
+    def test_who_asks(self) -> None:
+        """MQSD-2.2.2-02 MQSD-2.2.2-05: a request says its enterprise and its site."""
+        [effect] = begin(client(), FIRST)
+        assert isinstance(effect, SendRequest)
+        self.assertEqual(effect.datagram[4:20], ENTERPRISE.bytes_le)
+        self.assertEqual(effect.datagram[36:52], SITE.bytes_le)
+
+    def test_one_identifier_for_all_networks(self) -> None:
+        """MQSD-3.1.1.2-01, reading 30: each request of a run has the RequestID of that."""
+        discovery = client()
+        effects = begin(discovery, FIRST, SECOND, THIRD)
+        effects += discovery.expire(at(15)) + discovery.expire(at(30))
+        requests = [
+            TopologyClientRequest.from_bytes(effect.datagram)
+            for effect in effects
+            if isinstance(effect, SendRequest)
+        ]
+        self.assertEqual([request.request_id for request in requests], [RUN] * 3)
+
     def test_client_without_a_site(self) -> None:
         """Reading 26: it says the null GUID."""
         [effect] = begin(DiscoveryClient(ENTERPRISE, NULL_GUID), FIRST)
@@ -240,6 +259,12 @@ class DiscardTests(SynchronousTestCase):
         self.check(
             foreign("DS1").replace("10DS1".encode("utf-16-le"), "12DS1".encode("utf-16-le")), SECOND.address
         )
+
+    def test_other_types(self) -> None:
+        """MQSD-2.2.1-06: a reply of another type than it should have is none."""
+        packet = own()
+        for number in (0, 1, *range(3, 256)):
+            self.check(packet[:1] + bytes([number]) + packet[2:], SECOND.address)
 
     @given(st.binary(max_size=200))
     def test_rubbish(self, data: bytes) -> None:

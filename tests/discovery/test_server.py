@@ -44,10 +44,15 @@ class AnswerTests(SynchronousTestCase):
         return TopologyServerReply.from_bytes(answer)
 
     def test_client_of_the_own_site(self) -> None:
-        """MQSD-3.2.5.1-07 MQSD-3.2.5.1-03 MQSD-3.2.5.1-05: the first reply of the worked example."""
+        """MQSD-3.2.5.1-07 MQSD-3.2.5.1-03 MQSD-3.2.5.1-05: the first reply of the worked example.
+
+        MQSD-2.2.3-08: neither a site nor servers are in it.
+        """
         serving = server("nt4pec")
         serving.site = TopologyClientRequest.from_bytes(EXAMPLE).site_id
-        self.assertEqual(serving.answer(EXAMPLE), vector("mqsd-4-topology-server-reply-same-site"))
+        reply = vector("mqsd-4-topology-server-reply-same-site")
+        self.assertEqual(serving.answer(EXAMPLE), reply)
+        self.assertEqual(len(reply), 32 + 16)
 
     def test_client_of_another_site(self) -> None:
         """MQSD-3.2.5.1-08 MQSD-3.2.5.1-09 MQSD-3.2.5.1-10: the second reply of the worked example."""
@@ -104,9 +109,10 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual(strict.answer(stranger.to_bytes()), Unanswered.OTHER_ENTERPRISE)
         self.assertIsInstance(strict.answer(REQUEST.to_bytes()), bytes)
 
-    def test_other_version(self) -> None:
-        """MQSD-1.7-01 MQSD-1.6-01: Version and Reserved are not looked at."""
-        packet = b"\x7f" + REQUEST.to_bytes()[1:2] + b"\xff\xff" + REQUEST.to_bytes()[4:]
+    @given(st.integers(0, 255), st.binary(min_size=2, max_size=2))
+    def test_other_version(self, version: int, reserved: bytes) -> None:
+        """MQSD-1.7-01 MQSD-1.6-01 MQSD-2.2.1-03 MQSD-2.2.1-08: Version and Reserved are not looked at."""
+        packet = bytes([version]) + REQUEST.to_bytes()[1:2] + reserved + REQUEST.to_bytes()[4:]
         self.assertEqual(server("DS1").answer(packet), server("DS1").answer(REQUEST.to_bytes()))
 
     def test_what_follows_a_request(self) -> None:
@@ -153,6 +159,13 @@ class SilenceTests(SynchronousTestCase):
         self.assertEqual(serving.unanswered[Unanswered.MALFORMED], len(packet) + 1)
         self.assertEqual(serving.answered, 1)
 
+    def test_other_types(self) -> None:
+        """MQSD-2.2.1-06: only a request is answered."""
+        serving = server("DS1")
+        packet = REQUEST.to_bytes()
+        for number in (0, *range(2, 256)):
+            self.assertEqual(serving.answer(packet[:1] + bytes([number]) + packet[2:]), Unanswered.MALFORMED)
+
     def test_no_network_is_configured(self) -> None:
         """Reading 23: a reply needs one, so there is none."""
         serving = server("DS1")
@@ -160,10 +173,11 @@ class SilenceTests(SynchronousTestCase):
         self.assertEqual(serving.answer(REQUEST.to_bytes()), Unanswered.NO_NETWORK)
 
     def test_many_in_a_row(self) -> None:
-        """MQSD-3.2.5-01: a thousand requests have a thousand answers, each to its own."""
+        """MQSD-3.2.5-01 MQSD-2.2.2-04 MQSD-2.2.3-02: each of a thousand requests has its own answer."""
         serving = server("DS1")
         for number in range(1000):
             request = attrs.evolve(REQUEST, request_id=UUID(int=number))
             answer = serving.answer(request.to_bytes())
             assert isinstance(answer, bytes)
             self.assertEqual(TopologyServerReply.from_bytes(answer).correlation_id, UUID(int=number))
+            self.assertEqual(answer[4:20], request.to_bytes()[20:36])

@@ -116,7 +116,7 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
     def test_no_way(self) -> None:
-        """MQQB-3.1.7.5-02: it is looked for again a minute later, and meanwhile not."""
+        """MQQB-3.1.7.5-03: it is looked for again a minute later, and meanwhile not."""
         self.router.answers = [nowhere(), nowhere(), ["gA"]]
         for _ in range(2):
             self.assertEqual([self.hops(), self.hops()], [[], []])

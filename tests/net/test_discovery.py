@@ -98,7 +98,10 @@ class DiscoveryTests(SynchronousTestCase):
         return protocol
 
     def test_server_of_the_own_site(self) -> None:
-        """MQSD-3.1.4.1-01 MQSD-3.2.5.1-11 MQSD-2.1-03: it is heard at once, at the client's port."""
+        """MQSD-3.1.4.1-01 MQSD-3.2.5.1-11 MQSD-2.1-03: it is heard at once, at the client's port.
+
+        MQSD-2.1-05: which port that is the system says.
+        """
         server = self.serving("10.0.1.2", OWN_SITE)
         discovery = self.looking()
         done = discovery.get_directory_server_list()
@@ -120,6 +123,31 @@ class DiscoveryTests(SynchronousTestCase):
         self.clock.advance(0.2)
         self.assertTrue(self.successResultOf(done))
         self.assertEqual(discovery.client.directory_servers, ("DS1", "DS2"))
+
+    def test_each_run_is_another(self) -> None:
+        """MQSD-2.2.2-03: of many clients no two ask with one RequestID."""
+        requests = set()
+        for _ in range(20):
+            discovery = Discovery(
+                DiscoveryClient(ENTERPRISE, OWN_SITE),
+                reactor=self.host,
+                clock=self.clock,
+                networks=lambda: (ATTACHED,),
+            )
+            discovery.get_directory_server_list()
+            self.clock.advance(15)
+            datagram = self.network.datagrams[-1].payload
+            requests.add(TopologyClientRequest.from_bytes(datagram).request_id)
+        self.assertEqual(len(requests), 20)
+
+    def test_server_waits_for_nothing(self) -> None:
+        """MQSD-3.2.2-01: it has no timers, neither before a request nor after it."""
+        server = self.serving("10.0.1.2", OWN_SITE)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+        server.datagramReceived(REQUEST, (CLIENT, 4000))
+        self.clock.advance(1)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+        self.assertEqual(server.answered, [(CLIENT, 4000)])
 
     def test_nobody_answers(self) -> None:
         """MQSD-3.1.4.1-02 MQSD-3.1.4.1-03 MQSD-3.1.6.1-03: after 15 seconds; the log has one line."""

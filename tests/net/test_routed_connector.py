@@ -132,7 +132,7 @@ class RoutedConnectorTests(SynchronousTestCase):
             self.assertNotIn(other.bytes_le, heard[address].data)
 
     def test_unknown_host(self) -> None:
-        """MQQB-3.1.7.5-02: a hop that nobody can find is passed over."""
+        """A hop that nobody can find is passed over."""
         self.hops = (RoutedHop(UUID(int=0xD), "delta"), TO_BETA)
         self.listen("127.0.0.3", BETA)
         self.connect()

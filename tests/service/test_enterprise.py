@@ -10,7 +10,7 @@ from uuid import UUID
 
 from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
@@ -19,6 +19,7 @@ from msmq.service.identity import identity_path, load_identity
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status
 from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE
+from tests.test_examples import own_address
 
 ENTERPRISE = WHOLE[: WHOLE.index("[[user]]")]
 OTHER = UUID(int=0x99)
@@ -28,6 +29,40 @@ session = "tcp:0:interface=127.0.0.1"
 ping = "udp:0:interface=127.0.0.1"
 discovery = "off"
 """
+
+
+class DiscoveryEndpointTests(SynchronousTestCase):
+    """Where those are answered who look for directory servers."""
+
+    def test_port(self) -> None:
+        """MQSD-1.5-02: without a word in the configuration UDP 1801, beside TCP 1801."""
+        path = Path(self.mktemp())
+        path.write_text("", encoding="utf-8")
+        listen = load(path).listen
+        assert listen.discovery is not None and listen.session is not None
+        self.assertEqual((listen.discovery.port, listen.discovery.interface), (1801, "127.0.0.1"))
+        self.assertIn("tcp:1801", listen.session.description)
+
+
+class SamePortTests(TestCase):
+    """Sessions and discovery have one number."""
+
+    async def test_both_are_open(self) -> None:
+        """MQSD-1.9-01: a server listens on UDP and on TCP 1801 of one address."""
+        directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, directory)
+        address = own_address(70)
+        path = directory / "msmq.toml"
+        path.write_text(f'[queue_manager]\nconnected_networks = ["{OTHER}"]\n', encoding="utf-8")
+        overrides = Overrides(
+            name="ALPHA", data=os.fspath(directory / "data"), storage="memory", address=address
+        )
+        server = Server(load(path, overrides), IReactorTime(reactor))
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        self.assertIn(f"TCP {address}:1801", server.addresses)
+        self.assertIn(f"UDP {address}:1801", server.addresses)
 
 
 class EnterpriseServerTests(TestCase):
