@@ -18,6 +18,7 @@ from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject
 from msmq.queues.directory.requests import Outcome
 from msmq.queues.directory.selecting import AttributeFilter, equals
+from msmq.queues.model import PublicQueue
 from msmq.structures.format_name import PublicFormatName
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
@@ -63,35 +64,34 @@ class PublicNames:
         self._reactor = reactor
         self._retries: dict[UUID, IDelayedCall] = {}
         self._is_stopped = False
-        self._owners: OrderedDict[UUID, tuple[UUID, float]] = OrderedDict()
+        self._known: OrderedDict[UUID, tuple[PublicQueue, float]] = OrderedDict()
         self._paths: dict[str, UUID] = {}
         self._asked: set[UUID] = set()
         self.on_found: Callable[[UUID], None] = lambda identifier: None
 
     def owner_of(self, identifier: UUID) -> UUID | None:
         """The queue manager of a public queue; if that is not known it is looked for."""
-        known = self._owners.get(identifier)
+        known = self._known.get(identifier)
         if known is not None:
-            return known[0]
+            return known[0].owner
         if identifier not in self._asked and identifier not in self._retries and not self._is_stopped:
             self._asked.add(identifier)
             Deferred.fromCoroutine(self._look_for(identifier)).addErrback(
                 lambda failure: self.log.failure("a public queue could not be looked for", failure)
             )
-        known = self._owners.get(identifier)
-        return None if known is None else known[0]
+        known = self._known.get(identifier)
+        return None if known is None else known[0].owner
 
-    def find(self, name: PublicFormatName | PathName) -> tuple[PublicFormatName, UUID]:
-        """The format name of a public queue, and its queue manager.
+    def find(self, name: PublicFormatName | PathName) -> PublicQueue:
+        """A public queue, by its format name or its path.
 
         @raise UnknownPublicQueue: it has to be learned first, or again.
         """
         identifier = name.queue if isinstance(name, PublicFormatName) else self._paths.get(_key(name))
-        known = None if identifier is None else self._owners.get(identifier)
-        if identifier is None or known is None or known[1] < self._clock.now().monotonic:
+        known = None if identifier is None else self._known.get(identifier)
+        if known is None or known[1] < self._clock.now().monotonic:
             raise UnknownPublicQueue(name)
-        format_name = name if isinstance(name, PublicFormatName) else PublicFormatName(identifier)
-        return format_name, known[0]
+        return known[0]
 
     async def learn(self, name: PublicFormatName | PathName) -> None:
         """Ask the directory where a public queue is.
@@ -132,7 +132,7 @@ class PublicNames:
 
     async def _read(self, wanted: AttributeFilter, shown: str, path: PathName | None) -> None:
         outcome = await self._run(
-            self._access.read_directory(QueueObject, [wanted], ("identifier", "pathname"))
+            self._access.read_directory(QueueObject, [wanted], ("identifier", "pathname", "base_priority"))
         )
         if not outcome.succeeded:
             if self._is_away(outcome) and self._renew(wanted.value, path):
@@ -147,7 +147,8 @@ class PublicNames:
         )
         if not host.succeeded:
             raise self._refused(host, f"{shown} is on {computer}, and that queue manager")
-        self._remember(identifier, host.value["identifier"], path)
+        name = PublicFormatName(identifier)
+        self._remember(PublicQueue(name, host.value["identifier"], outcome.value["base_priority"]), path)
 
     def _is_away(self, outcome: Outcome) -> bool:
         """Whether the directory was asked at all; while it is away only what is our own is found."""
@@ -164,19 +165,20 @@ class PublicNames:
         identifier = (
             value if isinstance(value, UUID) else None if path is None else self._paths.get(_key(path))
         )
-        known = None if identifier is None else self._owners.get(identifier)
-        if identifier is None or known is None:
+        known = None if identifier is None else self._known.get(identifier)
+        if known is None:
             return False
-        self._remember(identifier, known[0], path)
+        self._remember(known[0], path)
         return True
 
-    def _remember(self, identifier: UUID, owner: UUID, path: PathName | None) -> None:
-        self._owners[identifier] = owner, self._clock.now().monotonic + FRESH
-        self._owners.move_to_end(identifier)
+    def _remember(self, found: PublicQueue, path: PathName | None) -> None:
+        identifier = found.name.queue
+        self._known[identifier] = found, self._clock.now().monotonic + FRESH
+        self._known.move_to_end(identifier)
         if path is not None:
             self._paths[_key(path)] = identifier
-        if len(self._owners) > REMEMBERED:
-            oldest, _ = self._owners.popitem(last=False)
+        if len(self._known) > REMEMBERED:
+            oldest, _ = self._known.popitem(last=False)
             self._paths = {key: known for key, known in self._paths.items() if known != oldest}
 
 

@@ -207,8 +207,11 @@ def _public_target(model: QueueManagerModel, name: PublicFormatName | PathName, 
     """A public queue of another queue manager, whose GUID stands in the packets for it."""
     if model.find_public is None:
         raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
-    own, owner = model.find_public(name)
-    return Target(own, model.outgoing(own, now), _builder(own, model, owner), False, owner)
+    found = model.find_public(name)
+    queue = model.outgoing(found.name, now, base_priority=found.base_priority)
+    if queue.definition.base_priority != found.base_priority:
+        queue.definition = attrs.evolve(queue.definition, base_priority=found.base_priority)
+    return Target(found.name, queue, _builder(found.name, model, found.owner), False, found.owner)
 
 
 @lru_cache(maxsize=1024)

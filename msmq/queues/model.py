@@ -53,7 +53,20 @@ def _nowhere(address: str) -> bool:
     return False
 
 
-FindPublic: TypeAlias = Callable[[PublicFormatName | PathName], tuple[PublicFormatName, UUID]]
+@attrs.frozen
+class PublicQueue:
+    """What is known of a public queue of another queue manager.
+
+    @ivar owner: that queue manager.
+    @ivar base_priority: BasePriority, -32768 to 32767.
+    """
+
+    name: PublicFormatName
+    owner: UUID
+    base_priority: int = 0
+
+
+FindPublic: TypeAlias = Callable[[PublicFormatName | PathName], PublicQueue]
 
 
 class QueueManagerModel:
@@ -66,8 +79,8 @@ class QueueManagerModel:
     @ivar is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
     @ivar time_to_reach_queue: seconds that a message has for its way if it does not say ([MS-MQDMPR] 3.1.1.6
         DefaultTimeToLive); its owner may set what a directory says.
-    @ivar find_public: the format name and the owner of a public queue of another queue manager; C{None}
-        without a directory. Its owner sets it.
+    @ivar find_public: finds a public queue of another queue manager; C{None} without a directory. Its owner
+        sets it.
     @ivar names: which names are its own, and which queue they mean.
     @ivar collection: the queues.
     @ivar storage: what all queues hold together; its owner may set C{throttled}

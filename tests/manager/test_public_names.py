@@ -17,6 +17,7 @@ from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.local import LocalQueueManager
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject
 from msmq.queues.directory.requests import DirectoryEffect
+from msmq.queues.model import PublicQueue
 from msmq.structures.format_name import PublicFormatName
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
@@ -34,7 +35,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.clock = ManualClock()
         self.directory = MemoryDirectory(self.clock)
         self.directory.add(QueueManagerObject(identifier=BETA, computer_name="BETA"))
-        self.directory.add(QueueObject(identifier=ORDERS.queue, pathname="BETA\\orders"))
+        self.directory.add(QueueObject(identifier=ORDERS.queue, pathname="BETA\\orders", base_priority=5))
         self.successResultOf(self.directory.open())
         local = LocalQueueManager(
             QueueManagerObject(identifier=ALPHA, computer_name="ALPHA"), directory_integrated=True
@@ -70,7 +71,7 @@ class PublicNamesTests(SynchronousTestCase):
             self.assertRaises(UnknownPublicQueue, self.names.find, name)
         self.done(self.names.learn(PATH))
         for name in (PATH, ORDERS, parse_path_name("beta\\ORDERS")):
-            self.assertEqual(self.names.find(name), (ORDERS, BETA))
+            self.assertEqual(self.names.find(name), PublicQueue(ORDERS, BETA, 5))
 
     def test_owner(self) -> None:
         """An owner that is not known is looked for, once, and told when it is found."""
@@ -102,12 +103,12 @@ class PublicNamesTests(SynchronousTestCase):
         self.done(self.names.learn(ORDERS))
         self.move("GAMMA", UUID(int=0x6A))
         self.clock.advance(FRESH)
-        self.assertEqual(self.names.find(ORDERS), (ORDERS, BETA))
+        self.assertEqual(self.names.find(ORDERS), PublicQueue(ORDERS, BETA, 5))
         self.clock.advance(1)
         self.assertRaises(UnknownPublicQueue, self.names.find, ORDERS)
         self.assertEqual(self.names.owner_of(ORDERS.queue), BETA)
         self.done(self.names.learn(ORDERS))
-        self.assertEqual(self.names.find(ORDERS), (ORDERS, UUID(int=0x6A)))
+        self.assertEqual(self.names.find(ORDERS), PublicQueue(ORDERS, UUID(int=0x6A)))
 
     def test_directory_away(self) -> None:
         """What was known holds, by both names; what was not cannot be learned."""
@@ -116,7 +117,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.clock.advance(FRESH + 1)
         for name in (PATH, ORDERS):
             self.done(self.names.learn(name))
-            self.assertEqual(self.names.find(name), (ORDERS, BETA))
+            self.assertEqual(self.names.find(name), PublicQueue(ORDERS, BETA, 5))
             self.clock.advance(FRESH + 1)
         for other in (PublicFormatName(UUID(int=4)), parse_path_name("BETA\\other")):
             for _ in range(2):
@@ -131,7 +132,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.done(self.names.learn(parse_path_name("BETA\\q32")))
         self.done(self.names.learn(PATH))
         self.done(self.names.learn(parse_path_name("BETA\\q33")))
-        self.assertEqual(self.names.find(PATH), (ORDERS, BETA))
+        self.assertEqual(self.names.find(PATH), PublicQueue(ORDERS, BETA, 5))
         self.assertRaises(UnknownPublicQueue, self.names.find, parse_path_name("BETA\\q32"))
 
     def test_stopped(self) -> None:

@@ -131,6 +131,21 @@ class RoutedConnectorTests(SynchronousTestCase):
             self.assertIn(wanted.bytes_le, heard[address].data)
             self.assertNotIn(other.bytes_le, heard[address].data)
 
+    def test_direct_name(self) -> None:
+        """MQQB-3.1.5.2.1-07: whoever is at its address is welcome, and nobody is asked for."""
+        listening = _Listening()
+        endpoint = self.network.host("127.0.0.9").server_endpoint(1801)
+        self.successResultOf(endpoint.listen(Factory.forProtocol(lambda: listening)))
+        ADDRESSES["127.0.0.9"] = ("127.0.0.9",)
+        self.addCleanup(ADDRESSES.pop, "127.0.0.9")
+        connector = self.factory.connector("127.0.0.9", lambda: True)
+        self.addCleanup(connector.stop)
+        connector.connect()
+        self.clock.advance(0.5)
+        server_guid = slice(36, 52)
+        self.assertEqual(listening.data[server_guid], bytes(16))
+        self.assertEqual(self.lookups, ["127.0.0.9"])
+
     def test_unknown_host(self) -> None:
         """A hop that nobody can find is passed over."""
         self.hops = (RoutedHop(UUID(int=0xD), "delta"), TO_BETA)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from msmq.manager.public_names import FRESH
 from msmq.queues.descriptor import QueueAccessType
+from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.structures.format_name import PublicFormatName, parse_format_name
 from msmq.structures.message_class import MessageClass
@@ -130,3 +132,72 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         for _ in range(90):
             self.clock.advance(2)
         self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [b"kept"])
+
+    def test_base_priority(self) -> None:
+        """MQDMPR-3.1.7.1.5-20: the directory says it, also of a queue that was opened before it was known."""
+        assert self.directory is not None
+        name = parse_format_name(self.name)
+        assert isinstance(name, PublicFormatName)
+        written = QueueObject(identifier=name.queue, pathname="ZETA\\orders", base_priority=7)
+        self.successResultOf(self.directory.write(written, ("base_priority",)))
+        other = UUID(int=0x55)
+        self.directory.add(QueueObject(identifier=other, pathname="ZETA\\other", base_priority=-3))
+        queue = self.alpha.service.open_queue(str(PublicFormatName(other)), QueueAccessType.SEND)
+        self.run_to_end(queue.send([Message(body=b"x")]))
+        self.send(self.alpha, self.name, b"x")
+        priorities = {
+            str(each.destination): each.definition.base_priority
+            for each in self.alpha.model.outgoing_queues()
+        }
+        self.assertEqual(priorities, {self.name: 7, str(PublicFormatName(other)): -3})
+
+    def test_names_of_one_queue(self) -> None:
+        """MQQB-3.1.5.8.5-01: whatever it is called, with its queue manager or without."""
+        path = self.queue(self.zeta)
+        direct = "DIRECT=OS:zeta.example.com\\"
+        for number, name in enumerate((self.private_name(self.zeta, path), direct + "private$\\orders")):
+            self.send(self.alpha, name, b"private %d" % number)
+            self.clock.advance(5)
+        for number, name in enumerate((self.name, direct + "orders")):
+            self.send(self.alpha, name, b"public %d" % number)
+            self.clock.advance(5)
+        self.assertEqual(self.bodies(self.zeta, path), [b"private 0", b"private 1"])
+        views = self.take(self.zeta, "ZETA\\orders")
+        self.assertEqual([bytes(view.body) for view in views], [b"public 0", b"public 1"])
+        addresses = [view.queue_manager_address for view in views]
+        self.assertEqual(addresses, [IDENTIFIERS["ZETA"].bytes_le, bytes(16)])
+
+    def test_what_is_read(self) -> None:
+        """MQMQ-2.1.4-02 MQMQ-2.1.3-03: of a private queue nothing is looked up; both ways are routed."""
+        asked: list[type[DirectoryObject]] = []
+        assert self.directory is not None
+        read = self.directory.read
+
+        def counting(of: type[DirectoryObject], *arguments: Any) -> Any:
+            asked.append(of)
+            return read(of, *arguments)
+
+        self.patch(self.directory, "read", counting)
+        path = self.queue(self.zeta)
+        self.send(self.alpha, self.private_name(self.zeta, path), b"private")
+        self.clock.advance(5)
+        self.assertEqual(asked, [])
+        self.send(self.alpha, self.name, b"public")
+        self.clock.advance(5)
+        self.assertEqual(asked, [QueueObject, QueueManagerObject])
+        for queue in (path, "ZETA\\orders"):
+            [view] = self.take(self.zeta, queue)
+            self.assertEqual(view.hop_count, 3)
+
+    def test_workgroup(self) -> None:
+        """MQMQ-2.1.7-04: without a directory a public queue is no destination, among others neither."""
+        self.kill("ALPHA")
+        alone = Node(self.network, self.clock, "ALPHA", IDENTIFIERS["ALPHA"], self.settings)
+        alone.start()
+        own = alone.service.queue(self.queue(alone))["format_name"]
+        for name in (self.name, f"{own},{self.name}"):
+            failure = self.failureResultOf(
+                self.deferred(alone.service.send(name, [Message(body=b"x")])), MQError
+            )
+            self.assertEqual(failure.value.status, Status.MQ_ERROR_NO_DS)
+        self.assertEqual(self.bodies(alone, ORDERS), [])

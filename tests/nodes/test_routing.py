@@ -210,7 +210,7 @@ class ForwardingTests(EnterpriseTestCase):
             self.assertEqual(view.message_class, MessageClass.ACK_REACH_QUEUE)
 
     def test_gates_acknowledge_nothing(self) -> None:
-        """What passes through has not reached its queue."""
+        """MQQB-3.1.1.1.1.4-02: what passes through waits to go on, and has not reached its queue."""
         self.kill("ZETA")
         answers = self.queue(self.alpha, "answers")
         self.send(

@@ -139,6 +139,18 @@ class DirectoryRouterTests(RouterTestCase):
         [hop] = self.successResultOf(self.opened().next_hops(guid("gA"), guid("cC")))
         self.assertEqual((hop.identifier, hop.qualified_computer_name), (guid("gC"), "gC.example.com"))
 
+    def test_unknown_gate(self) -> None:
+        """MQQB-3.1.7.5-02: of several next hops those are answered that the directory knows."""
+        self.directory.add(machine("hB", "B", routing_server=True))
+        written = RoutingLinkObject(
+            identifier=guid("A-B"),
+            site1_identifier=guid("A"),
+            site2_identifier=guid("B"),
+            site_gate_identifier_list=guids("gA nobody hB"),
+        )
+        self.successResultOf(self.directory.write(written, ("site_gate_identifier_list",)))
+        self.assertEqual(self.hops(self.opened(), "cB"), ["hB"])
+
     def test_another_source(self) -> None:
         """What another queue manager would do can be asked as well."""
         router = self.opened()
