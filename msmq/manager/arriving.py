@@ -15,7 +15,7 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
 from msmq.manager.answers import Answers
 from msmq.manager.events import EventLog
-from msmq.manager.forwarding import Forwarding
+from msmq.manager.forwarding import TOO_MANY_QUEUES, Forwarding
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.sequences import Sequences
@@ -195,6 +195,11 @@ class Arrivals:
         outcome = self.forwarding.forward(message, now)
         if isinstance(outcome, tuple):
             return outcome
+        if outcome == TOO_MANY_QUEUES and message.is_recoverable and not batch.is_cut:
+            # It is not acknowledged, so its sender keeps it.
+            batch.is_cut = True
+            batch.close = CloseReason.NO_RESOURCES
+            batch.last_recoverable -= 1
         self._refuse(batch, message, outcome)
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from msmq.manager.performing import Performer
 from msmq.moment import Moment
@@ -12,6 +13,9 @@ from msmq.structures.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.user_message_patches import patch_hop_count
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import guid_from_bytes
+
+TOO_MANY_QUEUES: Final = "TOO_MANY_QUEUES"
+"""There is no room for one more outgoing queue: a reason that passes."""
 
 
 class Forwarding:
@@ -48,6 +52,6 @@ class Forwarding:
         collection = self._performer.model.collection
         name = transit_name(destination)
         if collection.find_outgoing(name) is None and not self.make_room():
-            return "TOO_MANY_QUEUES"
+            return TOO_MANY_QUEUES
         packet = patch_hop_count(message.packet, message.hop_count + 1)
         return collection.outgoing(name, now), UserMessageView(packet)

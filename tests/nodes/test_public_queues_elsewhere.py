@@ -152,7 +152,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual(priorities, {self.name: 7, str(PublicFormatName(other)): -3})
 
     def test_names_of_one_queue(self) -> None:
-        """MQQB-3.1.5.8.5-01: whatever it is called, with its queue manager or without."""
+        """MQQB-3.1.5.8.5-01 MQQB-3.1.7.4-01: whatever it is called, with its queue manager or without."""
         path = self.queue(self.zeta)
         direct = "DIRECT=OS:zeta.example.com\\"
         for number, name in enumerate((self.private_name(self.zeta, path), direct + "private$\\orders")):
@@ -166,6 +166,8 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual([bytes(view.body) for view in views], [b"public 0", b"public 1"])
         addresses = [view.queue_manager_address for view in views]
         self.assertEqual(addresses, [IDENTIFIERS["ZETA"].bytes_le, bytes(16)])
+        # What has a direct name went straight to that host.
+        self.assertEqual([view.hop_count for view in views], [3, 0])
 
     def test_what_is_read(self) -> None:
         """MQMQ-2.1.4-02 MQMQ-2.1.3-03: of a private queue nothing is looked up; both ways are routed."""

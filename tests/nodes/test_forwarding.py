@@ -1,0 +1,90 @@
+"""What a routing server does with messages of others that it cannot hand on, or should not."""
+
+from __future__ import annotations
+
+from msmq.manager import transfer
+from msmq.queues.message import Acknowledge, Delivery
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.message_class import MessageClass
+from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
+
+
+class ForwardingTests(EnterpriseTestCase):
+    """Messages from ALPHA to ZETA and others, at the gate BETA."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = self.queue(self.zeta)
+        self.name = self.private_name(self.zeta, self.path)
+        self.gate = self.nodes["BETA"]
+
+    def wait(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.clock.advance(1)
+
+    def test_one_queue_for_each_destination(self) -> None:
+        """What passes through to one queue manager shares a queue, whatever it is for there."""
+        other = self.private_name(self.zeta, self.queue(self.zeta, "others"))
+        self.kill("DELTA")
+        self.kill("EPSILON")
+        for name in (self.name, other, f"PRIVATE={IDENTIFIERS['GAMMA']}\\00000009"):
+            self.send(self.alpha, name, b"x", delivery=Delivery.RECOVERABLE)
+        self.wait(5)
+        waiting = {queue["format_name"]: queue["messages"] for queue in self.gate.service.outgoing()}
+        names = [f"PRIVATE={str(IDENTIFIERS[name]).upper()}\\00000000" for name in ("ZETA", "GAMMA")]
+        self.assertEqual(waiting, {names[0]: 2, names[1]: 1})
+
+    def test_restart(self) -> None:
+        """Recoverable messages that wait at a gate survive it, and go on in their order."""
+        self.kill("DELTA")
+        self.kill("EPSILON")
+        bodies = [b"%d" % number for number in range(5)]
+        self.send(self.alpha, self.name, *bodies, delivery=Delivery.RECOVERABLE)
+        self.wait(5)
+        self.assertEqual(sum(queue["messages"] for queue in self.alpha.service.outgoing()), 0)
+        for name in ("BETA", "DELTA", "EPSILON"):
+            if name == "BETA":
+                self.kill(name)
+            self.revive(name)
+        self.wait(90)
+        self.assertEqual(self.bodies(self.zeta, self.path), bodies)
+
+    def test_no_room_for_a_queue(self) -> None:
+        """A recoverable message stays with its sender until there is room, an express one is lost."""
+        self.patch(transfer, "MOST_OUTGOING_QUEUES", 0)
+        self.send(self.alpha, self.name, b"express")
+        self.wait(30)
+        self.send(self.alpha, self.name, b"kept", delivery=Delivery.RECOVERABLE)
+        self.wait(20)
+        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [1])
+        self.assertEqual(self.gate.service.outgoing(), [])
+        self.assertGreaterEqual(self.gate.service.status()["refused"]["TOO_MANY_QUEUES"], 2)
+        self.patch(transfer, "MOST_OUTGOING_QUEUES", 100)
+        self.wait(120)
+        self.assertEqual(self.bodies(self.zeta, self.path), [b"kept"])
+
+    def test_time_is_over(self) -> None:
+        """What comes to a gate too late goes no further, and its sender is told."""
+        answers = self.queue(self.alpha, "answers")
+        self.kill("BETA")
+        self.kill("DELTA")
+        self.kill("EPSILON")
+        self.revive("BETA")
+        self.send(
+            self.alpha,
+            self.name,
+            b"x",
+            time_to_reach_queue=30,
+            acknowledge=Acknowledge.NEGATIVE_ARRIVAL,
+            admin_queue=parse_format_name(self.private_name(self.alpha, answers)),
+        )
+        self.wait(90)
+        [view] = self.take(self.alpha, answers)
+        self.assertEqual(view.message_class, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        self.revive("DELTA")
+        self.revive("EPSILON")
+        self.wait(90)
+        self.assertEqual(self.take(self.zeta, self.path), [])
+        for gate in ("BETA", "DELTA", "EPSILON"):
+            waiting = [queue["messages"] for queue in self.nodes[gate].service.outgoing()]
+            self.assertEqual(sum(waiting), 0, gate)
