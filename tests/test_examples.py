@@ -355,7 +355,7 @@ class ProgramTests(SynchronousTestCase):
         estate = (EXAMPLES / "enterprise" / "enterprise.toml").read_text(encoding="utf-8")
         moved = re.sub(r"127\.0\.8\.(\d+)", lambda found: own_address(20 + int(found[1])), estate)
         (self.directory / "enterprise.toml").write_text(moved, encoding="utf-8")
-        process = self.begin(str(EXAMPLES / "enterprise" / "run.py"), "enterprise.toml")
+        process = self.begin(str(EXAMPLES / "enterprise" / "three_sites.py"), "enterprise.toml")
         output, _ = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, 0, output)
         lines = output.splitlines()
