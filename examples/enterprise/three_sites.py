@@ -1,7 +1,7 @@
 """Six queue managers in three sites: messages travel from gate to gate, and around a gate that is killed.
 
-C{python examples/enterprise/three_sites.py} starts them all from C{enterprise.toml}, or from another file with
-the same names, on six addresses of this host.
+C{python examples/enterprise/three_sites.py} starts them all from C{enterprise.toml}, or from another file
+with the same names, on six addresses of this host.
 ANNA in Berlin sends transactional messages to the public queue C{orders} of LUCA in Rome.
 The gate of Paris, through which the cheapest way leads, is killed with SIGKILL in the middle.
 It ends with status 0 only if every promise held:
