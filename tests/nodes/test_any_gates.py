@@ -1,0 +1,100 @@
+"""Messages through an enterprise in which gates are killed, cut off and started again, in any order."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msmq.queues.message import Delivery, Message
+from tests.nodes.support import ADDRESSES
+from tests.nodes.test_routing import GATES, EnterpriseTestCase
+
+Step: TypeAlias = tuple[str, str, int]
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(("crash", "cut", "revive")), st.sampled_from(sorted(GATES.values())), st.just(0)
+        ),
+        st.tuples(st.sampled_from(("transactional", "recoverable")), st.just(""), st.integers(1, 5)),
+        st.tuples(st.just("wait"), st.just(""), st.sampled_from((0, 1, 7, 40, 70))),
+    ),
+    min_size=3,
+    max_size=20,
+)
+
+
+class AnyGatesTests(EnterpriseTestCase):
+    """From ALPHA in Berlin to ZETA in Rome."""
+
+    def fresh(self) -> None:
+        """The enterprise from its beginning, for one more history."""
+        self.setUp()
+        self.sent: dict[bool, list[bytes]] = {False: [], True: []}
+        self.is_down: set[str] = set()
+        plain = self.private_name(self.zeta, self.queue(self.zeta))
+        ordered = self.private_name(self.zeta, self.queue(self.zeta, "ordered", transactional=True))
+        self.names = {False: plain, True: ordered}
+
+    def crash(self, name: str) -> None:
+        """A gate ends without a word; its disk has what it has acknowledged."""
+        if name not in self.is_down:
+            self.is_down.add(name)
+            node = self.nodes[name]
+            self.network.crash(node.address)
+            self.successResultOf(node.service.stopService())
+
+    def start(self, name: str) -> None:
+        if name in self.is_down:
+            self.is_down.discard(name)
+            self.revive(name)
+
+    def cut(self, name: str) -> None:
+        """The connections of a gate break."""
+        for other, address in ADDRESSES.items():
+            if other != name:
+                self.network.cut(ADDRESSES[name], address)
+
+    def send_some(self, count: int, *, transactional: bool) -> None:
+        sent = self.sent[transactional]
+        for _ in range(count):
+            body = b"%d" % len(sent)
+            sent.append(body)
+            message = Message(body=body, transactional=transactional, delivery=Delivery.RECOVERABLE)
+            self.run_to_end(self.alpha.service.send(self.names[transactional], [message]))
+
+    def wait(self, seconds: int) -> None:
+        self.clock.advance(0)
+        for _ in range(seconds):
+            self.clock.advance(1)
+
+    def perform(self, step: Step) -> None:
+        match step:
+            case ("crash", name, _):
+                self.crash(name)
+            case ("cut", name, _):
+                self.cut(name)
+            case ("revive", name, _):
+                self.start(name)
+            case ("wait", _, seconds):
+                self.wait(seconds)
+            case (kind, _, count):
+                self.send_some(count, transactional=kind == "transactional")
+
+    @settings(max_examples=60)
+    @given(STEPS)
+    def test_all_arrive_once(self, steps: list[Step]) -> None:
+        """Whatever happens on the way, each message arrives once, and transactional ones in their order."""
+        self.fresh()
+        for step in steps:
+            self.perform(step)
+        for gate in GATES.values():
+            self.start(gate)
+        self.wait(800)
+        self.assertEqual(self.bodies(self.zeta, ".\\private$\\ordered"), self.sent[True])
+        self.assertEqual(sorted(self.bodies(self.zeta, ".\\private$\\orders")), sorted(self.sent[False]))
+        for name, node in self.nodes.items():
+            self.assertEqual(sum(queue["messages"] for queue in node.service.outgoing()), 0, name)
+            self.successResultOf(node.service.stopService())
