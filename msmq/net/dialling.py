@@ -54,14 +54,14 @@ class DiallingSessionFactory(SessionFactory):
         """See L{ISessions.routed_connector}."""
         return Connector(
             self,
-            lambda: self._resolve(hops()),
+            lambda: self.next_hops(hops()),
             has_backlog,
             dialled_for=dialled_for,
             probe=self._probe if self.settings.ping_before_session else None,
         )
 
-    async def _resolve(self, hops: Sequence[RoutedHop]) -> list[NextHopAddress]:
-        """[MS-MQQB] 3.1.5.2.1 one NextHop for each address of each of them (reading 22).
+    async def next_hops(self, hops: Sequence[RoutedHop]) -> list[NextHopAddress]:
+        """[MS-MQQB] 3.1.5.2.1 NextHopCollection: one for each address of each of them (reading 22).
 
         @raise MQError: no address of any was found.
         """

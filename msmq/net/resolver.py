@@ -38,13 +38,14 @@ class HostNotFound(MQError):
 
 @attrs.frozen
 class NextHopAddress:
-    """[MS-MQQB] 3.1.5.2.1: one address at which a next hop may be reached.
+    """[MS-MQQB] 3.1.1.3.1.3 NextHop, 3.1.5.2.1: one address at which a next hop may be reached.
 
     @ivar address: the IP address; for an endpoint of another kind its description.
     @ivar port: the TCP port; C{None} for an endpoint of another kind.
     @ivar endpoint: connects to it.
     @ivar bind_address: the address that connections leave from; C{None} lets the system choose.
     @ivar identifier: the queue manager that has to be there; C{None} if a name led to it, where anybody may.
+    @ivar host_name: the name that was looked up; C{None} where nobody said one.
     """
 
     address: str
@@ -52,6 +53,7 @@ class NextHopAddress:
     endpoint: IStreamClientEndpoint = attrs.field(repr=False, eq=False)
     bind_address: str | None = None
     identifier: UUID | None = None
+    host_name: str | None = None
 
     def __str__(self) -> str:
         return self.address if self.port is None else socket_text(self.address, self.port)
@@ -168,7 +170,7 @@ class HostResolver:
                 endpoint = _client_from_string(self.reactor, description)
             except (OSError, TypeError, ValueError) as error:
                 raise HostNotFound(f"{name}: [hosts] says {description}, which fails: {error}") from error
-            return NextHopAddress(description, None, endpoint)
+            return NextHopAddress(description, None, endpoint, host_name=name)
         target = parse_address(entry.address)
         bind = self.bind_address
         if bind is None or target is None or not _alike(target, bind):
@@ -182,7 +184,7 @@ class HostResolver:
             timeout=self.connect_time,
             bindAddress=None if bind is None else (bind, 0),
         )
-        return NextHopAddress(entry.address, port, endpoint, bind)
+        return NextHopAddress(entry.address, port, endpoint, bind, host_name=name)
 
 
 def _alike(address: IPv4Address | IPv6Address, text: str) -> bool:

@@ -13,9 +13,13 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from msmq.interfaces.session import RoutedHop
+from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.hosts import HostTable
 from msmq.net.resolver import HostNotFound, HostResolver, NextHopAddress
 from msmq.structures.status import Status
+from msmq.testing.clock import ManualClock
+from tests.builders import ALPHA, BETA, GAMMA
 
 
 @implementer(IHostResolution)
@@ -120,6 +124,18 @@ class HostResolverTests(SynchronousTestCase):
         self.assertEqual(self.resolve(resolver, "local"), ["[fe80::5%2]:1801"])
         resolver = attrs.evolve(resolver, hosts=HostTable.of({}))
         self.assertEqual(self.resolve(resolver, "gamma"), ["[fd00::9]:1802"])
+
+    def test_what_a_next_hop_has(self) -> None:
+        """MQQB-3.1.1.3.1.3-01: its name, its address as text, and, where routing says it, who it is."""
+        factory = DiallingSessionFactory(
+            ALPHA, reactor=self.reactor, clock=ManualClock(), lookup=self.resolver().resolve
+        )
+        hops = [RoutedHop(BETA, "beta"), RoutedHop(GAMMA, "local")]
+        found = self.successResultOf(Deferred.fromCoroutine(factory.next_hops(hops)))
+        self.assertEqual(
+            [(hop.identifier, hop.host_name, hop.address) for hop in found],
+            [(BETA, "beta", "10.0.0.2"), (GAMMA, "local", "fe80::5%2")],
+        )
 
     def test_directory_with_a_wrong_address(self) -> None:
         """What the directory has and cannot be connected to is told, and nobody else is asked."""
