@@ -86,7 +86,7 @@ class NextHops:
         self._ways = ways
         self._owner_of = owner_of
         self._by_destination: dict[UUID, dict[OutgoingQueue, None]] = {}
-        self._unowned: dict[UUID, OutgoingQueue] = {}
+        self._public: dict[UUID, OutgoingQueue] = {}
         self._hops: dict[Key, NextHop] = {}
         self._by_queue: dict[OutgoingQueue, NextHop] = {}
         self._by_identifier: dict[UUID, dict[NextHop, None]] = {}
@@ -135,9 +135,8 @@ class NextHops:
         if isinstance(name, PrivateFormatName):
             owner = name.queue_manager
         elif isinstance(name, PublicFormatName):
+            self._public[name.queue] = queue
             owner = self._owner_of(name.queue)
-            if owner is None:
-                self._unowned[name.queue] = queue
         if owner is None:
             return str(name), ()
         self._by_destination.setdefault(owner, {})[queue] = None
@@ -167,9 +166,15 @@ class NextHops:
         return moved
 
     def owner_found(self, identifier: UUID) -> OutgoingQueue | None:
-        """The queue manager of a public queue is known now: the queue that waited for that."""
-        queue = self._unowned.pop(identifier, None)
-        if queue is None or queue not in self._by_queue:
+        """The queue manager of a public queue is known now, or is another: the queue that goes there now."""
+        queue = self._public.get(identifier)
+        before = None if queue is None else self._by_queue.get(queue)
+        if queue is None or before is None:
+            return None
+        self._lead_nowhere(queue)
+        key, routed = self._way(queue)
+        if key == before.key:
+            before.routed = routed
             return None
         self._leave(queue)
         self._assign(queue)
@@ -190,13 +195,16 @@ class NextHops:
         if queue not in self._by_queue:
             return
         self._leave(queue)
+        self._lead_nowhere(queue)
+        name = queue.destination
+        if isinstance(name, PublicFormatName):
+            self._public.pop(name.queue, None)
+
+    def _lead_nowhere(self, queue: OutgoingQueue) -> None:
         for owner, queues in list(self._by_destination.items()):
             queues.pop(queue, None)
             if not queues:
                 del self._by_destination[owner]
-        name = queue.destination
-        if isinstance(name, PublicFormatName):
-            self._unowned.pop(name.queue, None)
 
     def _drop(self, hop: NextHop) -> None:
         del self._hops[hop.key]

@@ -47,8 +47,8 @@ class UnknownPublicQueue(MQError):
 class PublicNames:
     """Remembers where the public queues of others are.
 
-    @ivar on_found: told of a public queue that was looked for, when it was found; and when it was not, some
-        time later, so that whoever still wants it asks again.
+    @ivar on_found: told of a public queue that was looked for, when it was found, or that is somewhere else
+        than it was; and when it was not found, some time later, so that whoever still wants it asks again.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -173,6 +173,7 @@ class PublicNames:
 
     def _remember(self, found: PublicQueue, path: PathName | None) -> None:
         identifier = found.name.queue
+        before = self._known.get(identifier)
         self._known[identifier] = found, self._clock.now().monotonic + FRESH
         self._known.move_to_end(identifier)
         if path is not None:
@@ -180,6 +181,8 @@ class PublicNames:
         if len(self._known) > REMEMBERED:
             oldest, _ = self._known.popitem(last=False)
             self._paths = {key: known for key, known in self._paths.items() if known != oldest}
+        if before is not None and before[0].owner != found.owner:
+            self.on_found(identifier)
 
 
 def _key(path: PathName) -> str:

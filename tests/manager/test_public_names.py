@@ -109,6 +109,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.assertEqual(self.names.owner_of(ORDERS.queue), BETA)
         self.done(self.names.learn(ORDERS))
         self.assertEqual(self.names.find(ORDERS), PublicQueue(ORDERS, UUID(int=0x6A)))
+        self.assertEqual(self.found, [ORDERS.queue])
 
     def test_directory_away(self) -> None:
         """What was known holds, by both names; what was not cannot be learned."""

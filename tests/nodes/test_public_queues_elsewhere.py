@@ -191,8 +191,31 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
             [view] = self.take(self.zeta, queue)
             self.assertEqual(view.hop_count, 3)
 
+    def test_moved(self) -> None:
+        """A queue that is made anew under its identifier elsewhere is sent to there, ten minutes later."""
+        assert self.directory is not None
+        self.send(self.alpha, self.name, b"before")
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [b"before"])
+        name = parse_format_name(self.name)
+        assert isinstance(name, PublicFormatName)
+        self.run_to_end(self.zeta.service.delete_queue("ZETA\\orders"))
+        self.directory.add(QueueObject(identifier=name.queue, pathname="GAMMA\\orders"))
+        gamma = self.nodes["GAMMA"]
+        self.kill("GAMMA")
+        self.revive("GAMMA")
+        gamma = self.nodes["GAMMA"]
+        self.forget()
+        self.send(self.alpha, self.name, b"after")
+        self.clock.advance(10)
+        self.assertEqual(gamma.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.zeta.service.status()["refused"], {})
+
     def test_workgroup(self) -> None:
-        """MQMQ-2.1.7-04: without a directory a public queue is no destination, among others neither."""
+        """MQMQ-2.1.7-04 MQQB-2.3-01: without a directory no public queue is a destination, but direct names.
+
+        Among several names a public one is none either.
+        """
         self.kill("ALPHA")
         alone = Node(self.network, self.clock, "ALPHA", IDENTIFIERS["ALPHA"], self.settings)
         alone.start()
@@ -203,3 +226,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
             )
             self.assertEqual(failure.value.status, Status.MQ_ERROR_NO_DS)
         self.assertEqual(self.bodies(alone, ORDERS), [])
+        path = self.queue(self.zeta)
+        self.send(alone, "DIRECT=OS:zeta.example.com\\private$\\orders", b"direct")
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.zeta, path), [b"direct"])
