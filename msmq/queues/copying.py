@@ -99,21 +99,33 @@ class Copying:
     def _leave(self, departure: Departure, now: float) -> tuple[list[Change], list[MessagePosition]]:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
-        for position in departure.positions:
+        if not departure.is_told:
+            copies = self.lose(departure.positions, departure.message_class, changes, now)
+        if copies:
+            self.holdings.reserve(changes)
+        changes += removals(departure.positions)
+        return changes, copies
+
+    def lose(
+        self,
+        positions: Iterable[MessagePosition],
+        message_class: MessageClass,
+        changes: list[Change],
+        now: float,
+    ) -> list[MessagePosition]:
+        """The dead letters and events of messages that are lost, for the store to have them together."""
+        copies: list[MessagePosition] = []
+        for position in positions:
             dropped = self.dropped
-            copy = self.bury(position, departure.message_class, changes)
+            copy = self.bury(position, message_class, changes)
             reason = ""
             if copy is not None:
                 copies.append(copy)
                 reason = "kept as a dead letter"
             elif self.dropped != dropped:
                 reason = "there was no room for a dead letter"
-            if not departure.is_told:
-                changes.append(departure_event(position, departure.message_class, now, reason))
-        if copies:
-            self.holdings.reserve(changes)
-        changes += removals(departure.positions)
-        return changes, copies
+            changes.append(departure_event(position, message_class, now, reason))
+        return copies
 
     def bury(
         self, position: MessagePosition, message_class: MessageClass, changes: list[Change]

@@ -17,7 +17,7 @@ class Departure:
     """Messages that leave one queue unread; nobody gets them meanwhile.
 
     @ivar message_class: why, as the negative acknowledgement puts it.
-    @ivar is_told: the event log tells of it already.
+    @ivar is_told: the event log tells of it already, and the dead letters are there.
     """
 
     queue: Queue = attrs.field(repr=False)

@@ -11,7 +11,7 @@ from msmq.moment import Moment
 from msmq.queues.admission import EnqueueStatus, Refusal, judge
 from msmq.queues.changes import AppendLog, Change, PutAborts, RemoveMessages
 from msmq.queues.collection import POISON, QueueCollection
-from msmq.queues.copying import Copying, departure_event
+from msmq.queues.copying import Copying
 from msmq.queues.expiring import due_time
 from msmq.queues.holdings import Holdings, forget_queues, room_in
 from msmq.queues.leaving import Departure, by_queue, gone_with_queue, removals
@@ -194,8 +194,9 @@ class Transacting:
         changes += (
             RemoveMessages(queue.definition.identifier, ()) for queue in transaction.deleted_sources()
         )
+        letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)
+        removal = attrs.evolve(removal, copies=[*removal.copies, *letters])
         self._holdings.reserve(changes)
-        changes += (departure_event(position, MessageClass.NACK_Q_DELETED, now.wall) for position in lost)
         return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back)
 
     def _moves(

@@ -370,6 +370,20 @@ class DeadLetterTests(CopyCase):
             [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT), (b"2", MessageClass.NACK_RECEIVE_TIMEOUT)],
         )
 
+    def test_queue_deleted_before_the_commit(self) -> None:
+        """What the transaction sent there becomes a dead letter with the commit, which the event says."""
+        queue = self.alpha.create("t", transactional=True)
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, queue, asking(b"1", transactional=True, source=ALPHA))
+        self.alpha.delete(queue)
+        batches = len(self.alpha.store.done)
+        self.alpha.commit(transaction)
+        kinds = [type(change) for change in self.alpha.store.done[batches]]
+        self.assertEqual((kinds.count(PutMessage), kinds.count(AppendEvent)), (1, 1))
+        self.assertEqual(self.letters(QueueSuffix.DEADXACT), [(b"1", MessageClass.NACK_Q_DELETED)])
+        [event] = self.alpha.last_events
+        self.assertEqual((event.event, event.reason), ("deleted", "kept as a dead letter"))
+
     def test_quota(self) -> None:
         """A letter for which there is no room is not written; the message leaves all the same, once.
 
