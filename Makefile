@@ -11,9 +11,11 @@ SOURCES := setup.cfg pyproject.toml constraints.txt
 demo: $(INSTALLED)
 	$(VENV)/bin/python examples/demo.py
 
-# A coroutine that nobody awaited is only a RuntimeWarning; here it fails its test.
+# A coroutine that nobody awaited is only a RuntimeWarning; here it fails its test.  So many tests run at once.
+JOBS ?= 2
 test: $(INSTALLED)
-	$(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial --temp-directory=_trial_temp tests
+	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m twisted.trial --jobs $(JOBS) \
+		--temp-directory=_trial_temp tests
 
 # Each call of two lives that fails in each way, some of those of a third, a thousand kills, four thousand power
 # cuts, of all of which the tests try a sample: most of an hour. At its end it prints what it tried.

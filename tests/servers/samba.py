@@ -1,7 +1,7 @@
 """An Active Directory domain controller of our own: Samba, which has the genuine classes of MSMQ.
 
-It is made once for a run of the tests, which takes some seconds, listens on one address of the loopback
-network alone, and ends with the process that started it.
+It is made once for a process of the tests, which takes some seconds, listens on one address of the loopback
+network alone, another one for each process, and ends with the process that started it.
 Its port is that of LDAP, so that only root can start it.
 """
 
@@ -22,7 +22,7 @@ from typing import Final
 from twisted.trial.unittest import SkipTest
 
 DEADLINE: Final = 120
-ADDRESS: Final = "127.0.0.77"
+ADDRESS: Final = f"127.{192 + os.getpid() // 254 % 60}.{os.getpid() % 254 + 1}.77"
 PORT: Final = 389
 DOMAIN: Final = "DC=msmq,DC=test"
 ADMINISTRATOR: Final = "administrator@msmq.test"
