@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -22,6 +22,8 @@ from msmq.queues.directory.objects import QueueManagerObject
 NONE: Final = "none"
 """The description of no directory."""
 
+_NO_OPTIONS: Final[Mapping[str, object]] = {}
+
 
 class DirectoryDescriptionError(MsmqError):
     """No directory can be made from a description."""
@@ -39,7 +41,7 @@ class FileDirectoryFactory:
         """See L{IDirectoryFactory.make_directory}."""
         return FileDirectory(_path(argument), context.clock, context.reactor)
 
-    def identifier_of(self, argument: str, computer_name: str) -> UUID | None:
+    def identifier_of(self, argument: str, computer_name: str, options: Mapping[str, object]) -> UUID | None:
         """See L{IIdentitySource.identifier_of}."""
         try:
             file = load_enterprise(_path(argument))
@@ -97,9 +99,12 @@ def make_directory(description: str, context: DirectoryContext) -> IDirectory | 
         raise _unsuitable(description, error) from error
 
 
-def identifier_in_directory(description: str, computer_name: str) -> UUID | None:
+def identifier_in_directory(
+    description: str, computer_name: str, options: Mapping[str, object] = _NO_OPTIONS
+) -> UUID | None:
     """Who a computer is according to the directory that is described; C{None} if that does not say.
 
+    @param options: as of L{DirectoryContext}.
     @raise DirectoryDescriptionError: the directory cannot be used.
     """
     if description == NONE:
@@ -109,7 +114,7 @@ def identifier_in_directory(description: str, computer_name: str) -> UUID | None
     if source is None:
         return None
     try:
-        return source.identifier_of(argument, computer_name)
+        return source.identifier_of(argument, computer_name, options)
     except ValueError as error:
         raise _unsuitable(description, error) from error
 

@@ -84,8 +84,9 @@ class IDirectoryFactory(IPlugin):
 class IIdentitySource(Interface):
     """What a directory factory provides too if it says who a queue manager is before that first starts."""
 
-    def identifier_of(argument: str, computer_name: str) -> UUID | None:
+    def identifier_of(argument: str, computer_name: str, options: Mapping[str, object]) -> UUID | None:
         """QueueManager.Identifier of a computer; C{None} if nothing is known of it; may block.
 
+        @param options: as of L{DirectoryContext}.
         @raise ValueError: the directory cannot be used; its text tells why.
         """

@@ -95,6 +95,7 @@ class Integration:
         host: HostIdentity,
         *,
         routing_server: bool = False,
+        site: UUID | None = None,
     ) -> None:
         model = performer.model
         own = QueueManagerObject(
@@ -110,6 +111,7 @@ class Integration:
         self._administration = administration
         self._directory = directory
         self._host = host
+        self._site = site
         self._queues = PublicQueues(self.access)
         self._runner = DirectoryRunner(directory, performer.clock, self._perform)
         self._wakeup = Wakeup(reactor, performer.clock, self.access.timers.deadline, self._expire)
@@ -131,7 +133,7 @@ class Integration:
         if QUEUE_MANAGER in state:
             # What the directory said last holds, be it away or of the same mind.
             self._limit(self.access.local.object)
-        provisioning = None if QUEUE_MANAGER in state else Provisioning()
+        provisioning = None if QUEUE_MANAGER in state else Provisioning(self._site)
         await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
 
     def router(

@@ -71,6 +71,7 @@ class Parts:
         directory: IDirectory | None,
         router: IRouter | None,
         routing_server: bool,
+        site: uuid.UUID | None,
         beside: Callable[..., Deferred[Any]],
     ) -> None:
         self.model = model
@@ -94,7 +95,13 @@ class Parts:
         self.public: PublicNames | None = None
         if directory is not None:
             integration = Integration(
-                performer, self.administration, directory, reactor, host, routing_server=routing_server
+                performer,
+                self.administration,
+                directory,
+                reactor,
+                host,
+                routing_server=routing_server,
+                site=site,
             )
             self.integration = integration
             self.public = integration.public_names(clock)

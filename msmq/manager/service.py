@@ -65,6 +65,7 @@ class QueueManagerService(Overview, Service):
     @param addresses: tells where the queue manager listens, for L{status}.
     @param directory: where it is published, with its public queues; without one it is in workgroup mode.
     @param routing_server: [MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between others pass here.
+    @param site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
     @param router: finds the ways of messages to other queue managers; by default the directory is asked.
     @param beside: calls a function where it holds up nobody.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
@@ -93,6 +94,7 @@ class QueueManagerService(Overview, Service):
         directory: IDirectory | None = None,
         router: IRouter | None = None,
         routing_server: bool = False,
+        site: uuid.UUID | None = None,
         beside: Callable[..., Deferred[Any]] = deferToThread,
     ) -> None:
         host = HostIdentity(computer_name, qualified_computer_name=dns_name)
@@ -112,6 +114,7 @@ class QueueManagerService(Overview, Service):
             directory=directory,
             router=router,
             routing_server=routing_server,
+            site=site,
             beside=beside,
         )
         Overview.__init__(self, parts, host, addresses)

@@ -92,7 +92,8 @@ def compose(
     queue_manager, limits, settings = configuration.queue_manager, configuration.limits, configuration.session
     bound = configuration.listen.session
     bind_address = None if bound is None else bound.bind_address
-    directory = make_directory(configuration.directory, DirectoryContext(clock, reactor))
+    context = DirectoryContext(clock, reactor, configuration.directory_options)
+    directory = make_directory(configuration.directory, context)
     book = None if directory is None else IAddressBook(directory, None)
     resolver = HostResolver(
         reactor,
@@ -153,6 +154,7 @@ def compose(
         session_settings=settings,
         directory=directory,
         routing_server=queue_manager.routing_server,
+        site=queue_manager.sites[0] if queue_manager.sites else None,
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     pings = _PingResponder(identifier, sessions, clock)

@@ -193,6 +193,9 @@ class _Reading:
             listen=self._listen(queue_manager.data, overrides.address),
             storage=self._get("storage", "backend"),
             directory=self._get("directory", "backend"),
+            directory_options={
+                key: value for key, value in self._values["directory"].items() if key != "backend"
+            },
             hosts=dict(self._values["hosts"]),
             session=self._session(),
             queues=QueueSettings(**self._fields("queues", QueueSettings)),

@@ -46,6 +46,16 @@ def _nonempty_path(text: str) -> None:
         raise ValueError("must be the path of a directory")
 
 
+def _file(text: str) -> None:
+    if not text or "\0" in text:
+        raise ValueError("must be the path of a file")
+
+
+def _dialect(text: str) -> None:
+    if text not in ("active-directory", "openldap"):
+        raise ValueError(f'must be "active-directory" or "openldap", not {text!r}')
+
+
 def _stream(text: str) -> None:
     if text != OFF:
         parse_stream_endpoint(text)
@@ -125,7 +135,14 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "web": Key(Text(_no_web, "off"), OFF),
     },
     "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
-    "directory": {"backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY)},
+    "directory": {
+        "backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY),
+        "bind_dn": Key(Text(str, "a name in the directory")),
+        "password_file": Key(Text(_file, "a file")),
+        "ca_file": Key(Text(_file, "a file")),
+        "start_tls": Key(Flag(), False),
+        "dialect": Key(Text(_dialect, "active-directory or openldap")),
+    },
     "hosts": {},
     "queues": {
         "poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions"),

@@ -145,7 +145,9 @@ class Server(Service):
     def _new_identity(self) -> UUID:
         """[MS-MQDMPR] 3.1.1.1 Identifier at the first start: what the directory says, or a new one."""
         configuration = self.configuration
-        known = identifier_in_directory(configuration.directory, configuration.queue_manager.name)
+        known = identifier_in_directory(
+            configuration.directory, configuration.queue_manager.name, configuration.directory_options
+        )
         return known or uuid4()
 
     async def _listen_for_control(self, path: Path, parts: Parts) -> None:

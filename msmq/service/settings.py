@@ -143,6 +143,9 @@ class Configuration:
     directory: str
     """The directory's description."""
 
+    directory_options: Mapping[str, object] = attrs.field(factory=dict)
+    """The other keys of C{[directory]} that the file has."""
+
     hosts: Mapping[str, str]
     """Computer name or address to endpoint, as written; asked before the name service."""
 

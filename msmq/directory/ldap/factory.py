@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import attrs
 from zope.interface import implementer
@@ -11,7 +12,7 @@ from zope.interface import implementer
 from msmq.directory.ldap.settings import parse_settings
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory
+from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource
 
 
 def ldap_directory(
@@ -28,13 +29,17 @@ def ldap_directory(
     try:
         from msmq.directory.ldap.provider import LdapDirectory
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "ldaptor":
-            raise
-        raise ValueError("needs ldaptor; install msmq[ldap]") from error
+        raise _missing(error) from error
     return LdapDirectory(settings, clock, reactor)
 
 
-@implementer(IDirectoryFactory)
+def _missing(error: ModuleNotFoundError) -> Exception:
+    if (error.name or "").split(".")[0] != "ldaptor":
+        return error
+    return ValueError("needs ldaptor; install msmq[ldap]")
+
+
+@implementer(IDirectoryFactory, IIdentitySource)
 @attrs.frozen
 class LdapDirectoryFactory:
     """C{ldap://HOST[:PORT][/BASE]}."""
@@ -46,8 +51,17 @@ class LdapDirectoryFactory:
         """See L{IDirectoryFactory.make_directory}."""
         return ldap_directory(f"{self.name}:{argument}", context.options, context.clock, context.reactor)
 
+    def identifier_of(self, argument: str, computer_name: str, options: Mapping[str, object]) -> UUID | None:
+        """See L{IIdentitySource.identifier_of}."""
+        settings = parse_settings(f"{self.name}:{argument}", options)
+        try:
+            from msmq.directory.ldap.identifying import identify
+        except ModuleNotFoundError as error:
+            raise _missing(error) from error
+        return identify(settings, computer_name)
 
-@implementer(IDirectoryFactory)
+
+@implementer(IDirectoryFactory, IIdentitySource)
 @attrs.frozen
 class LdapsDirectoryFactory(LdapDirectoryFactory):
     """C{ldaps://HOST[:PORT][/BASE]}, the same over TLS."""

@@ -1,8 +1,7 @@
-"""Two servers whose enterprise is in a real OpenLDAP server, which is stopped and started in between."""
+"""Two servers whose enterprise is in a real directory server, which is stopped and started in between."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -10,12 +9,18 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import attrs
 from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
+from msmq.directory.ldap.connection import LdapConnection
+from msmq.directory.ldap.filters import ANYTHING
+from msmq.directory.ldap.names import child
+from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.wire import Scope
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
@@ -24,7 +29,9 @@ from msmq.queues.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status
-from tests.servers.slapd import SUFFIX, SlapdServer, free_port
+from tests.servers import samba, slapd
+from tests.servers.samba import SambaServer
+from tests.servers.slapd import SlapdServer, free_port
 
 CONFIGURATION = """
 [queue_manager]
@@ -33,31 +40,38 @@ session_port = {port}
 session = "tcp:{port}:interface=127.0.0.1"
 ping = "off"
 discovery = "off"
+[directory]
+backend = "{settings}"
+bind_dn = "{settings.bind_name}"
+password_file = "{settings.password_file}"
 [hosts]
 {other} = "127.0.0.1:{other_port}"
 """
 
 
-IDENTIFIERS = {"ALPHA": UUID(int=0xA1FA), "BETA": UUID(int=0xBE7A)}
-
-
-class MembersTests(TestCase):
+class Members(TestCase):
     """ALPHA sends to a public queue of BETA."""
 
-    timeout = 60
+    timeout = 300
+    server: SlapdServer | SambaServer
 
-    def setUp(self) -> None:
-        self.slapd = SlapdServer(is_open=True)
-        self.addCleanup(self.slapd.remove)
+    def set_up(self, server: SlapdServer | SambaServer, settings: LdapSettings, password: str) -> None:
+        self.server = server
+        self.addCleanup(lambda: server.is_running or server.start())
         self.place = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.place)
+        secret = self.place / "secret"
+        secret.write_text(password)
+        self.settings = attrs.evolve(settings, password_file=secret)
+        self.directory = LdapDirectory(self.settings, SystemClock(), reactor)
+        self.addCleanup(self.directory.close)
 
     async def member(self, name: str, port: int, other: str, other_port: int) -> QueueManagerService:
         file = self.place / f"{name}.toml"
-        file.write_text(CONFIGURATION.format(port=port, other=other, other_port=other_port))
-        directory = f"ldap://127.0.0.1:{self.slapd.port}/{SUFFIX}"
-        data = os.fspath(self.place / name)
-        overrides = Overrides(name=name, data=data, storage="memory", directory=directory)
+        file.write_text(
+            CONFIGURATION.format(port=port, other=other, other_port=other_port, settings=self.settings)
+        )
+        overrides = Overrides(name=name, data=os.fspath(self.place / name), storage="memory")
         server = Server(load(file, overrides), IReactorTime(reactor))
         server.startService()
         self.addCleanup(server.stopService)
@@ -75,18 +89,13 @@ class MembersTests(TestCase):
             return error.status
         raise AssertionError("an MQError was expected")
 
-    async def test_public_queue(self) -> None:
+    async def public_queue(self, site: str) -> None:
         """It is published, found and reached; what needs the directory is refused while that is away."""
-        directory = LdapDirectory(LdapSettings("127.0.0.1", self.slapd.port, SUFFIX), SystemClock(), reactor)
-        self.addCleanup(directory.close)
-        london = (await directory.read(SiteObject, [equals("name", "london")]))["identifier"]
-        for name, identifier in IDENTIFIERS.items():
-            member = QueueManagerObject(
-                identifier=identifier, computer_name=name, site_identifier_list=(london,)
-            )
+        directory = self.directory
+        site_identifier = (await directory.read(SiteObject, [equals("name", site)]))["identifier"]
+        for name in ("ALPHA", "BETA"):
+            member = QueueManagerObject(computer_name=name, site_identifier_list=(site_identifier,))
             await directory.create(member)
-            (self.place / name).mkdir(mode=0o700)
-            (self.place / name / "identity.json").write_text(json.dumps({"identifier": str(identifier)}))
         port, other_port = free_port(), free_port()
         alpha = await self.member("ALPHA", port, "BETA", other_port)
         beta = await self.member("BETA", other_port, "ALPHA", port)
@@ -99,13 +108,59 @@ class MembersTests(TestCase):
         self.assertEqual(own["identifier"], UUID(str(alpha.status()["identifier"])))
         await alpha.send("BETA\\orders", [Message(body=b"first")])
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"first")
-        self.slapd.stop()
+        self.server.stop()
         # What was found out holds; what would have to be is told at once.
         await alpha.send("BETA\\orders", [Message(body=b"second")])
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"second")
         self.assertIs(await self.refused(alpha.send("BETA\\bills", [Message()])), Status.MQ_ERROR_NO_DS)
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_NO_DS)
-        self.slapd.start()
+        self.server.start()
         await beta.create_queue("BETA\\bills")
         await beta.delete_queue("BETA\\orders")
         self.assertEqual((await directory.read(QueueObject))["pathname"], "beta\\bills")
+
+
+class OpenLdapMembersTests(Members):
+    """The estate that is shipped."""
+
+    def setUp(self) -> None:
+        server = SlapdServer()
+        self.addCleanup(server.remove)
+        settings = LdapSettings(
+            "127.0.0.1", server.port, slapd.SUFFIX, bind_name=slapd.ADMINISTRATOR, password_file=Path()
+        )
+        self.set_up(server, settings, slapd.PASSWORD)
+
+    async def test_public_queue(self) -> None:
+        """It is published, found and reached; what needs the directory is refused while that is away."""
+        await self.public_queue("London")
+
+
+class ActiveDirectoryMembersTests(Members):
+    """A domain that Samba serves."""
+
+    def setUp(self) -> None:
+        server = samba.shared_server()
+        settings = LdapSettings(
+            samba.ADDRESS, samba.PORT, bind_name=samba.ADMINISTRATOR, password_file=Path()
+        )
+        self.set_up(server, settings, samba.PASSWORD)
+
+    async def test_public_queue(self) -> None:
+        """It is published, found and reached; what needs the directory is refused while that is away."""
+        connection = LdapConnection(self.settings, reactor)
+        self.addCleanup(connection.close)
+        operations = Operations(connection)
+        for name in ("ALPHA", "BETA"):
+            computer = child(name, f"CN=Computers,{samba.DOMAIN}")
+            values = {"sAMAccountName": [f"{name}$".encode()], "userAccountControl": [b"4096"]}
+            # What other tests of the same domain have left goes first.
+            left = await operations.find(computer, Scope.TREE, ANYTHING, ())
+            for entry in sorted(left, key=lambda entry: -len(entry.name)):
+                await operations.delete(entry.name)
+            await operations.add(computer, "computer", values)
+        await self.public_queue("Default-First-Site-Name")
+        await self.directory.delete(QueueObject(pathname="BETA\\bills"))
+        for name in ("ALPHA", "BETA"):
+            await self.directory.delete(QueueManagerObject(computer_name=name))
+            await operations.delete(child(name, f"CN=Computers,{samba.DOMAIN}"))
