@@ -450,11 +450,13 @@ class ManagerHistory(CursorUse):
             self.alpha.purge(queue)
             self.settle()
             self.alpha.delete(queue)
-        # Who waited for dead letters has some by now.
+        # Who waited for dead letters has some by now; what one gives back the next may get.
         self.settle()
         self.collect()
-        for held in self.held:
-            self.alpha.give_back(held)
+        while self.held:
+            self.alpha.give_back(self.held.pop())
+            self.settle()
+            self.collect()
         for suffix in LETTERS:
             self.alpha.purge(self.alpha.model.system_queue(suffix))
         self.settle()
