@@ -356,8 +356,7 @@ class Arrivals:
         if not is_stored:
             batch.answers.withdraw()
             # The store may have what memory had no room for.
-            # The store may have what memory had no room for.
-            performer.commit_later(performer.model.withdraw(admission), "that express messages did not come")
+            performer.insist_later(performer.model.withdraw(admission), "that express messages did not come")
             self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
             batch.session.close(CloseReason.NO_RESOURCES)
             return

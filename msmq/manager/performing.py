@@ -115,6 +115,13 @@ class Performer:
             await self.pause(RETRY)
         return False
 
+    def insist_later(self, changes: Sequence[Change], what: str) -> None:
+        """As L{insist}, without waiting for it."""
+        if changes:
+            Deferred.fromCoroutine(self.insist(changes, what)).addErrback(
+                lambda failure: self.log.failure("the store was not told {what}", failure, what=what)
+            )
+
     async def pause(self, seconds: float) -> None:
         """Wait for so long, or until L{stop}."""
         waiting: Deferred[None] = Deferred()
@@ -135,7 +142,7 @@ class Performer:
         """Let those of these queues go that are subqueues, empty, and used by nobody."""
         for queue in queues:
             if queue.is_subqueue:
-                self.commit_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
+                self.insist_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
 
     def overflow(self, admission: Admission) -> None:
         """Hand over to the store the express messages for which memory had no room."""

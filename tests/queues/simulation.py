@@ -158,7 +158,9 @@ class Alpha:
 
     def forget_empty(self, queue: Queue) -> None:
         """Let a subqueue go if nothing is in it."""
-        self.store.ask(self.model.collection.forget_empty(queue))
+        changes = self.model.collection.forget_empty(queue)
+        if changes:
+            self._insist(changes, lambda: None)
 
     # Messages come
 
@@ -180,7 +182,9 @@ class Alpha:
 
         def failed() -> None:
             self.on_arrived(admission, False)
-            self.store.ask(self.model.withdraw(admission))
+            removals = self.model.withdraw(admission)
+            if removals:
+                self._insist(removals, lambda: None)
 
         self.store.ask(admission.changes, done, failed)
         return admission

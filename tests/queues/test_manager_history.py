@@ -431,6 +431,8 @@ class ManagerHistory(CursorUse):
         """When everything has ended and is gone, nothing is left anywhere."""
         if not hasattr(self, "alpha"):
             return
+        # What was purged before a crash while readers had it leaves with the first look at the clock.
+        self.alpha.later(0)
         self.settle()
         for transaction in self.active():
             self.alpha.abort(transaction)
