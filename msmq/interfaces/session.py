@@ -33,6 +33,10 @@ class ISession(Interface):
 
     remote_address: str = Attribute("The textual address of the peer, empty before there is a connection.")
 
+    opened: float | None = Attribute("When it opened, seconds since 1970-01-01 UTC; C{None} before that.")
+
+    last_heard: float | None = Attribute("When anything came from the peer; C{None} before that.")
+
     dialled_for: object = Attribute("What its connector was made for; C{None} for an accepted session.")
 
     capacity: int = Attribute("How many messages L{send} takes now; 0 while the peer reads slowly.")

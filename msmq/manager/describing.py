@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from msmq.decoding.values import unix_time
 from msmq.interfaces.session import ISession
 from msmq.queues.definition import UNLIMITED
 from msmq.queues.model import QueueManagerModel
@@ -122,6 +123,8 @@ def describe_session(session: ISession) -> dict[str, Any]:
         "state": session.state.value,
         "remote_identifier": None if identifier is None else format_guid(identifier),
         "remote_address": session.remote_address,
+        "opened": unix_time(session.opened),
+        "last_heard": unix_time(session.last_heard),
         **attrs.asdict(session.statistics),
     }
 

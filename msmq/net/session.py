@@ -63,6 +63,8 @@ class SessionProtocol(Protocol):
 
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
+    @ivar opened: when the handshake was over, seconds since 1970-01-01 UTC; C{None} before that.
+    @ivar last_heard: when anything came from the peer, in the same way.
     @ivar received: bytes that the peer has sent.
     """
 
@@ -74,6 +76,8 @@ class SessionProtocol(Protocol):
         self.session = session
         self.remote_address = ""
         self.dialled_for: object = None
+        self.opened: float | None = None
+        self.last_heard: float | None = None
         self.received = 0
         self._framer = StreamFramer(measure_user_message, internal_only=True)
         self._in_hand = 0
@@ -245,6 +249,7 @@ class SessionProtocol(Protocol):
         if self.session.state in _OVER:
             return
         now = self._now()
+        self.last_heard = now.wall
         framer = self._framer
         self.received += len(data)
         arrived = framer.buffered + len(data)
@@ -377,6 +382,7 @@ class SessionProtocol(Protocol):
             case WindowOpened():
                 self._guarded(self._tell_room)
             case Opened():
+                self.opened = self._now().wall
                 self._factory.handshake_done(self)
                 self._guarded(self.session_opened)
             case Progress(status):

@@ -8,6 +8,7 @@ from typing import cast
 from twisted.internet.testing import StringTransport
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
+from msmq.decoding.values import unix_time
 from msmq.session.settings import SessionSettings
 from msmq.structures.format_name import PrivateFormatName
 from msmq.testing.streams import Conditions
@@ -179,6 +180,21 @@ class ExpressTests(NodesTestCase):
         self.assertEqual((ours["sent"], theirs["received"]), (2, 2))
         self.assertEqual(ours["remote_identifier"].lower(), str(BETA))
         self.assertEqual(theirs["remote_address"], "127.0.0.2")
+
+    def test_times_of_a_session(self) -> None:
+        """When it opened stays; when anything came last goes on with each packet."""
+        path = self.queue(self.beta)
+        began = unix_time(self.clock.now().wall)
+        self.send(self.alpha, TO_BETA, b"1")
+        self.clock.advance(3)
+        [first] = self.beta.service.sessions()
+        self.assertEqual((first["opened"], first["last_heard"]), (began, began))
+        sent = unix_time(self.clock.now().wall)
+        self.send(self.alpha, TO_BETA, b"2")
+        self.clock.advance(3)
+        [second] = self.beta.service.sessions()
+        self.assertEqual((second["opened"], second["last_heard"]), (began, sent))
+        self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
 
     def test_packet_counts_agree(self) -> None:
         """What one side says it sent, the other says it received, kind by kind."""
