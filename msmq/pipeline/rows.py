@@ -1,0 +1,236 @@
+"""From stored packets and events to rows and Arrow batches, read by the structures that the server uses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import attrs
+
+from msmq.decoding.message_json import message_json
+from msmq.decoding.values import base64_text, correlation_text, plain_text, unix_time
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.schema import (
+    EVENT_COLUMNS,
+    EXPORTED_COLUMNS,
+    MESSAGE_COLUMNS,
+    TIMESTAMP,
+    arrow_schema,
+    names_of,
+)
+from msmq.structures.base_header import INFINITE
+from msmq.structures.message_class import class_name
+from msmq.structures.user_message_view import UserMessageView
+
+if TYPE_CHECKING:
+    import pyarrow
+
+EVENTS_TOPIC: Final = "events"
+"""The topic of every event."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = 253402300800 * 1_000_000
+"""The microsecond with which the year 10000 begins; no later time is shown."""
+_SIGN: Final = 1 << 63
+
+
+class StoredPacket(NamedTuple):
+    """A packet and what was kept with it.
+
+    @ivar packet: the UserMessage packet as it is stored, without a SessionHeader; it need not be sound.
+    @ivar topic: see the column of this name, as of C{offset}, C{partition} and C{timestamp_type}.
+    @ivar arrived: when it arrived in its queue, or was captured; seconds since 1970-01-01 UTC.
+    @ivar lookup_id: LookupIdentifier; C{None} in a capture.
+    @ivar aborts: AbortCount, C{None} where that is not kept, as C{moves}.
+    """
+
+    packet: bytes
+    topic: str
+    offset: int
+    arrived: float | None = None
+    lookup_id: int | None = None
+    aborts: int | None = None
+    moves: int | None = None
+    partition: int = 0
+    timestamp_type: int = 1
+
+
+Headers: TypeAlias = Sequence[tuple[str, bytes]]
+
+
+@attrs.frozen
+class Reading:
+    """How bodies and extensions are read.
+
+    @ivar decode: the body as JSON text, and why it could not be read; at least one of them is C{None}.
+    @ivar headers: the headers in the extension; C{None} if there are none.
+    """
+
+    decode: Callable[[UserMessageView], tuple[str | None, str | None]] | None = None
+    headers: Callable[[UserMessageView], Headers | None] | None = None
+
+
+PLAIN: Final = Reading()
+"""Neither is read."""
+
+
+def message_row(
+    stored: StoredPacket, names: Sequence[str] = names_of(MESSAGE_COLUMNS), reading: Reading = PLAIN
+) -> tuple[Any, ...]:
+    """The row of a message: text, numbers, bytes, aware C{datetime}, lists, and a C{dict} of a transaction.
+
+    @param names: the columns that are wanted, of L{EXPORTED_COLUMNS}.
+    """
+    return _row(_message_values(stored, names, reading), names, _TIMES)
+
+
+def message_batch(
+    stored: Sequence[StoredPacket], names: Sequence[str] = names_of(MESSAGE_COLUMNS), reading: Reading = PLAIN
+) -> pyarrow.RecordBatch:
+    """The rows of messages as one batch.
+
+    @param names: the columns that are wanted, of L{EXPORTED_COLUMNS}; one at least.
+    """
+    return _batch([_message_values(one, names, reading) for one in stored], names, EXPORTED_COLUMNS)
+
+
+def event_row(stored: StoredEvent, names: Sequence[str] = names_of(EVENT_COLUMNS)) -> tuple[Any, ...]:
+    """The row of an event; see L{message_row}."""
+    return _row(_event_values(stored), names, _TIMES)
+
+
+def event_batch(
+    stored: Sequence[StoredEvent], names: Sequence[str] = names_of(EVENT_COLUMNS)
+) -> pyarrow.RecordBatch:
+    """The rows of events as one batch."""
+    return _batch([_event_values(one) for one in stored], names, EVENT_COLUMNS)
+
+
+_TIMES: Final = frozenset(
+    column.name for column in (*MESSAGE_COLUMNS, *EVENT_COLUMNS) if column.type == TIMESTAMP
+)
+
+
+def _row(values: dict[str, Any], names: Sequence[str], times: frozenset[str]) -> tuple[Any, ...]:
+    return tuple(
+        _EPOCH + timedelta(microseconds=value) if name in times and value is not None else value
+        for name in names
+        for value in (values.get(name),)
+    )
+
+
+def _batch(
+    rows: Sequence[dict[str, Any]], names: Sequence[str], columns: Sequence[Any]
+) -> pyarrow.RecordBatch:
+    import pyarrow
+
+    by_name = {column.name: column for column in columns}
+    schema = arrow_schema([by_name[name] for name in names])
+    arrays = [pyarrow.array([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _message_values(stored: StoredPacket, names: Sequence[str], reading: Reading) -> dict[str, Any]:
+    """The values of the columns; times are in microseconds since 1970-01-01 UTC."""
+    arrived = microseconds(stored.arrived)
+    values: dict[str, Any] = {
+        "value": stored.packet,
+        "topic": stored.topic,
+        "partition": stored.partition,
+        "offset": stored.offset,
+        "timestamp": arrived,
+        "timestampType": stored.timestamp_type,
+        "lookup_id": None if stored.lookup_id is None else signed(stored.lookup_id),
+        "arrived_time": arrived if stored.timestamp_type else None,
+        "abort_count": stored.aborts,
+        "move_count": stored.moves,
+        "packet": stored.packet,
+    }
+    try:
+        view = UserMessageView(stored.packet)
+    except RemoteProtocolError as error:
+        values["decode_error"] = text(str(error))
+        return values
+    record = message_json(view, body=False)
+    for name in ("lookup_id", "arrived_time"):
+        del record[name]
+    values.update(record)
+    for name in _TEXTS:
+        if (found := values[name]) is not None:
+            values[name] = text(found)
+    values["value"] = bytes(view.body)
+    if "body" in names or "body_base64" in names:
+        body = plain_text(view.body)
+        values["body"] = body
+        values["body_base64"] = base64_text(view.body) if body is None else None
+    values["sent_time"] = view.sent_time * 1_000_000
+    values["time_to_reach_queue"] = limit(view.time_to_reach_queue)
+    values["time_to_be_received"] = limit(view.time_to_be_received)
+    if (transaction := values["transaction"]) is not None:
+        transaction["sequence_id"] = signed(transaction["sequence_id"])
+    if reading.headers is not None and "headers" in names:
+        headers = reading.headers(view)
+        values["headers"] = (
+            None if headers is None else [{"key": key, "value": held} for key, held in headers]
+        )
+    if reading.decode is not None and ("decoded" in names or "decode_error" in names):
+        values["decoded"], values["decode_error"] = reading.decode(view)
+    return values
+
+
+_TEXTS: Final = ("label", "destination_queue", "admin_queue", "response_queue", "dead_letter_queue")
+
+
+def _event_values(stored: StoredEvent) -> dict[str, Any]:
+    event = stored.event
+    number = event.message_class or None
+    queue = None
+    if event.queue:
+        queue = text(event.queue if "=" in event.queue else f".\\{event.queue}")
+    told = {
+        "time": unix_time(event.time),
+        "id": correlation_text(event.identity) if event.identity else None,
+        "event": text(event.event),
+        "reason": text(event.reason),
+        "class": number,
+        "class_name": None if number is None else class_name(number),
+        "queue": queue,
+    }
+    return {
+        "value": json.dumps(told, ensure_ascii=False).encode(),
+        "topic": EVENTS_TOPIC,
+        "partition": 0,
+        "offset": stored.sequence,
+        "timestamp": microseconds(event.time),
+        "timestampType": 1,
+        **told,
+    }
+
+
+def microseconds(seconds: float | None) -> int | None:
+    """A time in microseconds since 1970-01-01 UTC; C{None} for C{None} and for what no year has."""
+    if seconds is None or not 0 <= seconds * 1_000_000 < _LATEST:
+        return None
+    return round(seconds * 1_000_000)
+
+
+def signed(number: int) -> int:
+    """An unsigned number of 64 bits as the signed one of the same bits, since Spark has no other."""
+    return number - 2 * _SIGN if number & _SIGN else number
+
+
+def limit(seconds: int) -> int | None:
+    """A time limit; C{None} for none."""
+    return None if seconds == INFINITE else seconds
+
+
+def text(value: str) -> str:
+    """The text, with U+FFFD in place of what is no Unicode text, which no column can hold."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return value

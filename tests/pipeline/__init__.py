@@ -1,0 +1,1 @@
+"""The pipeline: from stored packets to records, files and DataFrames."""
