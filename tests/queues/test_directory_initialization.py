@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import attrs
 
+from msmq.queues.changes import Change
 from msmq.queues.directory.attributes import directory_attributes
 from msmq.queues.directory.enumerations import QueueManagerState
 from msmq.queues.directory.initialization import Provisioning
@@ -30,6 +32,7 @@ from tests.queues.directory_builders import ALPHA, ENTERPRISE, SITE
 from tests.queues.directory_machine import (
     HOST,
     IN_LONDON,
+    LINK,
     NOTIFICATION,
     PARIS,
     WORKGROUP,
@@ -67,6 +70,39 @@ class HostTests(MachineTestCase):
         self.assertEqual(self.machine.start().local.last_domain, HOST.domain_identifier)
         self.initialize(WORKGROUP)
         self.assertIsNone(self.machine.start().local.last_domain)
+
+
+class SettingsTests(MachineTestCase):
+    """[MS-MQDMPR] 3.1.1.1 what is persistent and never published."""
+
+    SETTINGS = (
+        "last_domain",
+        "directory_server_list",
+        "directory_integrated",
+        "srmp_http_support",
+        "srmp_pgm_support",
+        "hardened_security",
+        "initialization_retry_timer_duration",
+    )
+
+    def test_they_survive(self) -> None:
+        """MQDMPR-3.1.1.1-02: each of them is after a restart what it was before, and none is as at first."""
+        at_first = attrs.asdict(self.machine.start().local, recurse=False)
+        local = self.machine.start(integrated=True).local
+        local.last_domain = UUID(int=0xD1)
+        local.directory_server_list = ("dc1", "dc2")
+        local.srmp_http_support = local.srmp_pgm_support = True
+        local.initialization_retry_timer_duration = 77
+        changes = [local.settings_change(), local.harden(True)]
+        self.run_procedure(self.stored(changes))
+        again = attrs.asdict(self.machine.start().local, recurse=False)
+        before = {**attrs.asdict(local, recurse=False), "hardened_security": True}
+        for name in self.SETTINGS:
+            self.assertEqual(again[name], before[name], name)
+            self.assertNotEqual(again[name], at_first[name], name)
+
+    def stored(self, changes: Sequence[Change]) -> Procedure[None]:
+        yield Store(changes)
 
 
 class WorkgroupTests(MachineTestCase):
@@ -112,6 +148,36 @@ class IntegratedTests(MachineTestCase):
         local = self.initialize()
         gates = local.sites[SITE].site_gate_collection
         self.assertEqual([gate.computer_name for gate in gates], ["GATE"])
+
+    def test_members_of_lists(self) -> None:
+        """Every site that is known stands in the list of sites, and every gate of it in that of a link.
+
+        Also after the directory has changed, and after a restart without it.
+        MQDMPR-3.1.1.1-36 MQDMPR-3.1.1.8-03
+        """
+        self.furnish(attrs.evolve(IN_LONDON, site_identifier_list=(SITE, PARIS.identifier)))
+        self.assertEqual(set(self.initialize().sites), {SITE, PARIS.identifier})
+        self.check_members()
+        moved = attrs.evolve(IN_LONDON, site_identifier_list=(PARIS.identifier,))
+        self.successResultOf(self.directory.write(moved, ("site_identifier_list",)))
+        self.machine.start()
+        self.assertEqual(set(self.initialize().sites), {PARIS.identifier})
+        self.check_members()
+        self.directory.is_connected = False
+        self.machine.start()
+        self.assertEqual(set(self.initialize().sites), {PARIS.identifier})
+        self.check_members()
+
+    def check_members(self) -> None:
+        """What is known is what the lists of identifiers say, under those identifiers."""
+        local = self.machine.access.local
+        self.assertLessEqual(set(local.sites), set(local.object.site_identifier_list))
+        for identifier, known in local.sites.items():
+            self.assertEqual(known.site.identifier, identifier)
+            self.assertIn(identifier, (LINK.site1_identifier, LINK.site2_identifier))
+            gates = {gate.identifier for gate in known.site_gate_collection}
+            self.assertTrue(gates)
+            self.assertLessEqual(gates, set(LINK.site_gate_identifier_list))
 
     def test_enterprise(self) -> None:
         """MQDMPR-3.1.3-17: the enterprise is known, and with it the time to reach a queue."""

@@ -136,7 +136,10 @@ class RestartTests(SynchronousTestCase):
         self.assertTrue(queue.is_active)
 
     def test_numbers_never_come_twice(self) -> None:
-        """MQDMPR-3.1.1.1-39 MQMQ-2.2.19.2-09: sequential and message identifiers rise over every restart."""
+        """Sequential and message identifiers rise over every restart.
+
+        MQDMPR-3.1.1.1-02 MQDMPR-3.1.1.1-39 MQMQ-2.2.19.2-09
+        """
         self.create()
         seen: list[int] = []
         sent: list[int] = []

@@ -310,6 +310,28 @@ class SnapshotTests(SynchronousTestCase):
         """MQBR-3.1.5.7-01: the gates of a site are found by its Identifier."""
         self.assertEqual(names(Estate("A-B 1").sound().gates(guid("A"))), ["gA"])
 
+    def test_members_of_lists(self) -> None:
+        """Routing knows no member of a list but by its Identifier, and none that no list has.
+
+        MQDMPR-3.1.1.1-36 MQDMPR-3.1.1.8-03
+        """
+        estate = Estate("A-B 1, B-C 1")
+        estate.machine("x", "A", routing_server=True)
+        estate.machine("c", "A", into="x", out="x")
+        topology = estate.sound()
+        for link in topology.links:
+            for site in (link.site1, link.site2):
+                found = topology.site(site)
+                self.assertEqual(None if found is None else found.identifier, site)
+                listed = {
+                    gate for each in topology.links if site in (each.site1, each.site2) for gate in each.gates
+                }
+                self.assertTrue(topology.gates(site))
+                self.assertLessEqual(set(topology.gates(site)), listed)
+        [client] = [each for each in topology.queue_managers if each.identifier == guid("c")]
+        self.assertEqual(hops(topology, "c", "cC"), names(client.out_routing_servers))
+        self.assertEqual(hops(topology, "gA", "c"), names(client.in_routing_servers))
+
     def test_names(self) -> None:
         """People find a queue manager or a site by name or GUID, in any case."""
         topology = Estate("A-B 1").sound()
