@@ -300,8 +300,9 @@ class SessionProtocol(Protocol):
         return self._waits_for is not None
 
     def stop_reading(self) -> None:
-        """There is no room for more of what the peer sends."""
+        """There is no room for more of what the peer sends, who is told to send one message at a time."""
         self._pause_reading("memory")
+        self._perform(self.session.narrow(self._now()))
 
     def go_on_reading(self) -> None:
         """There is room again."""

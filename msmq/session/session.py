@@ -226,6 +226,12 @@ class Session:
         """[MS-MQQB] 3.1.7.14: an outgoing queue of the session goes on."""
         pausing.resume(self._core)
 
+    def narrow(self, now: Moment) -> list[Effect]:
+        """[MS-MQMQ] note 15: there is no memory for what the peer sends."""
+        if self._core.state is SessionState.OPEN:
+            pausing.narrow(self._core, now)
+        return self._take_effects()
+
     def persisted(self, through: int, now: Moment) -> list[Effect]:
         """Recoverable messages of this session up to number C{through} are stored or refused for good."""
         if self._core.state is SessionState.OPEN:
@@ -259,6 +265,8 @@ class Session:
                     self._machine.ack_send_expired(now)
                 case Timer.WINDOW_RECOVERY:
                     self._machine.window_recovery_expired(now)
+                case Timer.WINDOW_GROWTH:
+                    pausing.widen(self._core, now)
                 case Timer.LINGER:
                     self._machine.linger_expired(now)
         return self._take_effects()

@@ -18,6 +18,7 @@ class Timer(enum.Enum):
     ACK_WAIT = "Session Ack Wait Timer"
     ACK_SEND = "Session Ack Send Timer"
     WINDOW_RECOVERY = "Window Recovery Timer"
+    WINDOW_GROWTH = "Window Growth Timer"
     LINGER = "Linger Timer"
 
 

@@ -133,6 +133,22 @@ class ReceiveMemoryTestCase(SynchronousTestCase):
 class PartialPacketsTests(ReceiveMemoryTestCase):
     """Everyone has sent the beginning of a packet."""
 
+    def test_who_would_hold_too_much_sends_one_at_a_time(self) -> None:
+        """Who is not read any more is told a window of 1, who holds nothing is not.
+
+        MQMQ-2.2.20.4-11
+        """
+        stalled, other = [self.peer() for _ in range(20)], self.peer()
+        for peer in stalled:
+            peer.transport.clear()
+        for peer in stalled:
+            peer.send(LARGE[:-1])
+        narrowed = [peer for peer in stalled if not peer.is_read]
+        self.assertTrue(narrowed)
+        for peer in narrowed:
+            self.assertEqual(peer.transport.value()[-4:-2], b"\x01\0")
+        self.assertEqual(other.session.session.statistics.window, 64)
+
     def test_who_would_hold_too_much_is_not_read(self) -> None:
         """The kernel makes them wait; those who hold nothing are read as ever."""
         stalled = [self.peer() for _ in range(20)]

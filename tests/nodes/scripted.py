@@ -160,6 +160,7 @@ class Peer(Protocol):
     @param identifier: of the queue manager that it pretends to be.
     @param is_initiator: it dialled.
     @param window: the WindowSize that it tells.
+    @ivar parameters: RecoverableAckTimeout, AckTimeout, Reserved and WindowSize, as they came.
     @ivar heard: the user packets, in order.
     @ivar acks: the SessionHeaders of the SessionAcks that came, in order.
     @ivar is_prompt: acknowledge whatever comes, at once.
@@ -183,6 +184,7 @@ class Peer(Protocol):
         self.is_mute = is_mute
         self.is_open = self.is_lost = False
         self.client: bytes = b""
+        self.parameters: tuple[int, ...] = ()
         self.heard: list[Heard] = []
         self.acks: list[tuple[int, ...]] = []
         self.sent = self.recoverable_sent = 0
@@ -238,6 +240,7 @@ class Peer(Protocol):
             )
         else:
             self.is_open = True
+            self.parameters = struct.unpack("<IIHH", packet[20:32])
             if not self.is_initiator:
                 self.say(packet[:28] + parameters(window_size=self.window)[28:])
 

@@ -263,6 +263,46 @@ class SendingTests(SynchronousTestCase):
         driven.advance(60)
         self.assertEqual(driven.session.capacity, 10)
 
+    def test_our_window_when_memory_is_short(self) -> None:
+        """It is 1 at once, and doubles every thirty seconds up to the one that was configured.
+
+        MQMQ-2.2.20.4-11
+        """
+        for window in (64, 5):
+            driven = open_acceptor(settings=SessionSettings(window_size=window))
+            driven.perform(driven.session.narrow(driven.now))
+            self.assertEqual([ack[-1] for ack in acks(driven.take_written())], [1])
+            said = []
+            for _ in range(8):
+                driven.receive(user_packet())
+                driven.advance(10)
+                said += [ack[-1] for ack in acks(driven.take_written())]
+                driven.advance(20)
+            self.assertEqual(said[0], 1)
+            self.assertEqual(said, [min(1 << step, window) for step in range(8)])
+
+    def test_memory_is_short_again(self) -> None:
+        """The window is 1 again, and the thirty seconds begin anew; who has said 1 need not say it again."""
+        driven = open_acceptor()
+        for _ in range(2):
+            driven.perform(driven.session.narrow(driven.now))
+            driven.advance(29)
+        driven.perform(driven.session.narrow(driven.now))
+        self.assertEqual([ack[-1] for ack in acks(driven.take_written())], [1])
+        driven.advance(30)
+        self.assertEqual(driven.session.statistics.window, 2)
+        driven.perform(driven.session.narrow(driven.now))
+        self.assertEqual([ack[-1] for ack in acks(driven.take_written())], [1])
+
+    def test_memory_is_short_after_the_end(self) -> None:
+        """A session that is over says nothing."""
+        driven = open_acceptor()
+        driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        driven.take_written()
+        driven.perform(driven.session.narrow(driven.now))
+        driven.advance(60)
+        self.assertEqual(driven.written, b"")
+
     def test_window_zero_in_a_session_header_is_one(self) -> None:
         """A peer that advertises 0 still gets one message at a time."""
         driven = open_initiator()
