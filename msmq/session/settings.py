@@ -37,7 +37,7 @@ class SessionSettings:
     """The greatest RecoverableAckSendTimeout that is used, whatever a peer asks (3.1.5.3.2)."""
 
     window_recovery: float = 30.0
-    """A window that was cut to 1, by the peer or for lack of memory, doubles this often ([MS-MQMQ] note 15)."""
+    """A window cut to 1, by the peer or for lack of memory, doubles this often ([MS-MQMQ] note 15)."""
 
     resend_short: float = 30.0
     """ResendTimeoutsShort: the first three waits for an OrderAck, each (notes 24, 30)."""
