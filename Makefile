@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 SOURCES := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test soak crash chaos lint bench clean
+.PHONY: demo test soak crash chaos fuzz lint bench clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -33,6 +33,13 @@ chaos: $(INSTALLED)
 	MSMQ_CHAOS=$${MSMQ_CHAOS:-10000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_chaos tests.faults.test_chaos
 
+# Everything that reads what strangers send, guided by coverage: FUZZ executions a target, minutes to hours.
+FUZZ ?= 100000
+fuzz: $(INSTALLED)
+	$(VENV)/bin/python -c 'import atheris' 2>/dev/null || $(VENV)/bin/python -m pip install --quiet \
+		--disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[fuzz]'
+	$(VENV)/bin/python -m tests.fuzz.campaign --runs $(FUZZ)
+
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -50,6 +57,6 @@ $(INSTALLED): $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) _trial_temp* .hypothesis .mypy_cache .ruff_cache build dist msmq.egg-info
+	rm -rf $(VENV) _fuzz _trial_temp* .hypothesis .mypy_cache .ruff_cache build dist msmq.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache

@@ -17,7 +17,8 @@ from msmq.structures.kept_packet import packet_of
 from msmq.structures.session_header import SessionHeader
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT, UserHeader
-from msmq.structures.user_message_walk import NAMES, after_name, after_other_names
+from msmq.structures.user_message_walk import NAMES, Unusual, after_name, after_other_names
+from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
 
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previo
     sequence_id.write(writer)
     writer.u32(number, "TxSequenceNumber")
     writer.u32(previous, "PreviousTxSequenceNumber")
-    position = after_name(packet, NAMES, flags >> UserHeader.DQ_SHIFT & 7)
-    position = after_other_names(packet, position, flags)
-    return _replaced(packet, position + 4, writer.getvalue())
+    return _replaced(packet, _names_end(packet, flags) + 4, writer.getvalue())
 
 
 def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, transaction_id: int) -> bytes:
@@ -121,6 +120,16 @@ def patch_dead_letter(view: UserMessageView, message_class: int) -> bytes:
     flags = view.flags & ~(UserHeader.JN | UserHeader.JP)
     packet = _replaced(packet, _USER_FLAGS, _U32.pack(flags))
     return _replaced(packet, view.properties_offset, bytes(1))
+
+
+def _names_end(packet: bytes, flags: int) -> int:
+    """Where the UserHeader ends; the reader of the header finds it where the quick walk does not decide."""
+    try:
+        return after_other_names(packet, after_name(packet, NAMES, flags >> UserHeader.DQ_SHIFT & 7), flags)
+    except Unusual:
+        reader = Reader(memoryview(packet)[BaseHeader.SIZE :], base=BaseHeader.SIZE)
+        UserHeader.read(reader)
+        return reader.position
 
 
 def _replaced(packet: bytes, position: int, part: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.queue_names import DirectQueueFormatName
 from msmq.structures.session_header import SessionHeader
+from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_message import UserMessage
 from msmq.structures.user_message_view import (
     UserMessageView,
@@ -66,6 +70,24 @@ class PatchTests(SynchronousTestCase):
             previous_tx_sequence_number=previous,
         )
         self.assertEqual(patched, attrs.evolve(message, transaction=transaction))
+
+    def test_a_name_may_hold_any_letter(self) -> None:
+        """One whose lower byte is zero, as the Chinese one, makes a pair of zeros within the text."""
+        plain = user_packet(destination="OS:b\\private$\\\u4e00", user_flags=0x20)
+        before = UserMessageView(plain).properties_offset
+        transaction = TransactionHeader(TxSequenceID(3, 4), 1)
+        packet = bytearray(plain[:before] + transaction.to_bytes() + plain[before:])
+        struct.pack_into("<I", packet, 8, len(packet))
+        struct.pack_into("<I", packet, 60, 0x00301C20)
+        patched = UserMessage.from_bytes(patch_sequence(bytes(packet), TxSequenceID(1, 2), 5, 4))
+        expected = attrs.evolve(
+            transaction,
+            tx_sequence_id=TxSequenceID(1, 2),
+            tx_sequence_number=5,
+            previous_tx_sequence_number=4,
+        )
+        self.assertEqual(patched.transaction, expected)
+        self.assertEqual(patched.user.destination_queue, DirectQueueFormatName("OS:b\\private$\\\u4e00"))
 
     def test_only_transactional_messages_have_a_place(self) -> None:
         """And none has the place 0."""

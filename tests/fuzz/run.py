@@ -1,0 +1,92 @@
+"""C{python -m tests.fuzz.run TARGET [--runs N] [--seconds S] [--work DIRECTORY]}: one target under atheris.
+
+Inputs that took a way of their own lie in the work directory; L{tests.fuzz.reduce} takes the best of
+them into the corpus.
+An input that breaks a promise is written to C{findings} there, once for each place that raised, and the
+run goes on; one that takes too long or too much memory ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["msmq"]):
+    from tests.fuzz.corpus import inputs
+    from tests.fuzz.targets import TARGETS
+
+LONGEST = {"names": 256, "directory": 640, "datagrams": 640, "internal_packets": 640, "captures": 4096}
+"""Bytes of an input, else 2048; the large ones are for the tests, which need not guess them."""
+
+SECONDS = 5
+"""An input that takes longer is a finding."""
+
+MEGABYTES = 2048
+"""So is one that takes more memory."""
+
+
+def reported(target: Callable[[bytes], None], findings: Path, name: str) -> Callable[[bytes], None]:
+    """The target, which writes down what breaks a promise, and goes on."""
+    seen: set[str] = set()
+
+    def go_on(data: bytes) -> None:
+        try:
+            target(data)
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{type(error).__name__} {last.filename}:{last.lineno}"
+            if place in seen:
+                return
+            seen.add(place)
+            digest = hashlib.sha256(place.encode()).hexdigest()[:12]
+            findings.mkdir(parents=True, exist_ok=True)
+            (findings / f"{name}-{digest}.bin").write_bytes(data)
+            (findings / f"{name}-{digest}.txt").write_text("".join(traceback.format_exception(error)))
+            print(f"finding: {place}", file=sys.stderr, flush=True)
+
+    return go_on
+
+
+def main() -> None:
+    """Fuzz until all runs are done, or the time is over."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run")
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--runs", type=int, default=100_000)
+    parser.add_argument("--seconds", type=int, default=0)
+    parser.add_argument("--work", type=Path, default=Path("_fuzz"))
+    options = parser.parse_args()
+    work: Path = options.work
+    directory = work / options.target
+    directory.mkdir(parents=True, exist_ok=True)
+    findings = work / "findings"
+    findings.mkdir(exist_ok=True)
+    for data in inputs(options.target):
+        (directory / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
+    logging.disable()
+    atheris.Setup(
+        [
+            sys.argv[0],
+            str(directory),
+            f"-runs={options.runs}",
+            f"-max_total_time={options.seconds}",
+            f"-max_len={LONGEST.get(options.target, 2048)}",
+            f"-timeout={SECONDS}",
+            f"-rss_limit_mb={MEGABYTES}",
+            f"-artifact_prefix={findings}/{options.target}-",
+            "-reload=0",
+            "-print_final_stats=1",
+        ],
+        reported(TARGETS[options.target], findings, options.target),
+    )
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""Where fuzzing begins: the worked examples of the documents, and one of everything that is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from msmq.discovery.packets import DirectoryServer, TopologyClientRequest, TopologyServerReply
+from msmq.session.packets.final_ack import FinalAck
+from msmq.session.packets.order_ack import OrderAck
+from msmq.session.packets.order_queue import AckEnvelope
+from msmq.structures.base_header import BaseHeader
+from msmq.structures.debug_header import DebugHeader
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.kept_packet import kept_headers
+from msmq.structures.message_properties_header import MessagePropertiesHeader
+from msmq.structures.multi_queue_format_header import (
+    MQFDirectQueueFormatName,
+    MQFDistributionQueueFormatName,
+    MultiQueueFormatHeader,
+)
+from msmq.structures.prop_variant import PropVariant, VarEnum
+from msmq.structures.public_key_blob import PublicKeyBlob
+from msmq.structures.public_keys import BASE_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.queue_format import QueueFormat
+from msmq.structures.queue_names import (
+    DirectQueueFormatName,
+    PrivateQueueFormatName,
+    PublicQueueFormatName,
+    QueueNameKind,
+)
+from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
+from msmq.structures.soap_header import SoapHeader
+from msmq.structures.ta_address import TaAddress
+from msmq.structures.transaction_header import TransactionHeader
+from msmq.structures.user_header import UserHeader
+from msmq.structures.user_message import UserMessage
+from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from tests.builders import (
+    ALPHA,
+    BETA,
+    GAMMA,
+    establish,
+    parameters,
+    session_ack,
+    session_header,
+    user_packet,
+)
+from tests.decoding.builders import pcap, pcapng, tcp
+from tests.vectors import vector
+
+SID: Final = bytes.fromhex("010500000000000515000000ad4a9ebd36d9fa3d63a656dae8030000")
+DIRECT: Final = DirectQueueFormatName("OS:beta\\private$\\orders")
+ELEMENT: Final = MQFDirectQueueFormatName("OS:beta\\private$\\orders")
+PLAIN: Final = UserMessage(
+    BaseHeader(),
+    UserHeader(ALPHA, destination_kind=QueueNameKind.DIRECT, destination_queue=DIRECT),
+    MessagePropertiesHeader(b"body", "label"),
+)
+FULL: Final = attrs.evolve(
+    PLAIN,
+    user=attrs.evolve(
+        PLAIN.user,
+        is_recoverable=True,
+        admin_kind=QueueNameKind.DIRECT,
+        admin_queue=DIRECT,
+        response_kind=QueueNameKind.PUBLIC,
+        response_queue=PublicQueueFormatName(GAMMA),
+        connector_type=GAMMA,
+    ),
+    properties=attrs.evolve(PLAIN.properties, flags=0x0F, extension_data=b"extension"),
+    transaction=TransactionHeader(TxSequenceID(1, 2), 1),
+    security=SecurityHeader(
+        SenderIdType.SID,
+        SID,
+        b"key" * 4,
+        b"signature",
+        b"certificate",
+        ProviderInfo(1, "provider"),
+        is_body_encrypted=True,
+    ),
+    debug=DebugHeader(GAMMA),
+    soap=SoapHeader("header", "body"),
+    multi_queue_format=MultiQueueFormatHeader.of(
+        [PublicQueueFormatName(GAMMA), ELEMENT, PrivateQueueFormatName(GAMMA, 7)],
+        [MQFDistributionQueueFormatName(GAMMA)],
+        [ELEMENT],
+        b"signed",
+    ),
+)
+NAMES: Final = (
+    f"PUBLIC={GAMMA};JOURNAL",
+    f"PRIVATE={GAMMA}\\0000000F",
+    "DIRECT=OS:h\\private$\\q;sub",
+    "DIRECT=OS:h\\system$;DEADXACT",
+    "DIRECT=TCP:10.0.0.1\\q;JOURNAL",
+    "DIRECT=TCP:2001:db8::7\\private$\\q",
+    "DIRECT=IPX:00000001:0080C7112233\\q",
+    "DIRECT=HTTP://h:8080/msmq\\private$\\q",
+    "DIRECT=HTTPS://h/msmq/q",
+    f"DL={GAMMA}@dom.example",
+    f"MACHINE={GAMMA};DEADLETTER",
+    f"CONNECTOR={GAMMA};XACTONLY",
+    "MULTICAST=234.1.2.3:8001",
+)
+
+
+def _packets() -> list[bytes]:
+    envelope = AckEnvelope(ALPHA, BETA, 7)
+    return [
+        vector("mqqb-4.1.7-user-message"),
+        user_packet(b"body", label="label"),
+        user_packet(recoverable=True, private_number=4, queue_manager=BETA),
+        PLAIN.to_bytes(),
+        FULL.to_bytes(),
+        OrderAck(envelope, TxSequenceID(1, 2), 3, 2).to_bytes(),
+        FinalAck(envelope, 0x8000, TxSequenceID(1, 2), 3, 2, ALPHA, 9).to_bytes(),
+        *(attrs.evolve(PLAIN, **{name: getattr(FULL, name)}).to_bytes() for name in ("debug", "soap")),
+        *(
+            attrs.evolve(PLAIN, **{name: getattr(FULL, name)}).to_bytes()
+            for name in ("security", "multi_queue_format")
+        ),
+    ]
+
+
+def _internal() -> list[bytes]:
+    return [
+        *(
+            vector(f"mqqb-4.1.{name}")
+            for name in (
+                "3-establish-connection-request",
+                "4-establish-connection-response",
+                "5-connection-parameters-request",
+                "6-connection-parameters-response",
+                "8-session-ack",
+            )
+        ),
+        establish(ALPHA, BETA, refused=True),
+        parameters(refused=True),
+        session_ack(session_header(1, 1, recoverable_base=1, recoverable_flags=1, recoverable_sent=1)),
+    ]
+
+
+def _carrying(packet: bytes, *, counted: bool) -> bytes:
+    flags = int.from_bytes(packet[2:4], "little") | 0x10
+    size = len(packet) + 16 * counted
+    rest = packet[12:] + session_header(1, 1)
+    return packet[:2] + flags.to_bytes(2, "little") + packet[4:8] + size.to_bytes(4, "little") + rest
+
+
+def _streams() -> Iterable[bytes]:
+    for size in (0, 6, 15, 63, 255):
+        yield bytes([size]) + b"".join(_internal())
+        for packet in _packets():
+            yield bytes([size]) + packet + packet
+            for counted in (False, True):
+                yield bytes([size]) + _carrying(packet, counted=counted) + packet
+
+
+def _user_messages() -> Iterable[bytes]:
+    for packet in _packets():
+        yield b"\1" + packet
+        yield b"\0" + packet[2:4] + packet[16:]
+        yield b"\1" + packet + kept_headers(".\\private$\\letters")
+        yield b"\1" + _carrying(packet, counted=True)
+
+
+def _internal_packets() -> Iterable[bytes]:
+    for packet in (*_internal(), *_packets()):
+        yield b"\0" + packet
+    for number, packet in enumerate((establish(ALPHA, BETA), parameters(), session_ack(session_header()))):
+        yield bytes([1 | number << 1]) + packet[16:]
+
+
+def _datagrams() -> Iterable[bytes]:
+    for name in (
+        "mqqb-4.1.1-ping-request",
+        "mqqb-4.1.2-ping-response",
+        "mqsd-4-topology-client-request",
+        "mqsd-4-topology-server-reply-other-site",
+        "mqsd-4-topology-server-reply-same-site",
+    ):
+        yield vector(name)
+    yield TopologyClientRequest(ALPHA, BETA, GAMMA).to_bytes()
+    servers = (DirectoryServer("DC1", True, False), DirectoryServer("DC2", False, True))
+    yield TopologyServerReply(ALPHA, (BETA, GAMMA), GAMMA, servers).to_bytes()
+
+
+def _names() -> Iterable[bytes]:
+    for reader in (0, 128, 1, 131):
+        for text in (*NAMES, ",".join(NAMES[4:7])):
+            yield bytes([reader]) + text.encode()
+    for text in ("OS:h\\private$\\q", "TCP:10.0.0.1\\q", "HTTP://h/msmq/q", "os:h\\system$;DEADLETTER"):
+        yield b"\2" + text.encode()
+    for text in (".\\private$\\q", "host\\q;sub", "host\\system$;JOURNAL", "host\\private$\\q;JOURNAL"):
+        yield b"\3" + text.encode()
+    for text in (
+        f"{{{ALPHA}}}\\7",
+        "IP=10.0.0.1",
+        "IPv6=::1",
+        f"FOREIGN={GAMMA}",
+        "234.1.1.1:80",
+        "S-1-5-32-544",
+    ):
+        yield b"\4" + text.encode()
+
+
+def _directory() -> Iterable[bytes]:
+    blob = PublicKeyBlob((1 << 511) + 12345, 65537)
+    key = MqdsPublicKey(BASE_PROVIDER, ProviderType.PROV_RSA_FULL, blob)
+    certificate = MqUserSignCert.of(b"certificate", ALPHA)
+    for number, value in (
+        (0, MqdsPublicKeys((key, key))),
+        (1, MqUserSignCerts((certificate, certificate))),
+        (2, key),
+        (3, blob),
+        (5, TaAddress.ip("10.0.0.1")),
+        (5, TaAddress.foreign(GAMMA)),
+        (6, PropVariant(VarEnum.VT_LPWSTR, "text")),
+        (6, PropVariant(VarEnum.VT_UI4, 7)),
+        *((7, QueueFormat(parse_format_name(name))) for name in NAMES if not name.startswith("DIRECT=HTTP")),
+    ):
+        yield bytes([number]) + value.to_bytes()
+    yield b"\xff" + SID
+
+
+def step(kind: int, payload: bytes) -> bytes:
+    """One step of a session."""
+    return bytes([kind]) + len(payload).to_bytes(2, "little") + payload
+
+
+def _sessions() -> Iterable[bytes]:
+    acknowledged = step(5, b"\0\1\xff\xff\xff\xff\x08")
+    for first in (0, 1, 2, 3):
+        yield bytes([first, 8]) + b"".join(step(0, packet) for packet in _internal())
+        yield bytes([first, 8]) + step(0, establish(ALPHA)[:300]) + step(0, establish(ALPHA)[300:])
+        yield bytes([first, 8]) + step(15, ALPHA.bytes_le) + step(0, parameters()) + step(0, user_packet())
+        opened = bytes([first | 4, 8])
+        for packet in _packets():
+            yield opened + step(0, packet) + step(0, _carrying(packet, counted=first > 1))
+        yield opened + step(9, b"\7") + acknowledged + step(10, b"\7") + acknowledged + step(8, b"\5")
+        yield opened + step(7, b"\x71") + step(11, b"\7") + step(8, b"\2") + step(13, b"\1") + step(9, b"\1")
+        yield opened + step(9, b"\7") + step(12, b"\1") + step(6, b"\x70") + step(12, b"\0") + step(14, b"\1")
+        yield opened + step(9, b"\2") + step(4, session_header(1, 0)) + step(14, b"\0") + step(8, b"\0")
+
+
+def _captures() -> Iterable[bytes]:
+    peer, server = ("127.0.0.9", 4000), ("127.0.0.2", 1801)
+    packets = [*_internal()[:2], user_packet(b"body")]
+    frames, sequence = [], 0
+    for packet in packets:
+        frames.append(bytes(12) + b"\x08\x00" + tcp(peer, server, sequence, packet))
+        sequence += len(packet)
+    yield b"\0" + pcap(frames)
+    yield b"\0" + pcapng([(0, frame) for frame in frames], [1])
+    yield b"\1" + b"".join(packets).hex(" ").encode()
+    yield b"\0" + b"".join(packets).hex().encode()
+    for data in (*_datagrams(), b"".join(packets), b"rubbish" + b"".join(packets)):
+        yield b"\0" + data
+
+
+_SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
+    "stream": _streams,
+    "user_messages": _user_messages,
+    "internal_packets": _internal_packets,
+    "datagrams": _datagrams,
+    "names": _names,
+    "directory": _directory,
+    "sessions": _sessions,
+    "captures": _captures,
+}
+
+
+def seeds(target: str) -> list[bytes]:
+    """What a target begins with."""
+    return list(_SEEDS[target]())

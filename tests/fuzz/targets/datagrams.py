@@ -1,0 +1,45 @@
+"""Pings and directory discovery, on both sides."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from msmq.discovery.packets import TopologyClientRequest, TopologyServerReply, read_topology_packet
+from msmq.discovery.server import DiscoveryServer, Unanswered
+from msmq.moment import Moment
+from msmq.session.packets.ping import Ping
+from msmq.session.ping_responder import Ignored, PingResponder
+from msmq.session.settings import SessionSettings
+from tests.fuzz.finding import accepted, expect, written
+
+SOMEBODY = UUID(int=7)
+NOW = Moment(100.0, 1_700_000_000.0)
+
+
+def datagrams(data: bytes) -> None:
+    """Each is answered, or ignored with a reason; an answer is never longer than the documents say."""
+    request = accepted(Ping.from_bytes, data)
+    responder = PingResponder(SOMEBODY, SessionSettings())
+    answer = responder.answer(data, "127.0.0.9", 4000, NOW)
+    if isinstance(answer, Ignored):
+        expect(request is None or request.is_refused, "a request is answered")
+    else:
+        reply = answer.response.to_bytes()
+        expect(len(reply) <= len(data), "a ping is not amplified")
+        expect(Ping.from_bytes(reply) == answer.response, "a response comes back")
+    for is_ipx in (False, True):
+        server = DiscoveryServer(
+            SOMEBODY, UUID(int=8), "BETA", directory_servers=["DC"], connected_networks=[SOMEBODY]
+        )
+        outcome = server.answer(data, is_ipx=is_ipx)
+        if not isinstance(outcome, Unanswered):
+            TopologyServerReply.from_bytes(outcome)
+    for read in (
+        TopologyClientRequest.from_bytes,
+        TopologyServerReply.from_bytes,
+        lambda datagram: TopologyClientRequest.from_bytes(datagram, is_ipx=True),
+    ):
+        value = accepted(read, data)
+        again = None if value is None else written(value.to_bytes)
+        expect(again is None or accepted(read, again) == value, "a topology packet comes back")
+    accepted(read_topology_packet, data)

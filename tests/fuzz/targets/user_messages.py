@@ -1,0 +1,152 @@
+"""UserMessage packets with every header there is."""
+
+from __future__ import annotations
+
+import json
+
+from msmq.decoding.message_json import message_json
+from msmq.decoding.packets_json import packet_record
+from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.session.packets.classify import classify
+from msmq.session.packets.final_ack import FinalAck
+from msmq.session.packets.order_ack import OrderAck
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.user_message import UserMessage
+from msmq.structures.user_message_patches import patch_dead_letter, patch_transaction
+from msmq.structures.user_message_view import (
+    UserMessageView,
+    measure_user_message,
+    patch_hop_count,
+    patch_sequence,
+    patch_session_header,
+    patch_time_to_reach_queue,
+)
+from msmq.wire.writer import Writer
+from tests.fuzz.finding import accepted, expect, judged, named, written
+from tests.fuzz.repairing import repaired
+
+QUESTIONS = (
+    "priority",
+    "is_traced",
+    "time_to_reach_queue",
+    "time_to_be_received",
+    "sent_time",
+    "identifier",
+    "hop_count",
+    "destination_key",
+    "connector_type",
+    "dead_letter_queue",
+    "tx_sequence_id",
+    "tx_sequence_number",
+    "previous_tx_sequence_number",
+    "is_first",
+    "is_last",
+    "acknowledge",
+    "correlation_id",
+    "body_type",
+    "application_tag",
+    "allocation_body_size",
+    "privacy_level",
+    "hash_algorithm",
+    "encryption_algorithm",
+    "label",
+    "extension",
+    "body",
+    "sender_id",
+)
+
+
+def user_messages(data: bytes) -> None:
+    """The view and the values accept the same packets and answer alike; nothing else is ever raised.
+
+    The first byte says whether the rest gets a BaseHeader that fits, or is taken as it is.
+    """
+    if not data:
+        return
+    packet = data[1:] if data[0] & 1 else repaired(int.from_bytes(data[1:3], "little") & 0xFFF7, data[3:])
+    message, error = judged(UserMessage.from_bytes, packet)
+    view, view_error = judged(UserMessageView, packet)
+    accepted(lambda whole: measure_user_message(memoryview(whole)), packet)
+    accepted(classify, packet)
+    for kind in (OrderAck, FinalAck):
+        ack = accepted(kind.from_bytes, packet)
+        again = None if ack is None else written(ack.to_bytes)
+        expect(again is None or kind.from_bytes(again) == ack, "an acknowledgement comes back")
+    try:
+        record = packet_record(packet, 0)
+    except RemoteProtocolError:
+        pass
+    else:
+        json.dumps(record).encode("ascii")
+    if len(packet) > 2 and packet[2] & 0x10:
+        expect(view is None, "a view has no SessionHeader")
+    elif view is None or message is None:
+        # A store keeps more behind a packet, which the values do not know.
+        is_kept = view is not None and len(packet) > int.from_bytes(packet[8:12], "little")
+        expect(is_kept or view_error == error, "the view and the values refuse the same, with the same error")
+    if message is not None:
+        _write(message)
+    if view is not None:
+        _ask(view, message)
+        _patch(view)
+
+
+def _write(message: UserMessage) -> None:
+    def as_it_is() -> bytes:
+        writer = Writer()
+        message.write(writer)
+        return writer.getvalue()
+
+    again = written(as_it_is)
+    expect(again is None or UserMessage.from_bytes(again) == message, "what is written is what was read")
+
+
+def _ask(view: UserMessageView, message: UserMessage | None) -> None:
+    for question in QUESTIONS:
+        getattr(view, question)
+    repr(view)
+    for name in (view.destination_format_name, view.admin_format_name, view.response_format_name):
+        named(name)
+    if message is not None:
+        expect(view.user_header() == message.user, "the same UserHeader")
+        expect(view.transaction() == message.transaction, "the same TransactionHeader")
+        expect(view.security() == message.security, "the same SecurityHeader")
+        expect(view.debug() == message.debug, "the same DebugHeader")
+        expect(view.soap() == message.soap, "the same SoapHeader")
+        expect(view.multi_queue_format() == message.multi_queue_format, "the same MultiQueueFormatHeader")
+        expect(bytes(view.body) == message.properties.message_body, "the same body")
+        expect(view.label == message.properties.label, "the same label")
+        expect(view.parse() == message, "the same message")
+        if message.multi_queue_format is not None:
+            for names in (
+                message.multi_queue_format.destination,
+                message.multi_queue_format.administration,
+                message.multi_queue_format.response,
+            ):
+                for element in names.elements:
+                    named(element.resolve)
+    json.dumps(message_json(view)).encode("ascii")
+
+
+def _patch(view: UserMessageView) -> None:
+    """What a hop changes leaves a packet that is one."""
+    packet = view.packet
+    if len(packet) > int.from_bytes(packet[8:12], "little"):
+        return
+    patched = [
+        patch_hop_count(packet, 0x1D),
+        patch_time_to_reach_queue(packet, 7),
+        patch_session_header(packet, None),
+        patch_dead_letter(view, 0x8003),
+    ]
+    if view.is_transactional:
+        patched.append(patch_sequence(packet, TxSequenceID(1, 2), 3, 2))
+        patched.append(patch_transaction(view, is_first=True, is_last=False, transaction_id=0xFFFFF))
+    else:
+        try:
+            patch_sequence(packet, TxSequenceID(1, 2), 3, 2)
+        except LocalProtocolError:
+            pass
+    for other in patched:
+        expect(len(other) == len(packet), "a patch changes no size")
+        UserMessageView(other)
