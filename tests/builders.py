@@ -118,3 +118,41 @@ def user_packet(
         size + (len(attached) if header_is_counted else 0),
     )
     return base + user + properties + attached
+
+
+def with_security(
+    packet: bytes,
+    security_id: bytes = b"",
+    *,
+    flags: int | None = None,
+    encryption_key: bytes = b"",
+    signature: bytes = b"",
+    certificate: bytes = b"",
+    hash_algorithm: int = 0x800E,
+) -> bytes:
+    """[MS-MQMQ] 2.2.20.6: a message to a direct name, without a SessionHeader, with a SecurityHeader put in.
+
+    @param flags: by default ST 1 if there is an identifier, and DE and AI if there is more.
+    @param hash_algorithm: for the MessagePropertiesHeader.
+    """
+    user_flags = struct.unpack_from("<I", packet, 60)[0]
+    place = 64
+    for shift in (10, 13, 16):
+        kind = user_flags >> shift & 7
+        assert kind in (0, 3, 7), "no other names are used here"
+        if kind == 7:
+            place += (2 + struct.unpack_from("<H", packet, place)[0] + 3) & ~3
+        elif kind == 3:
+            place += 4 if shift == 10 else 20
+    place += 20 if user_flags & 0x00100000 else 0
+    if flags is None:
+        flags = bool(security_id) | (0xC0 if encryption_key or signature or certificate else 0)
+    header = struct.pack(
+        "<HHHHII", flags, len(security_id), len(encryption_key), len(signature), len(certificate), 0
+    )
+    for item in (security_id, encryption_key, signature, certificate):
+        header += item + b"\0" * (-len(item) % 4)
+    properties = packet[place : place + 44] + struct.pack("<I", hash_algorithm) + packet[place + 48 :]
+    size = struct.pack("<I", len(packet) + len(header))
+    user_flags = struct.pack("<I", user_flags | 0x00080000)
+    return packet[:8] + size + packet[12:60] + user_flags + packet[64:place] + header + properties

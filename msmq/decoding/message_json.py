@@ -7,6 +7,7 @@ from typing import Final
 
 from msmq.decoding.records import Record
 from msmq.decoding.values import base64_text, correlation_text, text_or_base64, unix_time
+from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import class_name
 from msmq.structures.message_properties_header import MessagePropertiesHeader
@@ -33,7 +34,12 @@ _ACKNOWLEDGE: Final = (
 
 
 def message_json(
-    view: UserMessageView, *, lookup_id: int | None = None, arrived: float | None = None, body: bool = True
+    view: UserMessageView,
+    *,
+    lookup_id: int | None = None,
+    arrived: float | None = None,
+    body: bool = True,
+    is_kept: bool = True,
 ) -> Record:
     r"""The message as a JSON object.
 
@@ -51,6 +57,8 @@ def message_json(
     @param lookup_id: of the message in its queue.
     @param arrived: when it came into its queue, in seconds since 1970-01-01 UTC.
     @param body: whether the body is wanted; without it neither of its two keys is there.
+    @param is_kept: whether a queue manager of ours keeps the packet and so has said itself whether it is
+        authenticated; of one from the wire nobody has.
     """
     user = view.user_header()
     message_class = view.message_class
@@ -80,7 +88,7 @@ def message_json(
         "dead_letter_queue": view.dead_letter_queue or None,
         "acknowledge": acknowledge_names(view.acknowledge),
         "extension_base64": base64_text(view.extension),
-        "authenticated": False,
+        "authenticated": is_kept and view.authentication_level is not AuthenticationLevel.NONE,
         "sender_id": view.sender_id,
         "transaction": transaction_json(view),
     }

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
-from msmq.manager.answers import Answers
+from msmq.manager.batch import Batch
 from msmq.manager.events import EventLog
 from msmq.manager.forwarding import TOO_MANY_QUEUES, Forwarding
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.manager.securing.arrival import Inspection, Inspector
 from msmq.manager.sequences import Sequences
 from msmq.manager.tracing import shown
 from msmq.manager.turns import Turns
@@ -50,34 +50,6 @@ GATHERED_OF_ALL = 16 * 1024 * 1024
 """The same of all sessions."""
 
 
-@attrs.define(eq=False)
-class _Batch:
-    """Messages that arrived together on one session.
-
-    @ivar first_recoverable: the number of the first recoverable one.
-    @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
-    @ivar verdicts: what was found of those that were judged.
-    @ivar answers: what their senders are told.
-    @ivar is_judged: they have to be stored with what judged them.
-    @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
-    @ivar is_cut: nothing that follows may be acknowledged.
-    @ivar close: why the session closes, if it does.
-    """
-
-    session: ISession
-    first_recoverable: int
-    answers: Answers
-    last_recoverable: int = attrs.field(init=False)
-    verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
-    is_judged: bool = False
-    is_cut: bool = False
-    acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)
-    close: CloseReason | None = None
-
-    def __attrs_post_init__(self) -> None:
-        self.last_recoverable = self.first_recoverable - 1
-
-
 class Arrivals:
     """[MS-MQQB] 3.1.5.8: takes what arrives on the sessions into the queues."""
 
@@ -91,13 +63,15 @@ class Arrivals:
         turns: Turns,
         sequences: Sequences,
         forwarding: Forwarding,
+        inspector: Inspector,
     ) -> None:
+        self._inspector = inspector
         self._turns = turns
         self._sequences = sequences
         self._performer = performer
         self._outbox = outbox
         self._events = events
-        self._own_address = performer.model.identifier.bytes_le
+        self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
         self.trusts_identifiers = False
         """Whether a peer is believed that brings messages of another by direct names."""
         self.forwarding = forwarding
@@ -113,36 +87,59 @@ class Arrivals:
     def take(
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
-        """Take messages that arrived together; a Deferred only while the store is at work.
+        """Take messages that arrived together; a Deferred only while others are at work on them.
 
         A recoverable message that no store can keep closes its session unacknowledged, so that its
         sender keeps it.
         """
-        batch = _Batch(session, first_recoverable, self._outbox.answers())
+        batch = Batch(session, first_recoverable, self._outbox.answers())
+        queues = self._locate(messages)
+        if not self._inspector.concerns(session, messages, queues):
+            return self._take(batch, messages, queues)
+        inspected = Deferred.fromCoroutine(self._inspector.inspect(session, messages, queues))
+        return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection))
+
+    def _locate(self, messages: Sequence[UserMessageView]) -> list[Queue | None]:
+        """The queues of ours that these messages are for."""
+        queue_for = self._performer.model.queue_for
+        own = self._own_addresses
+        return [queue_for(message) if message.queue_manager_address in own else None for message in messages]
+
+    def _take_inspected(self, batch: Batch, inspection: Inspection) -> Deferred[None] | None:
+        """Take messages whose security was looked at; that may have lasted."""
+        if self._performer.is_stopped:
+            # They are not acknowledged, so they come again.
+            return None
+        batch.refused = inspection.refused
+        return self._take(batch, inspection.messages, self._locate(inspection.messages))
+
+    def _take(
+        self, batch: Batch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+    ) -> Deferred[None] | None:
+        """Take messages that nothing is left to ask about.
+
+        @param queues: those of ours that they are for.
+        """
+        session = batch.session
         if any(message.is_recoverable for message in messages):
             messages = self._judge(batch, messages)
         performer = self._performer
         model = performer.model
-        queue_for = model.queue_for
-        own_address = self._own_address
-        null_address = NULL_GUID.bytes_le
         arrivals: list[tuple[Queue, UserMessageView]] = []
         now = performer.clock.now()
-        for message in messages:
+        # What cannot be kept, and what is behind it, is not among the messages any more.
+        for message, queue in zip(messages, queues, strict=False):
             if message.is_recoverable:
                 if self._is_past(batch, message):
                     continue
             elif batch.is_cut:
                 # It is not acknowledged, so it comes again.
                 continue
-            address = message.queue_manager_address
-            if address != null_address and address != own_address:
-                if (passing := self._forward(batch, message, now)) is not None:
-                    arrivals.append(passing)
-                continue
-            queue = queue_for(message)
             if queue is None:
-                self._read_acknowledgement(batch, message)
+                if message.queue_manager_address in self._own_addresses:
+                    self._read_acknowledgement(batch, message)
+                elif (passing := self._forward(batch, message, now)) is not None:
+                    arrivals.append(passing)
             elif queue.definition.transactional is not message.is_transactional:
                 is_transactional = queue.definition.transactional
                 self._refuse(
@@ -152,6 +149,8 @@ class Arrivals:
                     if is_transactional
                     else MessageClass.NACK_NOT_TRANSACTIONAL_Q,
                 )
+            elif batch.refused and (refusal := batch.refused.get(message)) is not None:
+                self._refuse(batch, message, refusal.message_class, f": {refusal.reason}")
             elif message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
                 self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             else:
@@ -186,7 +185,7 @@ class Arrivals:
         return None
 
     def _forward(
-        self, batch: _Batch, message: UserMessageView, now: Moment
+        self, batch: Batch, message: UserMessageView, now: Moment
     ) -> tuple[Queue, UserMessageView] | None:
         """[MS-MQQB] 3.1.5.8.2 a message for another queue manager: it is on its way, or is refused."""
         if message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
@@ -233,7 +232,7 @@ class Arrivals:
         """[MS-MQQB] 3.1.6.9: no session with this address is left."""
         self._turns.streams.disconnected(f"TCP:{address}")
 
-    def _judge(self, batch: _Batch, messages: Sequence[UserMessageView]) -> Sequence[UserMessageView]:
+    def _judge(self, batch: Batch, messages: Sequence[UserMessageView]) -> Sequence[UserMessageView]:
         """[MS-MQQB] 3.1.5.8.1 and 3.1.5.8.6: find duplicates, and what is out of order.
 
         Nothing of what cannot be kept for want of space is judged, for it has to come again: the session
@@ -261,19 +260,18 @@ class Arrivals:
                 self._refuse(batch, message, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED.name)
                 messages = messages[:index]
                 break
-        own = (NULL_GUID.bytes_le, self._own_address)
         ours = [
             message
             for message in messages
             if message.is_recoverable
-            and message.queue_manager_address in own
+            and message.queue_manager_address in self._own_addresses
             and not is_for_order_queue(message.packet)
         ]
         batch.verdicts = self._turns.judge(ours, batch.session.remote_address)
         batch.is_judged = True
         return messages
 
-    def _find_impostor(self, batch: _Batch, messages: Sequence[UserMessageView]) -> int | None:
+    def _find_impostor(self, batch: Batch, messages: Sequence[UserMessageView]) -> int | None:
         """Where a message is that says it is of another queue manager, although nobody hands it on.
 
         What has a direct name comes from its sender itself. If it were judged, the place in its sequence, or
@@ -296,7 +294,7 @@ class Arrivals:
                 return index
         return None
 
-    def _is_past(self, batch: _Batch, message: UserMessageView) -> bool:
+    def _is_past(self, batch: Batch, message: UserMessageView) -> bool:
         """Whether a message that was judged is not to be delivered; it is acknowledged all the same.
 
         But from the first on for which no stream could be made nothing is, and what is delivered behind it
@@ -313,7 +311,7 @@ class Arrivals:
         self.refused[verdict.name] += 1
         return True
 
-    def _read_acknowledgement(self, batch: _Batch, message: UserMessageView) -> None:
+    def _read_acknowledgement(self, batch: Batch, message: UserMessageView) -> None:
         """[MS-MQQB] 3.1.5.6 and 3.1.5.7: an OrderAck or FinalAck, or a message for no queue of ours."""
         try:
             ack = read_acknowledgement(message.packet, self._performer.model.identifier)
@@ -338,7 +336,7 @@ class Arrivals:
 
     async def _store(
         self,
-        batch: _Batch,
+        batch: Batch,
         admission: Admission,
         changes: Sequence[Change],
         drained: Deferred[None] | None,
@@ -370,7 +368,7 @@ class Arrivals:
         if drained is not None:
             await drained
 
-    def _show(self, batch: _Batch, admission: Admission) -> None:
+    def _show(self, batch: Batch, admission: Admission) -> None:
         """The messages have reached their queues."""
         reached: list[UserMessageView] = []
         if self.on_reached is not None:
@@ -382,7 +380,7 @@ class Arrivals:
         # What happens to the messages in their queues comes after their arrival.
         self._performer.perform(effects)
 
-    def _report(self, batch: _Batch, admission: Admission) -> bool:
+    def _report(self, batch: Batch, admission: Admission) -> bool:
         """Trace what was refused; whether the queue manager itself is full.
 
         Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
@@ -404,7 +402,7 @@ class Arrivals:
 
     def _refuse(
         self,
-        batch: _Batch,
+        batch: Batch,
         message: UserMessageView,
         why: MessageClass | str,
         addition: str = "",

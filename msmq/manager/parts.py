@@ -34,6 +34,7 @@ from msmq.manager.public_names import PublicNames
 from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
 from msmq.manager.searching import Search
+from msmq.manager.securing.arrival import Inspector
 from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
 from msmq.manager.transactions import Transactions
@@ -112,7 +113,10 @@ class Parts:
         self.router = router
         self.ways = Ways(model.identifier, router, reactor)
         forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
-        arrivals = Arrivals(performer, outbox, self.events, self.turns, self.sequences, forwarding)
+        self.inspector = Inspector(reactor)
+        arrivals = Arrivals(
+            performer, outbox, self.events, self.turns, self.sequences, forwarding, self.inspector
+        )
         arrivals.keeps_refused = dead_letter_over_quota
         arrivals.trusts_identifiers = settings.trust_identifiers
         self.departures.on_left = self.sequences.left
@@ -189,6 +193,7 @@ class Parts:
         self.flow.stop()
         self.transfer.stop()
         self.performer.stop()
+        self.inspector.stop()
         closed: Deferred[Any] = succeed(None) if self.router is None else self.router.close()
         integration = self.integration
         if integration is not None:

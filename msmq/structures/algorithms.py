@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.3 the numbers of privacy levels, ciphers and hashes in a MessagePropertiesHeader."""
+"""[MS-MQMQ] 2.2.19.3 the numbers of privacy levels, ciphers, hashes and signatures in a packet."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ class PrivacyLevel(enum.IntEnum):
     """128 bits."""
     ADVANCED = 5
     """AES."""
+
+
+class AuthenticationLevel(enum.IntEnum):
+    """[MS-MQDMPR] 3.1.1.12 AuthenticationLevel: which signature a message has, as Flags.AS tells."""
+
+    NONE = 0
+    SIG_1_0 = 1
+    SIG_2_0 = 3
+    SIG_3_0 = 5
 
 
 class EncryptionAlgorithm(enum.IntEnum):

@@ -59,7 +59,9 @@ class SecurityHeader(Structure):
     """[MS-MQMQ] 2.2.20.6 SecurityHeader.
 
     At least one of the five items is there; an item of no bytes is none.
-    AU, AS and the flag bits that have no meaning are sent as 0 and never looked at.
+    AU, AS and the flag bits that have no meaning are sent as 0 and never looked at; in a packet that is kept
+    AS tells what its receiver found (reading 60), see
+    L{UserMessageView.authentication_level<msmq.structures.user_message_view.UserMessageView>}.
     AI is sent with anything but a SecurityID alone, and never looked at: the sizes tell.
 
     @ivar sender_id_type: ST, a L{SenderIdType} or another number up to 15.
@@ -77,9 +79,12 @@ class SecurityHeader(Structure):
     LAYOUT: ClassVar[Struct] = Struct("<HHHHII")
     FIXED_SIZE: ClassVar[int] = LAYOUT.size
     ST: ClassVar[int] = 0x000F
+    AU: ClassVar[int] = 0x0010
     EB: ClassVar[int] = 0x0020
     DE: ClassVar[int] = 0x0040
     AI: ClassVar[int] = 0x0080
+    AS: ClassVar[int] = 0x0F00
+    AS_SHIFT: ClassVar[int] = 8
     MAXIMUM_ITEM_SIZE: ClassVar[int] = 0xFFFF
 
     sender_id_type: int = SenderIdType.NONE

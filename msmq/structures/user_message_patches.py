@@ -11,9 +11,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from msmq.errors import LocalProtocolError
+from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.base_header import INFINITE, BaseHeader
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.kept_packet import packet_of
+from msmq.structures.security_header import SecurityHeader
 from msmq.structures.session_header import SessionHeader
 from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT, UserHeader
@@ -102,6 +104,21 @@ def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, t
     flags |= TransactionHeader.FM * is_first | TransactionHeader.LM * is_last
     flags |= transaction_id << TransactionHeader.ID_SHIFT & TransactionHeader.ID
     return _replaced(view.packet, place, _U32.pack(flags))
+
+
+def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel) -> UserMessageView:
+    """[MS-MQMQ] 2.2.20.6 the message with this Flags.AS, and AU clear, for a packet that is kept here.
+
+    What a peer says there is worth nothing (reading 60), and nothing is sent there.
+
+    @param view: of a message with a SecurityHeader; it is given back if it is like that already.
+    """
+    place = view.security_offset
+    (flags,) = _U16.unpack_from(view.packet, place)
+    changed = flags & ~(SecurityHeader.AU | SecurityHeader.AS) | level << SecurityHeader.AS_SHIFT
+    if changed == flags:
+        return view
+    return type(view)(_replaced(view.packet, place, _U16.pack(changed)))
 
 
 def patch_message_class(view: UserMessageView, message_class: int) -> bytes:

@@ -14,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from msmq.errors import RemoteProtocolError
+from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.format_name import FormatName
@@ -58,6 +59,7 @@ _BEGINNING: Final = Struct("<BxHII48xIH").unpack_from
 # LabelLength, MessageClass, MessageSize, ExtensionSize.
 _SIZES: Final = Struct("<xBH28xI16xI").unpack_from
 _U32: Final = Struct("<I").unpack_from
+_LEVELS: Final = frozenset(AuthenticationLevel)
 
 
 class UserMessageView:
@@ -418,6 +420,22 @@ class UserMessageView:
         if self.is_transactional:
             TransactionHeader.read(reader)
         return SecurityHeader.read(reader)
+
+    @property
+    def security_offset(self) -> int:
+        """Where the SecurityHeader begins, if there is one."""
+        if not self.is_transactional:
+            return self._names_end
+        # Flags.FA: an identifier of 16 bytes follows.
+        return self._names_end + (36 if self.packet[self._names_end] & 1 else 20)
+
+    @property
+    def authentication_level(self) -> AuthenticationLevel:
+        """What was found of the signature, if the packet is kept here; one that comes says nothing of it."""
+        if not self.flags & UserHeader.SH:
+            return AuthenticationLevel.NONE
+        found = self.packet[self.security_offset + 1] & 0x0F
+        return AuthenticationLevel(found) if found in _LEVELS else AuthenticationLevel.NONE
 
     @property
     def sender_id(self) -> str | None:

@@ -1,0 +1,45 @@
+"""Messages that arrived together on one session, while it is decided what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.session import ISession
+from msmq.manager.answers import Answers
+from msmq.manager.securing.arrival import Refused
+from msmq.session.effects import CloseReason
+from msmq.session.ordering.incoming_stream import Verdict
+from msmq.structures.user_message_view import UserMessageView
+
+
+@attrs.define(eq=False)
+class Batch:
+    """Messages that arrived together on one session.
+
+    @ivar first_recoverable: the number of the first recoverable one.
+    @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
+    @ivar verdicts: what was found of those that were judged.
+    @ivar answers: what their senders are told.
+    @ivar is_judged: they have to be stored with what judged them.
+    @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
+    @ivar refused: which of them their security forbids to take.
+    @ivar is_cut: nothing that follows may be acknowledged.
+    @ivar close: why the session closes, if it does.
+    """
+
+    session: ISession
+    first_recoverable: int
+    answers: Answers
+    last_recoverable: int = attrs.field(init=False)
+    verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
+    refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
+    is_judged: bool = False
+    is_cut: bool = False
+    acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)
+    close: CloseReason | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.last_recoverable = self.first_recoverable - 1

@@ -1,0 +1,207 @@
+"""[MS-MQQB] 3.1.5.8.3 Security: the one place where a message that arrives is judged by its security.
+
+The steps are asked in their order, each about what the one before it has left: who may send without proof,
+what the queue demands, the clear body, the signature with its certificate, the access check.
+A message without a SecurityHeader for a queue that nobody guards is asked nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.interfaces.session import ISession
+from msmq.queues.queue import Queue
+from msmq.structures.algorithms import AuthenticationLevel
+from msmq.structures.message_class import MessageClass
+from msmq.structures.security_header import SecurityHeader
+from msmq.structures.user_header import UserHeader
+from msmq.structures.user_message_patches import patch_authentication_level
+from msmq.structures.user_message_view import UserMessageView
+
+PATIENCE: Final = 30.0
+"""Seconds for which messages that arrived together wait for those who are asked about them."""
+
+
+@attrs.frozen
+class Accepted:
+    """A message that nothing was found against so far.
+
+    @ivar view: the message as it goes on; a step may have rewritten it.
+    @ivar security: its SecurityHeader, if it has one.
+    @ivar authentication: what its signature was found to be; only a step of ours sets it.
+    @ivar sender: the SID of its sender, if that was proven, or the GUID of the queue manager that signed it.
+    """
+
+    view: UserMessageView
+    security: SecurityHeader | None
+    authentication: AuthenticationLevel = AuthenticationLevel.NONE
+    sender: bytes | None = None
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether a signature came with it, be it right or wrong."""
+        if self.security is not None and self.security.signature:
+            return True
+        multi_queue = self.view.multi_queue_format()
+        return multi_queue is not None and bool(multi_queue.signature)
+
+
+@attrs.frozen
+class Refused:
+    """A message that is not taken.
+
+    @ivar message_class: of the negative acknowledgement.
+    @ivar reason: a sentence that names the right, certificate, algorithm or line of the configuration that
+        it failed on.
+    """
+
+    message_class: MessageClass
+    reason: str
+
+
+Outcome: TypeAlias = Accepted | Refused
+Answer: TypeAlias = Outcome | Deferred[Accepted] | Deferred[Refused] | Deferred[Outcome]
+
+
+class Step(Protocol):
+    """One thing that is asked of messages for our queues.
+
+    @ivar message_class: of the refusal of a message about which it could not tell in time, or at all.
+    """
+
+    message_class: MessageClass
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """Whether messages without a SecurityHeader are asked as well; called for each batch, so it is quick.
+
+        @param session: that the message came by.
+        @param queue: that it is for.
+        """
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
+        """What becomes of a message that came by this session for this queue.
+
+        Messages that come behind it on its session wait as long as it takes, but no longer than L{PATIENCE}.
+        """
+
+
+@attrs.frozen
+class Inspection:
+    """What was found of messages that arrived together.
+
+    @ivar messages: all of them, in their order, as they go on; a refused one as it came.
+    @ivar refused: why some of them are not taken.
+    """
+
+    messages: Sequence[UserMessageView]
+    refused: Mapping[UserMessageView, Refused]
+
+
+class Inspector:
+    """Asks the steps about what arrives.
+
+    @ivar steps: in the order in which they are asked; set once, before anything arrives.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, reactor: IReactorTime, steps: Sequence[Step] = (), patience: float = PATIENCE) -> None:
+        self.steps = tuple(steps)
+        self._reactor = reactor
+        self._patience = patience
+        self._waiting: set[Deferred[Any]] = set()
+
+    def concerns(
+        self, session: ISession, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+    ) -> bool:
+        """Whether L{inspect} has to be called for these messages at all.
+
+        @param queues: the queue of ours that each of them is for.
+        """
+        last: Queue | None = None
+        for message, queue in zip(messages, queues, strict=True):
+            if message.flags & UserHeader.SH:
+                return True
+            if queue is not last:
+                if queue is not None and self._is_guarded(session, queue):
+                    return True
+                last = queue
+        return False
+
+    async def inspect(
+        self, session: ISession, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+    ) -> Inspection:
+        """Ask about these messages, one after the other.
+
+        It does not wait unless a step does. Nothing is left of what the peer says of its own signatures.
+        """
+        deadline = self._reactor.seconds() + self._patience
+        found: list[UserMessageView] = []
+        refused: dict[UserMessageView, Refused] = {}
+        for message, queue in zip(messages, queues, strict=True):
+            view = message
+            if queue is None:
+                if message.flags & UserHeader.SH:
+                    view = patch_authentication_level(message, AuthenticationLevel.NONE)
+            elif message.flags & UserHeader.SH or self._is_guarded(session, queue):
+                outcome = await self._ask(session, queue, Accepted(message, message.security()), deadline)
+                if isinstance(outcome, Refused):
+                    refused[message] = outcome
+                else:
+                    view = outcome.view
+                    if view.flags & UserHeader.SH:
+                        view = patch_authentication_level(view, outcome.authentication)
+            found.append(view)
+        return Inspection(found, refused)
+
+    def stop(self) -> None:
+        """Wait for nobody any more."""
+        for waiting in tuple(self._waiting):
+            waiting.cancel()
+
+    def _is_guarded(self, session: ISession, queue: Queue) -> bool:
+        return any(step.guards(session, queue) for step in self.steps)
+
+    async def _ask(self, session: ISession, queue: Queue, message: Accepted, deadline: float) -> Outcome:
+        for step in self.steps:
+            try:
+                answer = step.check(session, queue, message)
+                outcome = await self._wait(answer, deadline) if isinstance(answer, Deferred) else answer
+            except (TimeoutError, CancelledError):
+                return Refused(
+                    step.message_class,
+                    f"{_name(step)} got no answer about it within {self._patience:g} seconds",
+                )
+            except Exception as error:
+                # Whatever goes wrong there, the session must not suffer for it, nor the message pass.
+                self.log.failure("message {message} could not be judged", message=message.view.identifier)
+                return Refused(
+                    step.message_class,
+                    f"{_name(step)} could not tell about it: {type(error).__name__}",
+                )
+            if isinstance(outcome, Refused):
+                return outcome
+            message = outcome
+        return message
+
+    async def _wait(self, answer: Deferred[Any], deadline: float) -> Outcome:
+        if answer.called:
+            outcome: Outcome = await answer
+            return outcome
+        self._waiting.add(answer)
+        try:
+            answer.addTimeout(max(0.0, deadline - self._reactor.seconds()), self._reactor)
+            outcome = await answer
+            return outcome
+        finally:
+            self._waiting.discard(answer)
+
+
+def _name(step: Step) -> str:
+    return type(step).__name__.lower()

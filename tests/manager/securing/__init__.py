@@ -1,0 +1,1 @@
+"""Tests of what secures messages where they arrive and where they leave."""
