@@ -155,7 +155,7 @@ class ArrivalTests(ReceiverTestCase):
         self.clock.advance(PATIENCE + 1)
         self.assertEqual(self.named(self.peer), 0)
         again = self.node("BETA", BETA, store=self.beta.store)
-        again.start()
+        self.run_to_end(again.service.open())
         self.assertEqual(again.service.queue(self.plain)["messages"], 0)
         self.assertEqual(self.reasons(), [])
 
