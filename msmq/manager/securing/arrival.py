@@ -27,6 +27,8 @@ from msmq.structures.user_message_view import UserMessageView
 PATIENCE: Final = 30.0
 """Seconds for which messages that arrived together wait for those who are asked about them."""
 
+_SECURITY_HEADER: Final = UserHeader.SH
+
 
 @attrs.frozen
 class Accepted:
@@ -124,14 +126,12 @@ class Inspector:
 
         @param queues: the queue of ours that each of them is for.
         """
-        last: Queue | None = None
-        for message, queue in zip(messages, queues, strict=True):
-            if message.flags & UserHeader.SH:
+        for message in messages:
+            if message.flags & _SECURITY_HEADER:
                 return True
-            if queue is not last:
-                if queue is not None and self._is_guarded(session, queue):
-                    return True
-                last = queue
+        for queue in set(queues):
+            if queue is not None and self._is_guarded(session, queue):
+                return True
         return False
 
     async def inspect(
@@ -147,15 +147,15 @@ class Inspector:
         for message, queue in zip(messages, queues, strict=True):
             view = message
             if queue is None:
-                if message.flags & UserHeader.SH:
+                if message.flags & _SECURITY_HEADER:
                     view = patch_authentication_level(message, AuthenticationLevel.NONE)
-            elif message.flags & UserHeader.SH or self._is_guarded(session, queue):
+            elif message.flags & _SECURITY_HEADER or self._is_guarded(session, queue):
                 outcome = await self._ask(session, queue, Accepted(message, message.security()), deadline)
                 if isinstance(outcome, Refused):
                     refused[message] = outcome
                 else:
                     view = outcome.view
-                    if view.flags & UserHeader.SH:
+                    if view.flags & _SECURITY_HEADER:
                         view = patch_authentication_level(view, outcome.authentication)
             found.append(view)
         return Inspection(found, refused)
