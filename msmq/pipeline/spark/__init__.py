@@ -1,0 +1,1 @@
+"""What runs in Spark; no other package imports it."""

@@ -1,0 +1,1 @@
+"""The jobs: pure functions from the tables of an estate to others."""

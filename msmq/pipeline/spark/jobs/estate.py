@@ -1,0 +1,136 @@
+"""What the jobs read: the messages and the events of many queue managers, each in one table.
+
+A job takes these tables and gives others; it reads and writes nothing itself.
+Times are whole microseconds since 1970-01-01 UTC, so that no rounding stands between two of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from msmq.pipeline.schema import HEADERS
+
+QUEUE: Final = "queue"
+"""A message that lies in a queue."""
+LOG: Final = "log"
+"""The entry of a message log, which stays when the message goes."""
+JOURNAL: Final = "journal"
+"""The copy that a queue keeps of a message that was received."""
+SOURCE_JOURNAL: Final = "source_journal"
+"""The copy that a sender keeps of a message that was delivered."""
+DEAD_LETTER: Final = "dead_letter"
+DEAD_LETTER_TRANSACTIONAL: Final = "dead_letter_transactional"
+WIRE: Final = "wire"
+"""A packet that was captured."""
+
+DEAD: Final = (DEAD_LETTER, DEAD_LETTER_TRANSACTIONAL)
+ARRIVED: Final = (QUEUE, LOG, JOURNAL)
+
+MESSAGES: Final = (
+    "store STRING, place STRING, queue STRING, position BIGINT, id STRING, class INT, class_name STRING,"
+    " label STRING, priority INT, source STRING, destination STRING, correlation_id STRING, hops INT,"
+    " sent BIGINT, arrived BIGINT, sequence_id BIGINT, sequence_number BIGINT, previous BIGINT, size BIGINT,"
+    f" body BINARY, headers {HEADERS}, decoded STRING, decode_error STRING"
+)
+"""The columns of the messages.
+
+C{store} is the queue manager where the row was found, C{place} one of the constants here, C{queue} the path
+without C{;journal} or a subqueue, C{position} the order of arrival there, C{source} the GUID of the first
+sender.
+"""
+
+EVENTS: Final = "store STRING, id STRING, event STRING, reason STRING, class INT, queue STRING, time BIGINT"
+"""The columns of the events."""
+
+NO_CORRELATION: Final = r"{00000000-0000-0000-0000-000000000000}\0"
+
+_SUFFIX: Final = r";[^\\;]*$"
+
+
+@attrs.frozen
+class Estate:
+    """The tables that every job reads.
+
+    @ivar messages: has the columns L{MESSAGES}.
+    @ivar events: has the columns L{EVENTS}.
+    """
+
+    messages: DataFrame
+    events: DataFrame
+
+
+def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame:
+    """The messages of one queue manager, from the columns of the data source.
+
+    What is no sound packet is left out.
+
+    @param place: where they were read; C{None} if the rows tell.
+    """
+    transaction = F.col("transaction")
+    return rows.where(F.col("id").isNotNull()).select(
+        F.lit(store).alias("store"),
+        (place_of() if place is None else F.lit(place)).alias("place"),
+        F.regexp_replace("topic", _SUFFIX, "").alias("queue"),
+        F.col("offset").alias("position"),
+        "id",
+        "class",
+        "class_name",
+        "label",
+        "priority",
+        F.col("source_queue_manager").alias("source"),
+        F.col("destination_queue").alias("destination"),
+        "correlation_id",
+        "hops",
+        F.unix_micros("sent_time").alias("sent"),
+        F.unix_micros("timestamp").alias("arrived"),
+        transaction["sequence_id"].alias("sequence_id"),
+        transaction["sequence_number"].alias("sequence_number"),
+        transaction["previous"].alias("previous"),
+        F.col("body_size").alias("size"),
+        F.col("value").alias("body"),
+        "headers",
+        "decoded",
+        "decode_error",
+    )
+
+
+def events(rows: DataFrame, store: str) -> DataFrame:
+    """The events of one queue manager, from the columns of the data source."""
+    return rows.select(
+        F.lit(store).alias("store"),
+        "id",
+        "event",
+        "reason",
+        "class",
+        "queue",
+        F.unix_micros("timestamp").alias("time"),
+    )
+
+
+def place_of() -> Column:
+    """Where a row was read: the path of its queue tells, and what a message log does not keep."""
+    name = F.lower("topic")
+    return (
+        F.when(F.col("timestampType") == 0, WIRE)
+        .when(name.endswith("system$;deadletter"), DEAD_LETTER)
+        .when(name.endswith("system$;deadxact"), DEAD_LETTER_TRANSACTIONAL)
+        .when(name.endswith("system$;journal"), SOURCE_JOURNAL)
+        .when(name.endswith(";journal"), JOURNAL)
+        .when(F.col("abort_count").isNull(), LOG)
+        .otherwise(QUEUE)
+    )
+
+
+def is_about_another() -> Column:
+    """Whether a message that arrived tells of another one: an acknowledgement or a report."""
+    number = F.col("class")
+    return number.isin(0x0001, 0x0002, 0x00FF) | (number.bitwiseAND(0xC000) != 0)
+
+
+def ordinal(identifier: str = "id") -> Column:
+    r"""The number in C{{guid}\number}, which rises in sending order and has 32 bits."""
+    return F.regexp_extract(identifier, r"\\(\d+)$", 1).try_cast("bigint")

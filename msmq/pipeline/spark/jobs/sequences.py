@@ -1,0 +1,162 @@
+"""Whether streams arrived exactly once and in order: gaps, duplicates, reordering.
+
+A transactional stream is what one queue manager sends to one queue under one SequenceID.
+Its messages have rising numbers, and each tells the number before its own ([MS-MQMQ] 2.2.20.5); a number
+that expired is passed over by both, so that a hole is a gap only if a message refers into it.
+What is not transactional has no such numbers, but the number in its identifier rises as it is sent: that
+shows duplicates and reordering, and nothing that is missing.
+Numbers have 32 bits and begin again behind the last; each is read as the nearest to the one that arrived
+before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from msmq.pipeline.spark.jobs.estate import ARRIVED, JOURNAL, LOG, is_about_another, ordinal
+
+STREAM: Final = ("store", "queue", "source", "destination", "sequence_id", "priority")
+"""The columns that tell streams apart; of C{sequence_id} and C{priority} one is null.
+
+What is not transactional keeps its order only among messages of one priority.
+"""
+
+GAP: Final = "gap"
+"""Messages before this one are missing, as many numbers as C{missing} tells; some may have expired."""
+DUPLICATE: Final = "duplicate"
+"""The number arrived before."""
+REORDERED: Final = "reordered"
+"""A later number arrived before."""
+BEGINS_LATE: Final = "begins_late"
+"""The first message of the stream that is there has predecessors, which perhaps are older than the input."""
+
+KINDS: Final = (GAP, DUPLICATE, REORDERED, BEGINS_LATE)
+
+_HALF: Final = 1 << 31
+_WHOLE: Final = 1 << 32
+
+
+def numbered(messages: DataFrame) -> DataFrame:
+    """The messages that arrived, each with its place in its stream.
+
+    Beside the columns of the stream and C{id} there are C{turn}, the order of arrival from 1 on, and
+    C{number} and C{before}, its number and the one before it without the wrap-around; C{before} is null at
+    the beginning of a stream, and where nothing is known of it.
+    Where there is a message log only that is looked at; otherwise what was received came before what still
+    lies in the queue.
+    """
+    sequence, number = F.col("sequence_id"), F.col("sequence_number")
+    in_sequence = sequence.isNotNull() & number.isNotNull()
+    arrived = (
+        messages.where(F.col("place").isin(*ARRIVED) & ~is_about_another())
+        .select(
+            *("store", "queue", "source", "destination", "place", "position", "id"),
+            F.when(in_sequence, sequence).alias("sequence_id"),
+            F.when(~in_sequence, F.col("priority")).alias("priority"),
+            F.when(in_sequence, number).otherwise(ordinal()).alias("sequence_number"),
+            F.when(in_sequence, F.col("previous")).alias("previous"),
+        )
+        .where(number.isNotNull())
+    )
+    stream = Window.partitionBy(*STREAM)
+    whole = arrived.withColumn("logged", F.max(F.col("place") == LOG).over(stream)).where(
+        ~F.col("logged") | (F.col("place") == LOG)
+    )
+    in_turn = stream.orderBy(F.col("place") != JOURNAL, "position", "id")
+    step = F.pmod(number - F.lag(number).over(in_turn) + _HALF, F.lit(_WHOLE)) - _HALF
+    so_far = in_turn.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    unwrapped = whole.select(
+        *STREAM,
+        "id",
+        "previous",
+        "sequence_number",
+        F.row_number().over(in_turn).alias("turn"),
+        F.first(number).over(so_far).alias("first_number"),
+        F.coalesce(step, F.lit(0)).alias("step"),
+    )
+    by_turn = stream.orderBy("turn").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    placed = unwrapped.withColumn("number", F.col("first_number") + F.sum("step").over(by_turn))
+    back = F.pmod(F.col("sequence_number") - F.col("previous"), F.lit(_WHOLE))
+    before = F.when((F.col("previous") != 0) & (back != 0), F.col("number") - back)
+    return placed.select(*STREAM, "id", "turn", "number", before.alias("before"))
+
+
+def findings(numbered: DataFrame) -> DataFrame:
+    """What is wrong with the streams, one row a finding.
+
+    The columns are those of the stream, C{kind}, C{id} (the message that shows it), C{number} and
+    C{missing}; one message may show several things.
+    """
+    stream = Window.partitionBy(*STREAM)
+    by_turn = stream.orderBy("turn")
+    again = Window.partitionBy(*STREAM, "number").orderBy("turn")
+    watched = numbered.select(
+        "*",
+        F.row_number().over(again).alias("copy"),
+        F.max("number").over(by_turn.rowsBetween(Window.unboundedPreceding, -1)).alias("highest"),
+    )
+    once = watched.where("copy = 1")
+    lower = F.max("number").over(
+        stream.orderBy("number").rangeBetween(Window.unboundedPreceding, Window.currentRow - 1)
+    )
+    # A predecessor is there if the nearest lower number is not below it.
+    followed = once.withColumn("lower", lower)
+    gap = (
+        F.when(F.col("before").isNull(), None)
+        .when(F.col("lower").isNull(), F.lit(BEGINS_LATE))
+        .when(F.col("lower") < F.col("before"), F.lit(GAP))
+    )
+    missing = F.when(gap == GAP, F.col("before") - F.col("lower"))
+    columns = (*STREAM, "id", "number")
+    return (
+        watched.where("copy > 1")
+        .select(*columns, _kind(DUPLICATE), _none())
+        .unionByName(
+            once.where(F.col("number") < F.col("highest")).select(*columns, _kind(REORDERED), _none())
+        )
+        .unionByName(
+            followed.select(*columns, gap.alias("kind"), missing.alias("missing")).where("kind IS NOT NULL")
+        )
+        .select(*STREAM, "kind", "id", "number", "missing")
+    )
+
+
+def audit(numbered: DataFrame, findings: DataFrame) -> DataFrame:
+    """The streams, each with how many messages it has and how much is wrong.
+
+    Beside the columns of the stream: C{messages}, C{first}, C{last}, C{gaps}, C{missing}, C{duplicates},
+    C{reordered}, C{begins_late} and C{exactly_once}; the last is null for a stream that is not transactional,
+    of which nobody promised that.
+    """
+    counted = numbered.groupBy(*STREAM).agg(
+        F.count("*").alias("messages"), F.min("number").alias("first"), F.max("number").alias("last")
+    )
+    kind = F.col("kind")
+    wrong = findings.groupBy(*STREAM).agg(
+        F.count_if(kind == GAP).alias("gaps"),
+        F.sum("missing").alias("missing"),
+        F.count_if(kind == DUPLICATE).alias("duplicates"),
+        F.count_if(kind == REORDERED).alias("reordered"),
+        F.count_if(kind == BEGINS_LATE).alias("begins_late"),
+    )
+    one, other = counted.alias("one"), wrong.alias("other")
+    same = F.lit(True)
+    for name in STREAM:
+        same = same & F.col(f"one.{name}").eqNullSafe(F.col(f"other.{name}"))
+    sums = ("gaps", "missing", "duplicates", "reordered", "begins_late")
+    joined = one.join(other, same, "left").select(
+        "one.*", *(F.coalesce(F.col(f"other.{name}"), F.lit(0)).alias(name) for name in sums)
+    )
+    is_whole = (F.col("gaps") == 0) & (F.col("duplicates") == 0) & (F.col("reordered") == 0)
+    return joined.withColumn("exactly_once", F.when(F.col("sequence_id").isNotNull(), is_whole))
+
+
+def _kind(kind: str) -> Column:
+    return F.lit(kind).alias("kind")
+
+
+def _none() -> Column:
+    return F.lit(None).cast("bigint").alias("missing")

@@ -1,0 +1,1 @@
+"""The jobs of the pipeline, each beside a naive calculation of the same."""
