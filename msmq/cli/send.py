@@ -60,6 +60,9 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option("--extension-file", metavar="F", help="Read the extension from a file.")
 @click.option("--trace", metavar="GUID", help="The public queue that hears of every hop.")
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="Send N alike.")
+@click.option(
+    "--key", metavar="K", help="Send it only if nothing was sent there under this key before; 512 bytes."
+)
 @common_options
 @pass_settings
 def send(
@@ -82,6 +85,8 @@ def send(
 
     if body is not None and body_file is not None:
         raise click.UsageError("--body and --body-file exclude each other")
+    if properties["key"] is not None and count > 1:
+        raise click.UsageError("--key names one message, and --count sends several")
     content = _read(body_file) if body_file is not None else _encoded(body or "")
     extension = b"" if extension_file is None else _read(extension_file)
     if len(content) + len(extension) > _LARGEST:

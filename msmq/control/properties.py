@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from msmq.control.refusals import invalid
+from msmq.manager.send_keys import check_key
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.structures.format_name import FormatName, parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
@@ -159,6 +160,15 @@ def read_properties(properties: Mapping[str, object]) -> dict[str, Any]:
             raise invalid(f"a message has no property {name!r}; it has {', '.join(PROPERTIES)}")
         arguments[name.removesuffix("_base64")] = read(name, value)
     return arguments
+
+
+def read_key(value: object) -> str | None:
+    """The key under which a message is sent, if it has one; it is no property of the message itself."""
+    if value is None:
+        return None
+    key = text("key", value)
+    check_key(key)
+    return key
 
 
 def read_message(properties: Mapping[str, object], body: bytes) -> Message:

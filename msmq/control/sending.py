@@ -148,7 +148,9 @@ class SendStream:
             while self._records and self.error is None:
                 part = self._slicer.cut(self._records)
                 self._backlog -= part.cost
-                sending = self._manager.send(part.destination, part.messages, transaction=self._transaction)
+                sending = self._manager.send(
+                    part.destination, part.messages, transaction=self._transaction, keys=part.keys
+                )
                 for identifier in await running(sending):
                     self._remember(identifier)
                 self._relieve()

@@ -19,7 +19,7 @@ from werkzeug.exceptions import HTTPException
 from msmq.control.channel import ControlChannel, asks_for_records
 from msmq.control.limits import ControlLimits
 from msmq.control.messages import explanation_of, letter_of
-from msmq.control.properties import flag, guid, number, read_message, seconds, text
+from msmq.control.properties import flag, guid, number, read_key, read_message, seconds, text
 from msmq.control.queue_properties import read_log_range, read_new_queue, read_properties
 from msmq.control.receiving import ReceiveRequest, Receiving
 from msmq.control.refusals import MethodNotAllowed, http_status, internal_error, no_such_resource, refusal
@@ -246,8 +246,9 @@ class ControlAPI:
         """Send the body as one message."""
         properties = parameters(request)
         destination = take(properties, "destination")
+        key = read_key(properties.pop("key", None))
         message = read_message(properties, raw_body(request, self._limits.request_body))
-        [identifier] = await shielded(self._manager.send(destination, [message]))
+        [identifier] = await shielded(self._manager.send(destination, [message], keys=[key]))
         return json_answer(request, {"id": str(identifier)}, 201)
 
     @app.route("/v1/messages", methods=["GET"])

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.control.limits import ControlLimits
-from msmq.control.properties import flag, number, read_properties, text
+from msmq.control.properties import flag, number, read_key, read_properties, text
 from msmq.control.records import Record
 from msmq.control.refusals import invalid
 from msmq.queues.message import Message
@@ -23,11 +23,13 @@ class Slice:
     """Consecutive messages to one destination.
 
     @ivar cost: what their records count for, as of L{cost}.
+    @ivar keys: the key of each; C{None} if no message has one.
     """
 
     destination: str
     messages: Sequence[Message]
     cost: int
+    keys: Sequence[str | None] | None = None
 
 
 class Slicer:
@@ -41,6 +43,8 @@ class Slicer:
         self._begin = begin
         self._destination: str | None = None
         self._last: tuple[Mapping[str, Any], str | None, int, dict[str, Any]] | None = None
+        # Of the message that was read last.
+        self._key: str | None = None
 
     @property
     def has_cut(self) -> bool:
@@ -56,19 +60,22 @@ class Slicer:
         destination, message = self._message(records[0])
         self._destination = named = destination
         messages: list[Message] = []
+        keys: list[str | None] = []
         size = costs = 0
         while named == destination:
             record = records.popleft()
             costs += cost(record)
             size += len(record.body)
             messages.append(message)
+            keys.append(self._key)
             if not records or len(messages) == limits.slice_messages or size >= limits.slice_bytes:
                 break
             try:
                 named, message = self._message(records[0])
             except MQError:
                 break
-        return Slice(destination, messages, costs)
+        has_keys = any(key is not None for key in keys)
+        return Slice(destination, messages, costs, keys if has_keys else None)
 
     def _message(self, record: Record) -> tuple[str, Message]:
         # Equal neighbours share their header, so that what it says is read once.
@@ -78,6 +85,7 @@ class Slicer:
                 self._begin()
             named = properties.pop("destination", None)
             extension_size = number("extension_size", properties.pop("extension_size", 0))
+            self._key = read_key(properties.pop("key", None))
             self._last = (
                 record.header,
                 None if named is None else text("destination", named),

@@ -115,7 +115,7 @@ class SteadySending:
     def _hand_over(self, part: Slice) -> None:
         sent = _Sent(part)
         self._sent.append(sent)
-        answer = running(self._manager.send(part.destination, part.messages))
+        answer = running(self._manager.send(part.destination, part.messages, keys=part.keys))
         answer.addCallbacks(self._taken, self._refused, callbackArgs=(sent,), errbackArgs=(sent,))
 
     def _taken(self, identifiers: list[MessageIdentifier], sent: _Sent) -> None:

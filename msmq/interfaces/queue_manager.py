@@ -197,13 +197,19 @@ class IQueueManager(Interface):
         """Remove a queue and all that is in it."""
 
     def send(
-        destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
+        destination: str,
+        messages: Sequence[Message],
+        *,
+        transaction: ITransaction | None = None,
+        keys: Sequence[str | None] | None = None,
     ) -> Awaitable[Sequence[MessageIdentifier]]:
         """Take these messages, and answer one identifier each, in their order.
 
         Transactional messages without a transaction are sent in one of their own.
 
         @param destination: a format name, several with commas, or the path of a local queue.
+        @param keys: for each message a text, or C{None}; one that comes again sends nothing, and is answered
+            with the first identifier.
         @return: done once every recoverable message is on disk; of what belongs to a transaction, nothing
             is there before its commit.
         """

@@ -67,14 +67,18 @@ class OpenQueue:
         return self._performer.model.descriptors
 
     async def send(
-        self, messages: Sequence[Message], *, transaction: ITransaction | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        transaction: ITransaction | None = None,
+        keys: Sequence[str | None] | None = None,
     ) -> list[MessageIdentifier]:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}.
 
         @raise MQError: of a public queue of another queue manager also MQ_ERROR_QUEUE_NOT_FOUND, and
             MQ_ERROR_NO_DS while the directory is away.
         """
-        return await self._sender.send(await self._targets(), messages, transaction)
+        return await self._sender.send(self._targets, messages, transaction, keys)
 
     async def _targets(self) -> list[Target]:
         """Where its messages go; public queues of others are looked for, if need be."""

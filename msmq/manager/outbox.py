@@ -86,11 +86,17 @@ class Outbox:
             lambda view, message_class, is_refusal: None
         )
 
-    async def put(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
+    async def put(
+        self,
+        targets: Sequence[Target],
+        messages: Sequence[Message],
+        also: Callable[[int], Sequence[Change]] = lambda first: (),
+    ) -> int:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target, all or none.
 
         Done once everything recoverable is on disk.
 
+        @param also: what is stored with them; told the first MessageID.
         @return: the first MessageID; the others follow.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, or that the store failed.
         """
@@ -108,7 +114,7 @@ class Outbox:
         if local:
             arrived = (view for queue, view in arrivals if queue in local)
             answers.tell(arrived, MessageClass.ACK_REACH_QUEUE)
-        told = answers.prepare()
+        told = [*answers.prepare(), *also(first)]
         if admission.changes or admission.overflow or told:
             await undivided(self._store(admission, answers, told))
         else:

@@ -23,6 +23,7 @@ from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
 from msmq.manager.forwarding import Forwarding
 from msmq.manager.integration import Integration
+from msmq.manager.keyed import KeyedMessages
 from msmq.manager.message_log import MessageLogs
 from msmq.manager.opening import Opening
 from msmq.manager.order_acks import OrderAcks
@@ -35,6 +36,7 @@ from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
 from msmq.manager.searching import Search
 from msmq.manager.securing.arrival import Inspector
+from msmq.manager.send_keys import SendKeys
 from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
 from msmq.manager.transactions import Transactions
@@ -74,6 +76,7 @@ class Parts:
         routing_server: bool,
         site: uuid.UUID | None,
         beside: Callable[..., Deferred[Any]],
+        send_keys: SendKeys,
     ) -> None:
         self.model = model
         self.store = store
@@ -139,11 +142,12 @@ class Parts:
             self.transfer.on_sent = self.reports.departed
         self.wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
         self.sequences.on_change = self.turns.on_change = self.wakeup.look
-        self.transactions = Transactions(performer, outbox, self.sequences)
+        self.keyed = KeyedMessages(clock, send_keys)
+        self.transactions = Transactions(performer, outbox, self.sequences, self.keyed)
         self.search = Search(performer, outbox, self.events, self.transactions, reactor, new_identifier)
         self.logs = MessageLogs(performer, outbox, self.transactions, reactor, new_identifier)
         self.flow = FlowControl(performer, reactor)
-        self.sender = Sender(model.identifier, outbox, self.transactions, new_identifier)
+        self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
         self.opening = Opening(
             performer, Reads(performer, outbox), self.sender, self.transactions, self.administration
         )
@@ -156,6 +160,7 @@ class Parts:
             self.model.restore(snapshot, self.clock.now())
             self.sequences.load(snapshot.state)
             self.turns.load(snapshot.state)
+            self.keyed.keys.load(snapshot.state, self.clock.now())
             self.performer.start()
             await self._claim(snapshot)
             if self.integration is not None:

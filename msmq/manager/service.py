@@ -26,6 +26,7 @@ from msmq.manager.overview import Overview
 from msmq.manager.parts import Parts
 from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reservation import Reservation
+from msmq.manager.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
 from msmq.manager.state import QueueManagerState
 from msmq.manager.subscriptions import Subscriptions
 from msmq.manager.targets import Target, destinations, own_queue, readable_queue
@@ -68,6 +69,8 @@ class QueueManagerService(Overview, Service):
     @param site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
     @param router: finds the ways of messages to other queue managers; by default the directory is asked.
     @param beside: calls a function where it holds up nobody.
+    @param send_keys: how many keys are remembered of messages that were sent under one.
+    @param send_key_lifetime: for how many seconds.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -96,6 +99,8 @@ class QueueManagerService(Overview, Service):
         routing_server: bool = False,
         site: uuid.UUID | None = None,
         beside: Callable[..., Deferred[Any]] = deferToThread,
+        send_keys: int = DEFAULT_KEYS,
+        send_key_lifetime: float = DEFAULT_LIFETIME,
     ) -> None:
         host = HostIdentity(computer_name, qualified_computer_name=dns_name)
         parts = Parts(
@@ -116,6 +121,7 @@ class QueueManagerService(Overview, Service):
             routing_server=routing_server,
             site=site,
             beside=beside,
+            send_keys=SendKeys(send_keys, send_key_lifetime),
         )
         Overview.__init__(self, parts, host, addresses)
         self.model = model
@@ -249,7 +255,12 @@ class QueueManagerService(Overview, Service):
     # Messages
 
     async def send(
-        self, destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
+        self,
+        destination: str,
+        messages: Sequence[Message],
+        *,
+        transaction: ITransaction | None = None,
+        keys: Sequence[str | None] | None = None,
     ) -> list[MessageIdentifier]:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none, and answer one identifier each.
 
@@ -257,11 +268,15 @@ class QueueManagerService(Overview, Service):
         commits; transactional messages without one are sent in one of their own.
 
         @param destination: a format name, several with commas, or the path of a local queue.
+        @param keys: for each message a text of the application's choice, or C{None}. A key that comes again
+            sends nothing, and is answered with the identifier that it had first, for as long as keys are
+            remembered, over restarts too. A key belongs to its destination.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_FORMATNAME and its like for names;
             MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_SEQUENCE if the transaction
-            has ended; or as L{Outbox.check}.
+            has ended; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another one is to send a key; or as
+            L{Outbox.check}.
         """
-        return await self._parts.sender.send(await self._targets(destination), messages, transaction)
+        return await self._parts.sender.send(lambda: self._targets(destination), messages, transaction, keys)
 
     async def _targets(self, destination: str) -> list[Target]:
         """The queues that a destination means; public ones of others are looked for, if need be."""

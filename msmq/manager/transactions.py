@@ -14,6 +14,7 @@ from zope.interface import implementer
 from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ITransaction
 from msmq.manager.describing import queue_path
+from msmq.manager.keyed import KeyedMessages
 from msmq.manager.numbering import Numbers
 from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.performing import Performer
@@ -79,9 +80,12 @@ class Transactions:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox, sequences: Sequences) -> None:
+    def __init__(
+        self, performer: Performer, outbox: Outbox, sequences: Sequences, keyed: KeyedMessages
+    ) -> None:
         self._performer = performer
         self._outbox = outbox
+        self._keyed = keyed
         self._numbers = Numbers(performer.model, performer.clock, sequences)
         self.on_ended: Callable[[Transaction], None] = lambda transaction: None
         """Told of a transaction that was committed or aborted."""
@@ -142,16 +146,19 @@ class Transactions:
         answers = self._outbox.answers()
         answers.tell(sent, MessageClass.ACK_REACH_QUEUE)
         answers.tell(told_of(commitment.removal.positions), MessageClass.ACK_RECEIVE)
-        changes = [*commitment.changes, *answers.prepare(), *model.reservations(), *also]
+        keys = self._keyed.committing(transaction)
+        changes = [*commitment.changes, *answers.prepare(), *model.reservations(), *keys, *also]
         try:
             await performer.commit(changes)
         except Exception:
             answers.withdraw()
             numbering.withdrawn()
+            self._keyed.uncommitted(transaction)
             performer.perform(transacting.uncommit(commitment))
             raise
         model.stored(changes)
         numbering.stored()
+        self._keyed.committed(transaction)
         left = _queues(transaction)
         effects = model.committed(commitment, performer.clock.now())
         performer.perform(commitment.removal.departures)
@@ -205,6 +212,7 @@ class Transactions:
             performer.model.readers.cancel_owned(transaction, Status.MQ_ERROR_TRANSACTION_SEQUENCE)
         )
         performer.forget_empty(left)
+        self._keyed.ended(transaction)
         self.on_ended(transaction)
 
     async def _move_aside(self, abortion: Abortion) -> None:

@@ -151,6 +151,8 @@ def compose(
         report_messages=queue_manager.report_messages,
         dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
         events=limits.events,
+        send_keys=limits.send_keys,
+        send_key_lifetime=configuration.timers.send_key_lifetime,
         session_settings=settings,
         directory=directory,
         routing_server=queue_manager.routing_server,

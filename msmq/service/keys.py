@@ -161,6 +161,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "packet_memory": _counted(0, 1 << 50, _LIMITS["packet_memory"], "bytes"),
         "events": _counted(1, 1_000_000_000, _LIMITS["events"], "events"),
         "control_receives": _counted(1, 1_000_000, _LIMITS["control_receives"], "receives"),
+        "send_keys": _counted(1, 10_000_000, _LIMITS["send_keys"], "keys"),
         "host_addresses": _counted(1, 1000, _LIMITS["host_addresses"], "addresses"),
         "unacknowledged_messages": _counted(1, _U32, _SESSION["unacknowledged_messages"], "messages"),
         "awaiting_final_acks": _counted(1, _U32, _SESSION["awaiting_final_acks"], "messages"),
@@ -190,6 +191,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "ping_response": _timed(0.1, 60, _SESSION["ping_response"]),
         "name_resolution": _timed(0.1, 300, _TIMERS["name_resolution"]),
         "connect": _timed(0.1, 300, _TIMERS["connect"]),
+        "send_key_lifetime": _timed(1, 52 * _WEEK, _TIMERS["send_key_lifetime"]),
     },
     "security": {
         "hardened": Key(Flag(), _SECURITY["hardened"]),

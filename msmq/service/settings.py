@@ -88,6 +88,9 @@ class Limits:
     control_receives: int = 1000
     """Receives of the local API that wait, or hold messages, at one time."""
 
+    send_keys: int = 200_000
+    """Keys of messages that are remembered, so that none is sent twice."""
+
     host_addresses: int = 16
     """Addresses of one computer name that are tried ([MS-MQQB] note 55)."""
 
@@ -125,6 +128,9 @@ class Timers:
 
     connect: float = 30.0
     """The longest that one attempt to connect may take, before the handshake begins."""
+
+    send_key_lifetime: float = 86_400.0
+    """How long the key of a message is remembered."""
 
 
 @attrs.frozen(kw_only=True)
