@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -15,17 +16,22 @@ from msmq.queues.changes import Change
 from msmq.queues.transaction import Transaction, TransactionState
 from msmq.structures.status import MQError, Status
 
+_OPEN: Final = frozenset({TransactionState.ACTIVE, TransactionState.PREPARED})
+"""In these states a transaction waits for its application."""
+
 
 @attrs.define(eq=False)
 class Claim:
     """Keys that are being sent, and that nobody else sends meanwhile.
 
     @ivar transaction: in which they are sent, if they are in one.
+    @ivar is_of_application: whether an application ends that.
     @ivar numbers: the MessageIDs that they stand for, as far as these are known.
     @ivar page: what is being stored.
     """
 
     transaction: Transaction | None
+    is_of_application: bool = False
     digests: set[bytes] = attrs.field(factory=set)
     numbers: dict[bytes, int] = attrs.field(factory=dict)
     page: KeyPage | None = None
@@ -34,11 +40,15 @@ class Claim:
     @property
     def ends_by_itself(self) -> bool:
         """Whether it is not for an application to say when it ends."""
-        return self.transaction is None or self.transaction.state is TransactionState.COMMITTING
+        return self.transaction is None or not self.is_of_application or self.transaction.state not in _OPEN
+
+    def holds_for(self, transaction: Transaction | None, digest: bytes) -> bool:
+        """Whether this key is part of that transaction already, which may be told its number."""
+        return transaction is not None and self.transaction is transaction and digest in self.numbers
 
     def wait(self) -> Deferred[None]:
         """Fires when it has ended; it may be cancelled."""
-        waiting: Deferred[None] = Deferred(lambda deferred: self._waiting.remove(deferred))
+        waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         return waiting
 
@@ -80,7 +90,7 @@ class KeyedMessages:
         """
         for digest in digests:
             claim = None if digest is None else self._claims.get(digest)
-            if claim is None or (claim.transaction is transaction and digest in claim.numbers):
+            if digest is None or claim is None or claim.holds_for(transaction, digest):
                 continue
             if claim.ends_by_itself:
                 return claim.wait()
@@ -121,9 +131,14 @@ class KeyedMessages:
 
     # In a transaction
 
-    def claim_in(self, transaction: Transaction, digests: Iterable[bytes]) -> Claim:
-        """Send these in a transaction that goes on."""
-        claim = self._in_transactions.setdefault(transaction, Claim(transaction))
+    def claim_in(
+        self, transaction: Transaction, digests: Iterable[bytes], *, is_of_application: bool = True
+    ) -> Claim:
+        """Send these in a transaction.
+
+        @param is_of_application: whether it goes on until its application ends it; else it ends with them.
+        """
+        claim = self._in_transactions.setdefault(transaction, Claim(transaction, is_of_application))
         return self._claim(claim, digests)
 
     def numbered(self, claim: Claim, numbers: Mapping[bytes, int]) -> None:
@@ -134,7 +149,7 @@ class KeyedMessages:
         """They are not."""
         for digest in digests:
             claim.digests.discard(digest)
-            self._claims.pop(digest, None)
+            self._release(claim, digest)
 
     def committing(self, transaction: Transaction) -> list[Change]:
         """What has to be stored when a transaction commits."""
@@ -169,5 +184,9 @@ class KeyedMessages:
 
     def _end(self, claim: Claim) -> None:
         for digest in claim.digests:
-            self._claims.pop(digest, None)
+            self._release(claim, digest)
         claim.end()
+
+    def _release(self, claim: Claim, digest: bytes) -> None:
+        if self._claims.get(digest) is claim:
+            del self._claims[digest]

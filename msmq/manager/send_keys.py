@@ -27,6 +27,9 @@ DEFAULT_KEYS: Final = 200_000
 DEFAULT_LIFETIME: Final = 86_400.0
 """Seconds for which they are."""
 
+_CLOSED_AT_ONCE: Final = 256
+"""Pages that are removed in one commit: more than one, so that a backlog of them shrinks."""
+
 _VERSION: Final = 1
 _HEAD: Final = Struct("<BII")
 _DIGEST_SIZE: Final = 16
@@ -139,7 +142,7 @@ class SendKeys:
     def page(self, numbers: Mapping[bytes, int], now: Moment) -> KeyPage:
         """Keys that are to be remembered once they are stored; L{stored} or L{failed} has to follow."""
         self._forget(now)
-        closed, self._closed = self._closed, []
+        closed, self._closed = self._closed[:_CLOSED_AT_ONCE], self._closed[_CLOSED_AT_ONCE:]
         return KeyPage(next(self._numbers), now.unix_seconds, dict(numbers), tuple(closed))
 
     def stored(self, page: KeyPage, now: Moment) -> None:

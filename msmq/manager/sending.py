@@ -204,7 +204,8 @@ class Sender:
             async with self._transactions.begin(self._new_identifier()) as transaction:
                 core = transaction.core
                 first = self._outbox.send_in(core, targets, batch.to_send)
-                self._keyed.numbered(self._keyed.claim_in(core, batch.new_digests), batch.numbers(first))
+                claim = self._keyed.claim_in(core, batch.new_digests, is_of_application=False)
+                self._keyed.numbered(claim, batch.numbers(first))
             return batch.all_numbers(first)
         keyed = self._keyed
         claim = keyed.claim(batch.new_digests)

@@ -153,17 +153,17 @@ class Transactions:
         except Exception:
             answers.withdraw()
             numbering.withdrawn()
-            self._keyed.uncommitted(transaction)
             performer.perform(transacting.uncommit(commitment))
+            self._keyed.uncommitted(transaction)
             raise
         model.stored(changes)
         numbering.stored()
-        self._keyed.committed(transaction)
         left = _queues(transaction)
         effects = model.committed(commitment, performer.clock.now())
         performer.perform(commitment.removal.departures)
         performer.perform(effects)
         answers.show()
+        self._keyed.committed(transaction)
         self._ended(transaction, left)
 
     async def _let_go(self, transaction: Transaction) -> None:

@@ -24,6 +24,7 @@ class UsageTests(CommandTestCase):
             (["send", "x", "--count", "0"], ["--count"]),
             (["send", "x", "--ack", "reach,never"], ["--ack", "never"]),
             (["send", "x", "--body", "a", "--body-file", "b"], ["--body", "--body-file"]),
+            (["send", "x", "--key", "k", "--count", "2"], ["msmq send", "--key", "--count"]),
             (["send", "x", "--body-file", "/nonexistent"], ["/nonexistent"]),
             (["send", "x", "--body-file", "a\0b"], ["a\\x00b"]),
             (["receive"], ["QUEUE"]),

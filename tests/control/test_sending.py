@@ -68,6 +68,30 @@ class SendTests(ControlTestCase):
         self.assertEqual((view.label, view.priority), ("L", 6))
         self.assertEqual((bytes(view.body), bytes(view.extension)), (b"body", b"ext"))
 
+    def test_keys(self) -> None:
+        """A key that comes again sends nothing, and its line has the identifier that it had first."""
+        keyed = [record(key.encode(), key=key) for key in "abca"]
+        first = [line["id"] for line in self.send_records(*keyed).lines]
+        self.assertEqual(first[3], first[0])
+        again = self.send_records(record(b"new"), *keyed[2:], record(b"d", key="d"), keyed[1]).lines
+        self.assertEqual([line["id"] for line in again[1:3]], [first[2], first[0]])
+        self.assertEqual(again[4], {"id": first[1]})
+        self.assertEqual(self.bodies(), [b"a", b"b", b"c", b"new", b"d"])
+        self.assertEqual(self.identifiers()[3:], [again[0]["id"], again[3]["id"]])
+
+    def test_wrong_keys(self) -> None:
+        """A key that is no text of 1 to 512 bytes is refused, with the messages before it sent."""
+        for key, error in (
+            ("", "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
+            ("x" * 513, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
+            (7, "MQ_ERROR_INVALID_PARAMETER"),
+        ):
+            answer = self.send_records(record(b"before"), record(b"wrong", key=key))
+            self.assertEqual((answer.status, len(answer.lines)), (400, 2))
+            self.assertEqual(answer.lines[1]["error"], error)
+            self.assertIn("key", answer.lines[1]["detail"])
+        self.assertEqual(self.bodies(), [b"before"] * 3)
+
     def test_destination_holds_until_the_next(self) -> None:
         """A record without a destination goes where the one before it went."""
         self.send_records(

@@ -23,6 +23,17 @@ class SendOneTests(ControlTestCase):
         self.assertEqual(answer.json, {"id": str(view.identifier)})
         self.assertEqual((bytes(view.body), view.label, view.priority), (b"\0\xff", "Grüße", 5))
 
+    def test_key(self) -> None:
+        """A message under a key is sent once, and the repeat has the answer of the first."""
+        answers = [
+            self.call("POST", "/v1/messages", body, destination=ORDERS, key="7") for body in (b"1", b"2")
+        ]
+        self.assertEqual([answer.status for answer in answers], [201, 201])
+        self.assertEqual(answers[0].json, answers[1].json)
+        self.assertEqual(self.bodies(), [b"1"])
+        wrong = self.call("POST", "/v1/messages", b"3", destination=ORDERS, key="")
+        self.assert_refused(wrong, 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE", "key")
+
     def test_body_is_no_form(self) -> None:
         """Curl calls every body a form unless told otherwise; it is a body all the same."""
         caller = self.caller()

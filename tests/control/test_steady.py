@@ -74,6 +74,22 @@ class SendTests(SteadyTestCase):
         self.assertEqual([told["messages"] for told in self.said(caller)], [3, 1])
         self.assertEqual(self.bodies(), [b"0", b"1", b"2", b"3"])
 
+    def test_keys(self) -> None:
+        """A repeat is answered, in its place, with the identifier of the first, and when that is stored."""
+        caller = self.sending()
+        self.disk.is_slow = True
+        self.say(caller, *(record(key.encode(), key=key, delivery="recoverable") for key in "abcad"))
+        self.assertEqual(self.said(caller), [])
+        self.disk.catch_up()
+        self.disk.is_slow = False
+        self.disk.catch_up()
+        a, _, _, d = self.identifiers()
+        self.assertEqual(self.bodies(), [b"a", b"b", b"c", b"d"])
+        self.assertEqual(
+            self.said(caller),
+            [{"first": a, "messages": 3}, {"first": a, "messages": 1}, {"first": d, "messages": 1}],
+        )
+
     def test_records_in_pieces(self) -> None:
         """Bytes count, not how they arrive."""
         caller = self.sending()

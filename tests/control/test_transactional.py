@@ -296,6 +296,17 @@ class SendTests(TransactionalTestCase):
         self.assertIn("one_transaction", answer.lines[1]["detail"])
         self.assertEqual(self.bodies(self.tx), [b"alone"])
 
+    def test_keys(self) -> None:
+        """A transaction that is sent again under the same keys sends nothing; one that failed, all."""
+        records = [record for key in "abc" for record in self.records(1, key=key)]
+        self.disk.is_broken = True
+        self.assert_nothing(self.send_records(*records), 500, "MQ_ERROR_MESSAGE_STORAGE_FAILED")
+        self.disk.is_broken = False
+        first = self.send_records(*records).lines
+        self.assertEqual(self.send_records(*records).lines, first)
+        self.assertEqual([line["id"] for line in first], self.identifiers(self.tx))
+        self.assertEqual((len(first), self.transactions()), (3, []))
+
     def test_caller_that_dies_at_the_end(self) -> None:
         """A caller that goes away while the commit is on its way has sent."""
         stream = b"".join(record.to_bytes() for record in self.records(2))

@@ -37,5 +37,6 @@ class DocumentedTests(CommandTestCase):
         self.assertIn(b"Msmq-Label: first\r\n", output)
         self.assertIn(b"two boxes", output)
         records = RecordDecoder().feed((self.directory / "messages").read_bytes())
-        self.assertEqual([record.body for record in records], [b"three boxes", b"one", b"two", b""])
+        bodies = [record.body for record in records]
+        self.assertEqual(bodies, [b"one box", b"three boxes", b"one", b"two", b""])
         self.assertEqual(self.service.queues(), [])
