@@ -12,8 +12,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from msmq.control.refusals import invalid
-from msmq.manager.send_keys import check_key
 from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.send_key import check_key
 from msmq.structures.format_name import FormatName, parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status

@@ -12,14 +12,11 @@ from typing import Final
 import attrs
 
 from msmq.moment import Moment
+from msmq.queues.send_key import check_key
 from msmq.session.ordering.records import StateChange, numbered, reading
-from msmq.structures.status import MQError, Status
 
 PREFIX: Final = "send_keys/"
 """Names of the values that hold keys begin so; a number follows."""
-
-KEY_LENGTH: Final = 512
-"""The most bytes of a key, in UTF-8."""
 
 DEFAULT_KEYS: Final = 200_000
 """Keys that are remembered."""
@@ -34,20 +31,6 @@ _VERSION: Final = 1
 _HEAD: Final = Struct("<BII")
 _DIGEST_SIZE: Final = 16
 _ENTRY: Final = Struct(f"<{_DIGEST_SIZE}sI")
-
-
-def check_key(key: str) -> bytes:
-    """The bytes of a key.
-
-    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a key that is empty, or too long.
-    """
-    text = key.encode("utf-8", "surrogatepass")
-    if not 0 < len(text) <= KEY_LENGTH:
-        raise MQError(
-            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
-            f"a key has 1 to {KEY_LENGTH} bytes in UTF-8, not {len(text)}",
-        )
-    return text
 
 
 def digest_of(key: str, scope: Iterable[str]) -> bytes:

@@ -8,11 +8,12 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.manager.send_keys import KEY_LENGTH, PREFIX, SendKeys, digest_of
+from msmq.manager.send_keys import PREFIX, SendKeys, digest_of
 from msmq.manager.transactions import TransactionHandle
 from msmq.queues.changes import Change, PutState, RemoveState
 from msmq.queues.descriptor import QueueAccessType
 from msmq.queues.message import Delivery, Message
+from msmq.queues.send_key import KEY_LENGTH
 from msmq.session.ordering.records import StateError
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
