@@ -1,0 +1,186 @@
+"""[MS-MQQB] 3.1.7.1.5 the ciphers for bodies, each from a library that still has it.
+
+RC2 and RC4 keep nothing secret any more; whether they may be used at all is decided by who asks.
+RSA is that of C{cryptography}, which answers a wrong padding with a key by chance, so that nobody can learn
+anything from our refusals: what is wrong with a key shows when the body is decrypted with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+from Crypto.Cipher import ARC2
+from cryptography.hazmat.decrepit.ciphers.algorithms import ARC4
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.padding import PKCS7
+from zope.interface import implementer
+
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
+from msmq.security.keys import KeyRing
+from msmq.structures.algorithms import EncryptionAlgorithm
+from msmq.structures.public_key_blob import PublicKeyBlob
+from msmq.structures.public_keys import MqdsPublicKeys
+from msmq.structures.simple_blob import SessionKeyAlgorithm, SimpleBlob
+
+MAXIMUM_MODULUS_BITS: Final = 16_384
+"""The longest public key that we encrypt with; longer ones only cost time."""
+
+
+def _stream(key: bytes, body: bytes) -> bytes:
+    return Cipher(ARC4(key), mode=None).encryptor().update(body)
+
+
+def _aes(key: bytes) -> Cipher[Any]:
+    return Cipher(AES(key), CBC(bytes(16)))
+
+
+def _encrypt_aes(key: bytes, body: bytes) -> bytes:
+    encryptor = _aes(key).encryptor()
+    return encryptor.update(_padded(body, 128)) + encryptor.finalize()
+
+
+def _decrypt_aes(key: bytes, body: bytes) -> bytes:
+    decryptor = _aes(key).decryptor()
+    return _unpadded(decryptor.update(body) + decryptor.finalize(), 128)
+
+
+def _rc2(key: bytes) -> Any:
+    return ARC2.new(key, ARC2.MODE_CBC, iv=bytes(8), effective_keylen=len(key) * 8)
+
+
+def _encrypt_rc2(key: bytes, body: bytes) -> bytes:
+    return bytes(_rc2(key).encrypt(_padded(body, 64)))
+
+
+def _decrypt_rc2(key: bytes, body: bytes) -> bytes:
+    return _unpadded(bytes(_rc2(key).decrypt(body)), 64)
+
+
+def _padded(body: bytes, block_bits: int) -> bytes:
+    padder = PKCS7(block_bits).padder()
+    return padder.update(body) + padder.finalize()
+
+
+def _unpadded(body: bytes, block_bits: int) -> bytes:
+    unpadder = PKCS7(block_bits).unpadder()
+    return unpadder.update(body) + unpadder.finalize()
+
+
+@attrs.frozen
+class _BodyCipher:
+    """One cipher.
+
+    @ivar key_sizes: the bytes that a key may have.
+    """
+
+    encrypt: Callable[[bytes, bytes], bytes]
+    decrypt: Callable[[bytes, bytes], bytes]
+    key_sizes: tuple[int, ...]
+
+
+_CIPHERS: Final[Mapping[int, _BodyCipher]] = {
+    EncryptionAlgorithm.RC2: _BodyCipher(_encrypt_rc2, _decrypt_rc2, (5, 16)),
+    EncryptionAlgorithm.RC4: _BodyCipher(_stream, _stream, (5, 16)),
+    EncryptionAlgorithm.AES_128: _BodyCipher(_encrypt_aes, _decrypt_aes, (16,)),
+    EncryptionAlgorithm.AES_192: _BodyCipher(_encrypt_aes, _decrypt_aes, (24,)),
+    EncryptionAlgorithm.AES_256: _BodyCipher(_encrypt_aes, _decrypt_aes, (32,)),
+}
+
+
+@implementer(ICiphers)
+class LibraryCiphers:
+    """Ciphers and RSA of C{cryptography}; RC2 of C{pycryptodome}, which alone has its effective bits."""
+
+    def __init__(self, keys: KeyRing) -> None:
+        """Decrypt with these keys, which L{open} makes ready."""
+        self._keys = keys
+
+    def __repr__(self) -> str:
+        return "<LibraryCiphers>"
+
+    @property
+    def encryption_keys(self) -> MqdsPublicKeys:
+        """See L{ICiphers.encryption_keys}."""
+        return self._keys.encryption_keys
+
+    @property
+    def signing_keys(self) -> MqdsPublicKeys:
+        """See L{ICiphers.signing_keys}."""
+        return self._keys.signing_keys
+
+    def open(self) -> None:
+        """See L{ICiphers.open}."""
+        self._keys.open()
+
+    def make_session_key(
+        self, algorithm: int, key_bits: int, padded_bits: int, public_key: PublicKeyBlob
+    ) -> SessionKey:
+        """See L{ICiphers.make_session_key}."""
+        secret = os.urandom(key_bits // 8)
+        key = secret.ljust(padded_bits // 8, b"\0")
+        _cipher(algorithm, key)
+        if public_key.bit_length > MAXIMUM_MODULUS_BITS:
+            raise CipherError(f"the receiver's key has {public_key.bit_length} bits, which is too long")
+        try:
+            numbers = RSAPublicNumbers(public_key.public_exponent, public_key.modulus)
+            encrypted = numbers.public_key().encrypt(key, PKCS1v15())
+        except Exception as error:
+            raise CipherError(f"the receiver's key of {public_key.bit_length} bits cannot be used") from error
+        blob = SimpleBlob(SessionKeyAlgorithm(algorithm), encrypted)
+        return SessionKey(algorithm, key, blob.to_bytes())
+
+    def recover_session_key(self, provider_name: str, encrypted: bytes) -> SessionKey:
+        """See L{ICiphers.recover_session_key}."""
+        try:
+            blob = SimpleBlob.from_bytes(encrypted)
+        except RemoteProtocolError as error:
+            raise CipherError(f"EncryptionKey: {error.field}: {error.rule}") from error
+        key = self._keys.decrypt(provider_name, blob.encrypted_key)
+        try:
+            _cipher(blob.algorithm, key)
+        except CipherError as error:
+            raise CipherError(
+                "EncryptionKey holds no key of its cipher: it was made for another key than ours of"
+                f" {provider_name!r}, or was tampered with"
+            ) from error
+        return SessionKey(blob.algorithm, key, encrypted)
+
+    def encrypt(self, algorithm: int, key: bytes, body: bytes) -> bytes:
+        """See L{ICiphers.encrypt}."""
+        cipher = _cipher(algorithm, key)
+        try:
+            return cipher.encrypt(key, body)
+        except Exception as error:
+            raise CipherError(f"{len(body)} bytes cannot be encrypted") from error
+
+    def decrypt(self, algorithm: int, key: bytes, body: bytes) -> bytes:
+        """See L{ICiphers.decrypt}."""
+        cipher = _cipher(algorithm, key)
+        try:
+            return cipher.decrypt(key, body)
+        except Exception as error:
+            raise CipherError(
+                f"its {len(body)} bytes are no {EncryptionAlgorithm(algorithm).name} under its key: the key"
+                " or the body was tampered with"
+            ) from error
+
+
+def _cipher(algorithm: int, key: bytes) -> _BodyCipher:
+    """The cipher, if the key is one of its keys.
+
+    @raise CipherError: there is no such cipher, or the key does not fit it.
+    """
+    cipher = _CIPHERS.get(algorithm)
+    if cipher is None:
+        raise CipherError(f"there is no cipher 0x{algorithm:04X}")
+    if len(key) not in cipher.key_sizes:
+        raise CipherError(f"{len(key)} bytes are no key of {EncryptionAlgorithm(algorithm).name}")
+    return cipher

@@ -1,0 +1,247 @@
+"""[MS-MQDMPR] 3.1.3 the RSA keys of a queue manager: made once, kept in the data directory for ever.
+
+Others know the public halves by the directory; what they encrypted can be read with the secret ones alone.
+So a damaged file is never replaced by a new key.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from Crypto.Util.number import getPrime
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import (
+    RSAPrivateKey,
+    RSAPrivateNumbers,
+    RSAPublicNumbers,
+    generate_private_key,
+    rsa_crt_dmp1,
+    rsa_crt_dmq1,
+    rsa_crt_iqmp,
+    rsa_recover_private_exponent,
+)
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from twisted.logger import Logger
+
+from msmq.interfaces.ciphers import CipherError
+from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.public_keys import (
+    AES_PROVIDER,
+    BASE_PROVIDER,
+    ENHANCED_PROVIDER,
+    MqdsPublicKey,
+    MqdsPublicKeys,
+    ProviderType,
+)
+
+EXPONENT: Final = 65537
+
+BASE_BITS: Final = 512
+"""[MS-MQQB] 3.1.7.1.5 the length of the key of the Base provider."""
+
+ENHANCED_BITS: Final = 1024
+"""[MS-MQQB] 3.1.7.1.5 the length of the key of the Enhanced provider."""
+
+LEAST_BITS: Final = 1024
+"""The shortest key that a library makes; what is shorter is put together from primes."""
+
+_FILES: Final[Mapping[str, str]] = {
+    BASE_PROVIDER: "base",
+    ENHANCED_PROVIDER: "enhanced",
+    AES_PROVIDER: "aes",
+}
+_TYPES: Final[Mapping[str, ProviderType]] = {
+    BASE_PROVIDER: ProviderType.PROV_RSA_FULL,
+    ENHANCED_PROVIDER: ProviderType.PROV_RSA_FULL,
+    AES_PROVIDER: ProviderType.PROV_RSA_AES,
+}
+_PURPOSES: Final[Mapping[KeyAlgorithm, str]] = {
+    KeyAlgorithm.KEY_EXCHANGE: "encryption",
+    KeyAlgorithm.SIGNATURE: "signing",
+}
+
+PUBLIC_FILE: Final = "encryption-keys.txt"
+"""Where the public halves stand, as an enterprise file takes them."""
+
+
+def make_key(bits: int) -> RSAPrivateKey:
+    """A new RSA key, from the library; a key that it makes no more, from primes of a library.
+
+    @param bits: of the modulus.
+    """
+    if bits >= LEAST_BITS:
+        return generate_private_key(EXPONENT, bits)
+    while True:
+        p, q = getPrime(bits // 2), getPrime(bits - bits // 2)
+        if p == q or (p * q).bit_length() != bits or not (p - 1) % EXPONENT or not (q - 1) % EXPONENT:
+            continue
+        d = rsa_recover_private_exponent(EXPONENT, p, q)
+        return RSAPrivateNumbers(
+            p,
+            q,
+            d,
+            rsa_crt_dmp1(d, p),
+            rsa_crt_dmq1(d, q),
+            rsa_crt_iqmp(p, q),
+            RSAPublicNumbers(EXPONENT, p * q),
+        ).private_key()
+
+
+class KeyRing:
+    """The secret keys of one queue manager, two of each provider.
+
+    Without weak algorithms there is only the provider for AES, since the others serve nothing but RC2 and
+    RC4; so nobody finds a key in the directory with which to encrypt what is refused here.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        directory: Path | None,
+        *,
+        weak: bool = False,
+        bits: int = 2048,
+        make: Callable[[int], RSAPrivateKey] = make_key,
+    ) -> None:
+        """Keep keys in a directory, which L{open} makes.
+
+        @param directory: C{None} keeps them in memory, until the process ends.
+        @param weak: whether there are keys of the Base and the Enhanced provider.
+        @param bits: the length of new keys of the provider for AES.
+        @param make: makes a key of so many bits.
+        """
+        self._directory = directory
+        self._make = make
+        self._lengths = {AES_PROVIDER: bits}
+        if weak:
+            self._lengths = {BASE_PROVIDER: BASE_BITS, ENHANCED_PROVIDER: ENHANCED_BITS, AES_PROVIDER: bits}
+        self._keys: dict[tuple[KeyAlgorithm, str], RSAPrivateKey] = {}
+        self.encryption_keys = MqdsPublicKeys()
+        """[MS-MQDMPR] 3.1.1.1 PublicEncryptionKeyList."""
+        self.signing_keys = MqdsPublicKeys()
+        """[MS-MQDMPR] 3.1.1.1 PublicSigningKeyList."""
+
+    def __repr__(self) -> str:
+        return f"<KeyRing of {len(self._keys)} keys>"
+
+    def open(self) -> None:
+        """Take the keys that there are; make, and keep, those that are missing.
+
+        @raise CipherError: a file is damaged, or cannot be read or written.
+        """
+        if self._directory is not None:
+            try:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise CipherError(f"{self._directory}: {error.strerror}") from error
+        for purpose in _PURPOSES:
+            for name, bits in self._lengths.items():
+                self._keys[purpose, name] = self._load_or_make(purpose, name, bits)
+        self.encryption_keys = self._public(KeyAlgorithm.KEY_EXCHANGE)
+        self.signing_keys = self._public(KeyAlgorithm.SIGNATURE)
+        if self._directory is not None:
+            text = base64.b64encode(self.encryption_keys.to_bytes()) + b"\n"
+            path = self._directory / PUBLIC_FILE
+            if not path.exists() or path.read_bytes() != text:
+                _write(path, text, 0o644)
+
+    def decrypt(self, provider_name: str, encrypted: bytes) -> bytes:
+        """RSAES-PKCS1-v1_5 with the key of a provider; a wrong padding gives something by chance.
+
+        @raise CipherError: there is no such key, or the length is not that of its modulus.
+        """
+        key = self._keys.get((KeyAlgorithm.KEY_EXCHANGE, provider_name))
+        if key is None:
+            raise CipherError(f"this queue manager has no key of the provider {provider_name!r}")
+        size = key.key_size // 8
+        if len(encrypted) != size:
+            raise CipherError(
+                f"EncryptionKey holds {len(encrypted)} bytes under RSA, and our key of {provider_name!r} has"
+                f" {size}: it was made for another"
+            )
+        try:
+            return key.decrypt(encrypted, PKCS1v15())
+        except Exception as error:
+            raise CipherError(f"EncryptionKey is nothing under our key of {provider_name!r}") from error
+
+    def private_key(self, purpose: KeyAlgorithm, provider_name: str) -> RSAPrivateKey | None:
+        """One of the keys, for who signs in the name of the queue manager."""
+        return self._keys.get((purpose, provider_name))
+
+    def _public(self, purpose: KeyAlgorithm) -> MqdsPublicKeys:
+        keys = []
+        for name in self._lengths:
+            numbers = self._keys[purpose, name].public_key().public_numbers()
+            blob = PublicKeyBlob(numbers.n, numbers.e, algorithm=purpose)
+            keys.append(MqdsPublicKey(name, _TYPES[name], blob))
+        return MqdsPublicKeys(tuple(keys))
+
+    def _load_or_make(self, purpose: KeyAlgorithm, name: str, bits: int) -> RSAPrivateKey:
+        if self._directory is None:
+            return self._keys.get((purpose, name)) or self._make(bits)
+        path = self._directory / f"{_PURPOSES[purpose]}-{_FILES[name]}.pem"
+        try:
+            content = path.read_bytes()
+            self._guard(path)
+        except FileNotFoundError:
+            key = self._make(bits)
+            _write(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+            return key
+        except OSError as error:
+            raise CipherError(f"{path}: {error.strerror}") from error
+        try:
+            loaded = load_pem_private_key(content, None)
+        except Exception as error:
+            raise _damaged(path) from error
+        if not isinstance(loaded, RSAPrivateKey):
+            raise _damaged(path)
+        return loaded
+
+    def _guard(self, path: Path) -> None:
+        """A key that others may read is closed to them; who has read it before, nobody knows."""
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            self.log.warn("{path} could be read by others; it has mode 0600 now", path=path)
+            path.chmod(0o600)
+
+
+def _damaged(path: Path) -> CipherError:
+    return CipherError(
+        f"{path} is damaged: it must hold an RSA key in PEM. Restore it from a backup; if it is removed, a"
+        " new key is made, and what was encrypted for the old one cannot be read any more"
+    )
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Have a file on disk with this content, or as it was.
+
+    @raise CipherError: it cannot be written.
+    """
+    temporary = path.with_name(f"{path.name}.new")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with open(temporary, "wb", opener=lambda name, _: os.open(name, flags, mode)) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+    except OSError as error:
+        raise CipherError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,113 @@
+"""[MS-MQQB] 3.1.1.3 SendSymmetricKeyCache and ReceiveSymmetricKeyCache: session keys that are used again."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.moment import Moment
+
+SEND_SYMMETRIC_KEY_CACHE_SIZE: Final = 53
+"""[MS-MQQB] 3.1.3.1 SendSymmetricKeyCacheSize."""
+
+RECEIVE_SYMMETRIC_KEY_CACHE_SIZE: Final = 127
+"""[MS-MQQB] 3.1.3.1 ReceiveSymmetricKeyCacheSize."""
+
+SYMMETRIC_KEY_SHORT_LIFETIME: Final = 600.0
+"""[MS-MQQB] 3.1.3.1 SymmetricKeyShortLifetime, in seconds."""
+
+GRACE: Final = 60.0
+"""[MS-MQQB] 3.1.6.10 the minute that a cleanup comes after the end of the oldest key, in seconds."""
+
+
+@attrs.frozen
+class CachedSymmetricKey:
+    """[MS-MQQB] 3.1.1.3.3 CachedSymmetricKey.
+
+    @ivar remote_queue_manager: RemoteQMGuid.
+    @ivar provider_name: CryptoServiceProvider.
+    @ivar algorithm: CryptoAlgorithm, 32 bits.
+    @ivar encrypted_key: EncryptedSymmetricKey, the SIMPLEBLOB as packets carry it.
+    @ivar key: SymmetricKey.
+    @ivar cached_time: CachedTime, on the monotonic clock, so that nobody can set it back (reading 73).
+    """
+
+    remote_queue_manager: UUID
+    provider_name: str
+    algorithm: int
+    encrypted_key: bytes = attrs.field(repr=False)
+    key: bytes = attrs.field(repr=False)
+    cached_time: float
+
+
+class SymmetricKeyCache:
+    """[MS-MQQB] 3.1.1.3, 3.1.6.10, 3.1.6.11: as many keys as fit, and none much longer than its lifetime.
+
+    What the documents call a timer is L{deadline}; whoever watches the clock calls L{expire} then.
+    A key is used until that happens, even if it is a little older than its lifetime.
+    """
+
+    def __init__(self, size: int, lifetime: float = SYMMETRIC_KEY_SHORT_LIFETIME) -> None:
+        """An empty cache.
+
+        @param size: how many keys it holds.
+        @param lifetime: SymmetricKeyShortLifetime, in seconds.
+        @raise LocalProtocolError: the size is not at least 2, or the lifetime not more than 0.
+        """
+        if size < 2 or lifetime <= 0:
+            raise LocalProtocolError(f"{size} keys for {lifetime} seconds: no cache can be that small")
+        self._size = size
+        self._lifetime = lifetime
+        self._keys: dict[tuple[UUID, str, int, bytes | None], CachedSymmetricKey] = {}
+        self.deadline: float | None = None
+        """When L{expire} has something to do, in seconds of the monotonic clock."""
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def to_send(
+        self, remote_queue_manager: UUID, provider_name: str, algorithm: int
+    ) -> CachedSymmetricKey | None:
+        """[MS-MQQB] 3.1.7.1.5 the key that messages to a queue manager are encrypted with already."""
+        return self._keys.get((remote_queue_manager, provider_name, algorithm, None))
+
+    def received(
+        self, remote_queue_manager: UUID, provider_name: str, algorithm: int, encrypted_key: bytes
+    ) -> CachedSymmetricKey | None:
+        """[MS-MQQB] 3.1.5.8.3 the key that was decrypted before; all four have to be the same."""
+        return self._keys.get((remote_queue_manager, provider_name, algorithm, encrypted_key))
+
+    def add_to_send(self, key: CachedSymmetricKey, now: Moment) -> None:
+        """[MS-MQQB] 3.1.7.1.5 use this key for what is sent from now on."""
+        self._add((key.remote_queue_manager, key.provider_name, key.algorithm, None), key, now)
+
+    def add_received(self, key: CachedSymmetricKey, now: Moment) -> None:
+        """[MS-MQQB] 3.1.5.8.3 remember what an encrypted key stands for."""
+        self._add((key.remote_queue_manager, key.provider_name, key.algorithm, key.encrypted_key), key, now)
+
+    def _add(self, place: tuple[UUID, str, int, bytes | None], key: CachedSymmetricKey, now: Moment) -> None:
+        if place not in self._keys and len(self._keys) >= self._size:
+            oldest = sorted(self._keys, key=lambda each: self._keys[each].cached_time)
+            for each in oldest[: self._size // 2]:
+                del self._keys[each]
+        self._keys[place] = key
+        if self.deadline is None:
+            self.deadline = now.monotonic + self._lifetime
+
+    def forget(self, remote_queue_manager: UUID) -> None:
+        """Use no key of a queue manager any more: its own has changed."""
+        for place in [place for place in self._keys if place[0] == remote_queue_manager]:
+            del self._keys[place]
+
+    def expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.10, 3.1.6.11: delete what is older than its lifetime, if the deadline has come."""
+        if self.deadline is None or now.monotonic < self.deadline:
+            return
+        since = now.monotonic - self._lifetime
+        for place in [place for place, key in self._keys.items() if key.cached_time < since]:
+            del self._keys[place]
+        oldest = min((key.cached_time for key in self._keys.values()), default=None)
+        self.deadline = None if oldest is None else oldest + self._lifetime + GRACE

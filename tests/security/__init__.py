@@ -1,0 +1,1 @@
+"""What secures messages: keys, ciphers, signatures, certificates, access."""

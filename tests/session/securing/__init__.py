@@ -1,0 +1,1 @@
+"""The caches and choices of message security."""
