@@ -24,10 +24,11 @@ from tests.test_architecture import imports_of, module_name, python_files
 
 PROJECT = Path(__file__).resolve().parent.parent
 
-SHIPPED = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "msmq", "twisted")
+SHIPPED = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "msmq", "pyspark_msmq", "twisted")
 """All that a build needs; what is not here does not reach the wheel."""
 
 PLUGIN = "twisted/plugins/msmq_plugin.py"
+SPARK_DOOR = "pyspark_msmq/__init__.py"
 
 TWISTD = "import sys; sys.argv[0] = 'twistd'; from twisted.scripts.twistd import run; run()"
 
@@ -102,7 +103,7 @@ class InstallationTests(SynchronousTestCase):
         self.assertEqual(list(empty.iterdir()), [])
 
     def test_wheel_holds_the_package_and_the_plugin(self) -> None:
-        """The wheel ships every file of the package, the licence and the plugin, and nothing else."""
+        """The wheel ships the package, the licence, the plugin and Spark's door; all, and nothing else."""
         with ZipFile(self.build_wheel()) as wheel:
             names = {name for name in wheel.namelist() if ".dist-info/" not in name}
             [licence] = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
@@ -111,7 +112,7 @@ class InstallationTests(SynchronousTestCase):
             str(path.relative_to(self.source)) for path in (self.source / "msmq").rglob("*") if path.is_file()
         }
         self.assertIn("msmq/py.typed", files)
-        self.assertEqual(names, {*files, PLUGIN})
+        self.assertEqual(names, {*files, PLUGIN, SPARK_DOOR})
 
     def test_wheel_works_in_an_empty_directory(self) -> None:
         """Installed from the wheel, C{twistd} lists the queue manager and the command answers."""

@@ -182,12 +182,15 @@ def _is_within(earlier: TrimLog, later: TrimLog) -> bool:
     return takes(earlier.before, later.before, 1) and takes(earlier.keep_bytes, later.keep_bytes, -1)
 
 
+# The first entry that counts stands right behind the last that went, so that who reads on from a number
+# knows whether any went that it has not seen.
 _CUT: Final = (
     "WITH extent AS (SELECT first, size FROM log_extent WHERE queue = {{0}}), cut AS ({cut}),"
-    " gone AS (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size FROM log, extent, cut"
-    " WHERE log.queue = {{0}} AND log.sequence >= extent.first AND log.sequence < cut.first)"
-    " UPDATE log_extent SET first = cut.first, entries = log_extent.entries - gone.entries,"
-    " size = log_extent.size - gone.size FROM cut, gone"
+    " gone AS (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size, max(log.sequence) AS last"
+    " FROM log, extent, cut WHERE log.queue = {{0}} AND log.sequence >= extent.first"
+    " AND log.sequence < cut.first)"
+    " UPDATE log_extent SET first = coalesce(gone.last + 1, log_extent.first),"
+    " entries = log_extent.entries - gone.entries, size = log_extent.size - gone.size FROM cut, gone"
     " WHERE log_extent.queue = {{0}} AND log_extent.first < cut.first"
 )
 _BY_AGE: Final = (

@@ -170,11 +170,16 @@ class Logs:
         return int(first)
 
     def _cut(self, row: int, first: int) -> None:
-        """Forget the entries of a log below this one."""
+        """Forget the entries of a log below this one.
+
+        What counts begins right behind the last that went, so that who reads on from a number knows
+        whether any went that it has not seen.
+        """
         self.connection.execute(
-            "UPDATE log_extent SET first = ?2, entries = log_extent.entries - gone.entries,"
-            " size = log_extent.size - gone.size"
-            " FROM (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size FROM log"
+            "UPDATE log_extent SET first = coalesce(gone.last + 1, log_extent.first),"
+            " entries = log_extent.entries - gone.entries, size = log_extent.size - gone.size"
+            " FROM (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size, max(log.sequence) AS last"
+            " FROM log"
             " WHERE log.queue = ?1 AND log.sequence < ?2"
             " AND log.sequence >= (SELECT first FROM log_extent WHERE queue = ?1)) AS gone"
             " WHERE log_extent.queue = ?1 AND log_extent.first < ?2",

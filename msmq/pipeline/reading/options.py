@@ -1,0 +1,193 @@
+"""The options of the data source for reading, spelled as users of Kafka's know them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from msmq.pipeline.reading.errors import ReadingError
+
+Start: TypeAlias = str | Mapping[str, int]
+"""C{earliest} or C{latest}, or the offset of each topic that has one; -1 is the latest, -2 the earliest."""
+
+_Value = TypeVar("_Value")
+
+STREAMS: Final = (
+    *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
+    *("report", "outgoing", "events", "wire"),
+)
+"""What C{stream} may be."""
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+IGNORED: Final = frozenset({"checkpointlocation", "queryname"})
+"""What belongs to Spark, which hands it on."""
+
+
+@attrs.frozen
+class ReadOptions:
+    """What is to be read.
+
+    @ivar path: a data directory, a store's file, exported files, packets or captures; empty with C{dsn}.
+    @ivar dsn: C{postgresql://...}.
+    @ivar stream: one of L{STREAMS}; empty for what there is in files.
+    @ivar topics: the queues of C{subscribe}; all if there are none and no C{pattern}.
+    @ivar pattern: what a topic must match as a whole, of C{subscribePattern}.
+    @ivar since: seconds since 1970-01-01 UTC before which nothing is wanted.
+    @ivar per_trigger: the most rows of a batch of a stream.
+    @ivar partitions: the fewest parts that are read side by side.
+    @ivar columns: the columns that are wanted; empty for all.
+    @ivar decode: how bodies are read, C{none} if they are not.
+    """
+
+    path: str = ""
+    dsn: str = ""
+    stream: str = ""
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    starting: Start | None = None
+    ending: Start | None = None
+    since: float | None = None
+    per_trigger: int | None = None
+    partitions: int = 1
+    fail_on_data_loss: bool = True
+    headers: bool = False
+    columns: tuple[str, ...] = ()
+    decode: str = "none"
+
+    @property
+    def location(self) -> str:
+        """Where it is read from."""
+        return self.dsn or self.path
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """The options, whatever their case.
+
+    @raise ReadingError: one is unknown, or has a value that it cannot have.
+    """
+    found: dict[str, Any] = {}
+    for name, text in given.items():
+        key = name.lower()
+        if key in IGNORED:
+            continue
+        if key not in _OPTIONS:
+            raise ReadingError(f"there is no option {name!r}, only {', '.join(sorted(NAMES.values()))}")
+        field, parse = _OPTIONS[key]
+        try:
+            found[field] = parse(text)
+        except ValueError as error:
+            raise ReadingError(f"the option {NAMES[key]} is {text!r}: {error}") from None
+    options = ReadOptions(**found)
+    if options.path.startswith(("postgresql:", "postgres:")) and not options.dsn:
+        options = attrs.evolve(options, path="", dsn=options.path)
+    if not options.location:
+        raise ReadingError("the option path (a data directory, or files) or dsn (PostgreSQL) is missing")
+    if options.path and options.dsn:
+        raise ReadingError("the options path and dsn exclude each other")
+    if options.topics and options.pattern:
+        raise ReadingError("the options subscribe and subscribePattern exclude each other")
+    if options.starting is not None and options.since is not None:
+        raise ReadingError("the options startingOffsets and startingTimestamp exclude each other")
+    return options
+
+
+def _stream(text: str) -> str:
+    if text not in STREAMS:
+        raise ValueError(f"must be one of {', '.join(STREAMS)}")
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name for part in text.split(",") if (name := part.strip()))
+    if not names:
+        raise ValueError("must be names with commas between them")
+    return names
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return text
+
+
+def _offsets(text: str) -> Start:
+    if text in (EARLIEST, LATEST):
+        return text
+    wrong = 'must be earliest, latest or JSON such as {"orders": {"0": 123}}'
+    try:
+        found = json.loads(text)
+        offsets = {}
+        for topic, partitions in found.items():
+            if list(partitions) != ["0"] or type(partitions["0"]) is not int or partitions["0"] < -2:
+                raise ValueError(f"{wrong}: {topic} has one partition, 0, with a number from -2 on")
+            offsets[topic] = partitions["0"]
+    except (AttributeError, TypeError, json.JSONDecodeError):
+        raise ValueError(wrong) from None
+    return offsets
+
+
+def _time(text: str) -> float:
+    """Milliseconds since 1970, as Kafka has it, or ISO 8601, in UTC unless it says otherwise."""
+    if text.isdecimal():
+        return int(text) / 1000
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("must be milliseconds since 1970-01-01 UTC, or a time in ISO 8601") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def whole_number(text: str) -> int:
+    """A number from 1 on.
+
+    @raise ValueError: it is none.
+    """
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 1 << 31:
+        raise ValueError("must be a whole number from 1 on")
+    return int(text)
+
+
+def switch(text: str) -> bool:
+    """C{true} or C{false}.
+
+    @raise ValueError: it is neither.
+    """
+    if text.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.lower() == "true"
+
+
+def _decode(text: str) -> str:
+    if not re.fullmatch("[a-z]+", text):
+        raise ValueError("must be none, auto, or the name of a format")
+    return text
+
+
+_SPELLED: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "path": ("path", str),
+    "dsn": ("dsn", str),
+    "stream": ("stream", _stream),
+    "subscribe": ("topics", _names),
+    "subscribePattern": ("pattern", _pattern),
+    "startingOffsets": ("starting", _offsets),
+    "endingOffsets": ("ending", _offsets),
+    "startingTimestamp": ("since", _time),
+    "maxOffsetsPerTrigger": ("per_trigger", whole_number),
+    "minPartitions": ("partitions", whole_number),
+    "failOnDataLoss": ("fail_on_data_loss", switch),
+    "includeHeaders": ("headers", switch),
+    "columns": ("columns", _names),
+    "decode": ("decode", _decode),
+}
+NAMES: Final = {name.lower(): name for name in _SPELLED}
+"""The options as they are spelled, by their names in lower case."""
+_OPTIONS: Final = {name.lower(): how for name, how in _SPELLED.items()}

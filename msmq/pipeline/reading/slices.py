@@ -1,0 +1,102 @@
+"""What is read is cut into slices, each of which one process reads, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+SLICE_ROWS: Final = 25_000
+"""Rows that one slice has, about."""
+
+LEVEL: Final = 1 << 56
+"""LookupIdentifiers of one priority: what is above is the priority, what is below rises."""
+LEVELS: Final = 8
+
+
+@attrs.frozen
+class Span:
+    """Numbers of one queue, from C{begin} on and before C{end}.
+
+    @ivar queue: its identifier; C{None} of the event log.
+    """
+
+    queue: UUID | None
+    topic: str
+    begin: int
+    end: int
+
+
+@attrs.frozen
+class Slice:
+    """What one process reads of a store.
+
+    @ivar kind: C{messages}, C{log} or C{events}.
+    """
+
+    kind: str
+    spans: tuple[Span, ...]
+
+
+def level_spans(queue: UUID, topic: str, begin: int, end: int) -> list[Span]:
+    """LookupIdentifiers whose lower part is in a range, whatever their priority."""
+    first, last = max(0, begin), min(end, LEVEL)
+    if first == 0 and last == LEVEL:
+        return [Span(queue, topic, 0, LEVELS * LEVEL)]
+    if first >= last:
+        return []
+    levels = range(0, LEVELS * LEVEL, LEVEL)
+    return [Span(queue, topic, level + first, level + last) for level in levels]
+
+
+def cut(
+    kind: str,
+    spans: Iterable[Span],
+    cuts: Callable[[Span, int], tuple[Sequence[int], int]],
+    partitions: int,
+    rows: int = SLICE_ROWS,
+) -> list[Slice]:
+    """Cut these spans into slices of about so many rows, and put small ones together.
+
+    @param cuts: where a span is cut into pieces of so many rows, and how many rows the last piece has.
+    @param partitions: the fewest slices; there are fewer only where there are fewer rows.
+    """
+    spans = list(spans)
+    pieces = _pieces(spans, cuts, rows)
+    total = sum(count for _, count in pieces)
+    if total < partitions * rows and partitions > 1:
+        rows = max(1, total // partitions)
+        pieces = _pieces(spans, cuts, rows)
+    return _together(kind, pieces, rows)
+
+
+def _pieces(
+    spans: Sequence[Span], cuts: Callable[[Span, int], tuple[Sequence[int], int]], rows: int
+) -> list[tuple[Span, int]]:
+    pieces: list[tuple[Span, int]] = []
+    for span in spans:
+        places, rest = cuts(span, rows)
+        begin = span.begin
+        for place in places:
+            pieces.append((attrs.evolve(span, begin=begin, end=place), rows))
+            begin = place
+        if rest:
+            pieces.append((attrs.evolve(span, begin=begin), rest))
+    return pieces
+
+
+def _together(kind: str, pieces: Sequence[tuple[Span, int]], rows: int) -> list[Slice]:
+    slices: list[Slice] = []
+    held: list[Span] = []
+    count = 0
+    for span, size in pieces:
+        if held and count + size > rows:
+            slices.append(Slice(kind, tuple(held)))
+            held, count = [], 0
+        held.append(span)
+        count += size
+    if held:
+        slices.append(Slice(kind, tuple(held)))
+    return slices

@@ -1,0 +1,173 @@
+"""A store as rows: what of it is read, in which slices, and the pages of a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.reading.errors import DataLost, ReadingError
+from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
+from msmq.pipeline.reading.slices import LEVEL, Slice, Span, cut, level_spans
+from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
+from msmq.pipeline.reading.wanted import Wanted
+from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
+from msmq.storage.beside import StoreBeside, open_beside
+from msmq.wire.guid import NULL_GUID
+
+LOGS: Final = {"log": "log", "events": "events"}
+"""The streams that are logs, and the kinds of their slices."""
+
+
+@attrs.frozen
+class StoreScan:
+    """A batch of a store.
+
+    @ivar stream: what is read of it.
+    """
+
+    options: ReadOptions
+    wanted: Wanted
+    stream: str
+
+    def slices(self) -> list[Slice]:
+        """What is read, in parts.
+
+        @raise ReadingError: it cannot be read as it is asked for.
+        @raise StorageError: the store cannot be read.
+        """
+        store = open_beside(self.options.location)
+        try:
+            return self._slices(store)
+        finally:
+            store.close()
+
+    def _slices(self, store: StoreBeside) -> list[Slice]:
+        kind = LOGS.get(self.stream, "messages")
+        if self.stream == "events":
+            spans = self._event_spans(store)
+        else:
+            topics = subscribed(self.options, self.stream, topics_of(self.stream, store.queues()), store.text)
+            starting = offsets_of(self.options.starting, topics, "startingOffsets", store.text)
+            ending = offsets_of(self.options.ending, topics, "endingOffsets", store.text)
+            check_ends(starting, ending)
+            spans = []
+            for topic in topics:
+                if self.wanted.has_topic(topic.name):
+                    begin, end = starting.get(topic.name, EARLIEST), ending.get(topic.name, LATEST)
+                    spans += self._spans(store, topic, begin, end)
+        return cut(kind, spans, lambda span, rows: _cuts(store, kind, span, rows), self.options.partitions)
+
+    def _spans(self, store: StoreBeside, topic: Topic, begin: int | str, end: int | str) -> list[Span]:
+        if self.stream != "log":
+            first, last = self.wanted.within(
+                0 if isinstance(begin, str) else begin, LEVEL if isinstance(end, str) else end
+            )
+            return level_spans(topic.queue, topic.name, first, last)
+        bounds = store.log_bounds(topic.queue)
+        if self.options.since is not None:
+            since = store.log_since(topic.queue, self.options.since)
+            begin = bounds[1] if since is None else since
+        first, last = self._logged(topic.name, bounds, store.log_end(), begin, end)
+        return [Span(topic.queue, topic.name, first, last)] if first < last else []
+
+    def _event_spans(self, store: StoreBeside) -> list[Span]:
+        topic = Topic(NULL_GUID, EVENTS_TOPIC)
+        [only] = subscribed(attrs.evolve(self.options, pattern=""), "events", [topic], store.text)
+        starting = offsets_of(self.options.starting, [only], "startingOffsets", store.text)
+        ending = offsets_of(self.options.ending, [only], "endingOffsets", store.text)
+        check_ends(starting, ending)
+        bounds = store.event_bounds()
+        begin = starting.get(EVENTS_TOPIC, EARLIEST)
+        if self.options.since is not None:
+            since = store.event_since(self.options.since)
+            begin = bounds[1] if since is None else since
+        first, last = self._logged(EVENTS_TOPIC, bounds, bounds[1], begin, ending.get(EVENTS_TOPIC, LATEST))
+        return [Span(None, EVENTS_TOPIC, first, last)] if first < last else []
+
+    def _logged(
+        self, topic: str, bounds: tuple[int, int], log_end: int, begin: int | str, end: int | str
+    ) -> tuple[int, int]:
+        """What is there of what is asked for of a log."""
+        first, last = bounds
+        if not isinstance(begin, str):
+            problem = ""
+            if begin > log_end:
+                problem = f"the log ends before offset {log_end}"
+            elif begin < first:
+                problem = f"what is before offset {first} was trimmed"
+            if problem and self.options.fail_on_data_loss:
+                raise DataLost(
+                    f"{topic} is to be read from offset {begin}, but {problem} (failOnDataLoss is true)"
+                )
+            first = max(first, begin)
+        return self.wanted.within(first, last if isinstance(end, str) else min(last, end))
+
+    def pages(self, part: Slice) -> Iterator[Sequence[StoredPacket]]:
+        """The messages of a slice.
+
+        @raise StorageError: the store cannot be read.
+        """
+        store = open_beside(self.options.location)
+        try:
+            for span in part.spans:
+                yield from message_pages(store, part.kind, span, self.wanted)
+        finally:
+            store.close()
+
+    def event_pages(self, part: Slice) -> Iterator[Sequence[StoredEvent]]:
+        """The events of a slice."""
+        store = open_beside(self.options.location)
+        try:
+            for span in part.spans:
+                begin: int | None = span.begin
+                while begin is not None:
+                    events, begin = store.events(begin, span.end)
+                    yield events
+        finally:
+            store.close()
+
+
+def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str]) -> None:
+    """See that a batch begins before it ends.
+
+    @raise ReadingError: it does not.
+    """
+    if LATEST in starting.values():
+        raise ReadingError("startingOffsets of a batch cannot be latest")
+    if EARLIEST in ending.values():
+        raise ReadingError("endingOffsets cannot be earliest")
+
+
+def message_pages(
+    store: StoreBeside, kind: str, span: Span, wanted: Wanted
+) -> Iterator[Sequence[StoredPacket]]:
+    """The packets of a span, page by page."""
+    assert span.queue is not None
+    begin: int | None = span.begin
+    how = {"since": wanted.since, "until": wanted.until}
+    while begin is not None:
+        if kind == "log":
+            page = store.log(span.queue, begin, span.end, **how, bodies=wanted.bodies)
+            yield [
+                StoredPacket(packet, span.topic, sequence, arrived, lookup_id)
+                for sequence, lookup_id, arrived, packet in page.rows
+            ]
+        else:
+            page = store.messages(span.queue, begin, span.end, **how, bodies=wanted.bodies)
+            yield [
+                StoredPacket(packet, span.topic, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
+                for lookup_id, arrived, aborts, moves, packet in page.rows
+            ]
+        begin = page.next
+
+
+def _cuts(store: StoreBeside, kind: str, span: Span, rows: int) -> tuple[Sequence[int], int]:
+    if span.queue is None:
+        # The numbers of events have no gaps.
+        places = range(span.begin + rows, span.end, rows)
+        return places, span.end - (places[-1] if places else span.begin)
+    ask = store.log_cuts if kind == "log" else store.message_cuts
+    return ask(span.queue, span.begin, span.end, rows)

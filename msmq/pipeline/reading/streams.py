@@ -1,0 +1,123 @@
+"""Which queues a stream has, and what their topics are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
+from msmq.pipeline.rows import text
+from msmq.queues.definition import QueueDefinition, QueueType
+
+_SYSTEM: Final = {
+    "source_journal": "system$;journal",
+    "dead_letter": "system$;deadletter",
+    "dead_letter_transactional": "system$;deadxact",
+}
+_OWN: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
+"""Queues of the queue manager itself."""
+_USED: Final = (QueueType.PRIVATE, QueueType.PUBLIC, QueueType.CONNECTOR)
+
+
+@attrs.frozen
+class Topic:
+    r"""One queue of a stream.
+
+    @ivar name: its path, as C{.\private$\orders;journal}.
+    """
+
+    queue: UUID
+    name: str
+    is_logged: bool = False
+
+
+def topic_name(definition: QueueDefinition) -> str:
+    """The topic of a queue."""
+    if definition.type is QueueType.OUTGOING:
+        return text(definition.path)
+    return text(f".\\{definition.path}")
+
+
+def topics_of(stream: str, definitions: Iterable[QueueDefinition]) -> list[Topic]:
+    """The queues of a stream, subscribed or not."""
+    return [
+        Topic(definition.identifier, topic_name(definition), definition.log)
+        for definition in definitions
+        if _is_of(stream, definition)
+    ]
+
+
+def _is_of(stream: str, definition: QueueDefinition) -> bool:
+    path = definition.path.lower()
+    if stream in _SYSTEM:
+        return path == _SYSTEM[stream]
+    match stream:
+        case "journal":
+            return definition.type is QueueType.SYSTEM and definition.parent is not None
+        case "outgoing":
+            return definition.type is QueueType.OUTGOING
+        case "log":
+            return definition.type in _USED and definition.log
+        case _:
+            return definition.type in _USED and path not in _OWN
+
+
+def subscribed(options: ReadOptions, stream: str, topics: Sequence[Topic], where: str) -> list[Topic]:
+    """Those of the topics that are wanted.
+
+    @param where: the store, for messages to people.
+    @raise ReadingError: one of C{subscribe} is not there.
+    """
+    if options.pattern:
+        pattern = re.compile(options.pattern)
+        return [topic for topic in topics if pattern.fullmatch(topic.name)]
+    if not options.topics:
+        return list(topics)
+    found = {topic.queue: topic for name in options.topics for topic in [_named(name, stream, topics, where)]}
+    return list(found.values())
+
+
+def _named(name: str, stream: str, topics: Sequence[Topic], where: str) -> Topic:
+    for topic in topics:
+        if is_called(topic.name, name):
+            return topic
+    raise ReadingError(f"{where} has no queue {name} in the stream {stream}")
+
+
+def is_called(topic: str, name: str) -> bool:
+    r"""Whether a topic is meant by a name: its path, with C{.\} and suffix or without, or its own name.
+
+    C{orders} is C{.\private$\orders}, and C{.\private$\orders;journal} among journals.
+    """
+    full, asked = topic.lower(), name.lower()
+    path = full.removeprefix(".\\")
+    bare = path.partition(";journal")[0]
+    return asked in (full, path, bare, f".\\{bare}", bare.removeprefix("private$\\"))
+
+
+def offsets_of(
+    wanted: str | Mapping[str, int] | None, topics: Sequence[Topic], option: str, where: str
+) -> dict[str, int | str]:
+    """For each topic, by its name, the offset that is asked for, or C{earliest} or C{latest}.
+
+    A topic of which nothing is said is not in the answer.
+
+    @param wanted: what the option says.
+    @raise ReadingError: it names a topic that is not read.
+    """
+    if wanted is None:
+        return {}
+    if isinstance(wanted, str):
+        return {topic.name: wanted for topic in topics}
+    found: dict[str, int | str] = {}
+    for name, offset in wanted.items():
+        topic = next((topic for topic in topics if is_called(topic.name, name)), None)
+        if topic is None:
+            raise ReadingError(f"the option {option} names {name!r}, which is not read from {where}")
+        found[topic.name] = {-1: LATEST, -2: EARLIEST}.get(offset, offset)
+    return found

@@ -1,0 +1,15 @@
+"""What went wrong, in one line: Spark wraps it in the stacks of two languages."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_OURS: Final = re.compile(r"^(?:pyspark\.errors\S+: )?msmq\.[\w.]+: (.+)$", re.MULTILINE)
+
+
+def reason(error: BaseException) -> str:
+    """The line in which msmq says what is wrong; without one, the first line of the error."""
+    text = str(error)
+    found = _OURS.findall(text)
+    return str(found[-1]) if found else (text.splitlines() or [type(error).__name__])[0]

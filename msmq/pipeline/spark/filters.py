@@ -1,0 +1,90 @@
+"""Filters that Spark pushes down, as far as they say which rows a store has to look for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import attrs
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from msmq.pipeline.reading.wanted import Wanted
+
+_NEVER_NULL: Final = frozenset({"offset", "topic", "partition", "timestampType"})
+_MARGIN: Final = 0.001
+"""Seconds by which a time is not trusted: a store has floating-point numbers. Spark looks again."""
+
+
+def push(filters: Iterable[Filter], wanted: Wanted) -> tuple[Wanted, list[Filter]]:
+    """What is wanted once these filters hold too, and those at which Spark has to look itself."""
+    left: list[Filter] = []
+    for one in filters:
+        narrowed, is_whole = _narrow(one, wanted)
+        wanted = wanted if narrowed is None else narrowed
+        if not is_whole:
+            left.append(one)
+    return wanted, left
+
+
+def _narrow(one: Filter, wanted: Wanted) -> tuple[Wanted | None, bool]:
+    """What is wanted then, C{None} if nothing can be said; and whether that is all the filter says."""
+    name = ".".join(getattr(one, "attribute", ()))
+    value: Any = getattr(one, "value", None)
+    match name, one:
+        case _, IsNotNull() if name in _NEVER_NULL:
+            return wanted, True
+        case "offset", EqualTo():
+            return _offsets(wanted, value, value + 1), True
+        case "offset", GreaterThan():
+            return _offsets(wanted, value + 1, None), True
+        case "offset", GreaterThanOrEqual():
+            return _offsets(wanted, value, None), True
+        case "offset", LessThan():
+            return _offsets(wanted, 0, value), True
+        case "offset", LessThanOrEqual():
+            return _offsets(wanted, 0, value + 1), True
+        case "topic", EqualTo():
+            return _topics(wanted, frozenset({value})), True
+        case "topic", In():
+            return _topics(wanted, frozenset(value)), True
+        case (("timestamp" | "arrived_time"), (EqualTo() | In())):
+            times = [_seconds(each) for each in (value if isinstance(one, In) else [value])]
+            return _times(wanted, min(times, default=0.0), max(times, default=0.0)), False
+        case (("timestamp" | "arrived_time"), (GreaterThan() | GreaterThanOrEqual())):
+            return _times(wanted, _seconds(value), None), False
+        case (("timestamp" | "arrived_time"), (LessThan() | LessThanOrEqual())):
+            return _times(wanted, None, _seconds(value)), False
+    return None, False
+
+
+def _offsets(wanted: Wanted, begin: int, end: int | None) -> Wanted:
+    first, last = wanted.within(begin, 1 << 63 if end is None else end)
+    return attrs.evolve(wanted, begin=max(0, first), end=last)
+
+
+def _topics(wanted: Wanted, topics: frozenset[str]) -> Wanted:
+    return attrs.evolve(wanted, topics=topics if wanted.topics is None else wanted.topics & topics)
+
+
+def _times(wanted: Wanted, since: float | None, until: float | None) -> Wanted:
+    if since is not None:
+        since -= _MARGIN
+        wanted = attrs.evolve(wanted, since=since if wanted.since is None else max(since, wanted.since))
+    if until is not None:
+        until += _MARGIN
+        wanted = attrs.evolve(wanted, until=until if wanted.until is None else min(until, wanted.until))
+    return wanted
+
+
+def _seconds(value: datetime) -> float:
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()

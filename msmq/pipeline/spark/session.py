@@ -1,0 +1,140 @@
+"""A Spark session that knows the data source: a local one, unless Spark's own settings name a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msmq.errors import MsmqError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA: Final = 17
+"""The first Java in which Spark 4 runs."""
+
+ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    # Without it Spark asks no data source in Python for less than everything.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+"""What a session has unless it is told otherwise."""
+
+LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What a local session has besides, so that nothing of it listens to a network."""
+
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+class SparkUnavailable(MsmqError):
+    """There is no Spark here, or no Java for it; says what to install."""
+
+
+def make_session(
+    name: str = "msmq", *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session in which C{format("msmq")} is known; the one that there is already, if there is one.
+
+    Where it runs is what Spark's own settings say: C{spark-submit --master}, C{$PYSPARK_SUBMIT_ARGS},
+    C{spark.master} in C{spark-defaults.conf}, C{$SPARK_REMOTE}.
+    Without any of them it is local, on all cores, and listens on loopback alone.
+
+    @param master: where it runs instead, such as C{local[2]} or C{spark://HOST:7077}.
+    @param settings: settings of Spark, which win over ours.
+    @raise SparkUnavailable: pyspark is not installed, or there is no Java that is new enough.
+    """
+    find_spark()
+    if "SPARK_REMOTE" not in os.environ:
+        find_java()
+    if master is None and not _is_told_where():
+        master = "local[*]"
+    given: dict[str, str] = {**ALWAYS}
+    if master is not None:
+        given["spark.master"] = master
+        if master.startswith("local"):
+            given |= LOCAL
+            os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    # It prints each error a second time, in pages of JSON.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**given, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    register(session)
+    return session
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session know C{format("msmq")}.
+
+    Where msmq was installed from its wheel Spark finds it without this, by C{pyspark_msmq}.
+    """
+    from msmq.pipeline.spark.source import MsmqDataSource
+
+    spark.dataSource.register(MsmqDataSource)
+
+
+def find_spark() -> None:
+    """See that pyspark and what it needs are installed.
+
+    @raise SparkUnavailable: one is not.
+    """
+    for package in ("pyspark", "pyarrow", "pandas"):
+        if find_spec(package) is None:
+            raise SparkUnavailable(f"{package} is not installed: pip install 'msmq[spark]'")
+
+
+def find_java() -> Path:
+    """The Java that Spark will start: that of C{$JAVA_HOME}, or else the first in C{$PATH}.
+
+    @raise SparkUnavailable: there is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    if not os.access(found, os.X_OK):
+        where = f"at $JAVA_HOME, {home}" if home else "in $PATH"
+        raise SparkUnavailable(
+            f"no Java {where}: Spark needs Java {OLDEST_JAVA} or newer; install it (Debian:"
+            " apt-get install openjdk-17-jre-headless), or let $JAVA_HOME name it"
+        )
+    try:
+        told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError as error:
+        told = str(error)
+    version = _VERSION.search(told)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        what = f"is Java {version[1]}" if version else "does not tell its version"
+        raise SparkUnavailable(f"{found} {what}: Spark needs Java {OLDEST_JAVA} or newer")
+    return found
+
+
+def _is_told_where() -> bool:
+    """Whether Spark's own settings say where a session runs."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
+        return True
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    if any(argument.startswith(("--master", "--remote", "spark.master=")) for argument in arguments):
+        return True
+    directory = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")
+    try:
+        text = Path(directory, "spark-defaults.conf").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return re.search(r"(?m)^\s*spark\.(master|remote)[\s=:]", text) is not None

@@ -1,0 +1,103 @@
+"""C{spark.read.format("msmq")} and its like: what Spark asks of the data source, and who answers.
+
+Spark pickles what is made here and sends it to its Python processes; so all of it is plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from msmq.pipeline.reading.options import ReadOptions, read_options
+from msmq.pipeline.reading.slices import Slice
+from msmq.pipeline.reading.stores import StoreScan
+from msmq.pipeline.reading.wanted import Wanted, known_names
+from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, spark_schema
+from msmq.pipeline.spark.batches import Batches
+from msmq.pipeline.spark.filters import push
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class MsmqDataSource(DataSource):
+    """The data source C{msmq}."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in C{format}."""
+        return "msmq"
+
+    def schema(self) -> str:
+        """The columns of the stream, or those of them that C{columns} names."""
+        options = read_options(self.options)
+        if not options.columns:
+            return spark_schema(EVENT_COLUMNS if options.stream == "events" else MESSAGE_COLUMNS)
+        every = EVENT_COLUMNS if options.stream == "events" else EXPORTED_COLUMNS
+        by_name = {column.name: column for column in every}
+        return spark_schema([by_name[name] for name in known_names(options.columns, options.stream)])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads a batch."""
+        return MsmqReader(read_options(self.options), schema)
+
+
+class SlicePartition(InputPartition):
+    """A part of what is read, which one task reads."""
+
+    def __init__(self, part: Slice) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class MsmqReader(DataSourceReader):
+    """Reads a batch, of a store or of files."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._stream = options.stream or "queue"
+        self._options = options
+        self._batches = Batches(schema, self._stream)
+        since = options.since if self._stream not in ("log", "events") else None
+        self._wanted = Wanted(self._batches.names, since=since)
+        # Spark refuses a reader that overrides the method where filters are not pushed down, which is where
+        # nobody has told it to; it looks for the function, which is its own.
+        self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
+
+    def push(self, filters: Iterable[Filter]) -> Iterable[Filter]:
+        """Let these filters hold; those that Spark has to look at itself."""
+        self._wanted, left = push(filters, self._wanted)
+        return left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What is read, in parts."""
+        return [SlicePartition(part) for part in self._scan().slices()]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """The rows of a part."""
+        if not isinstance(partition, SlicePartition):
+            return iter(())
+        scan = self._scan()
+        if self._stream == "events":
+            return self._batches.of_events(scan.event_pages(partition.part))
+        return self._batches.of_packets(scan.pages(partition.part))
+
+    def _scan(self) -> StoreScan:
+        return StoreScan(self._options, self._wanted, self._stream)
+
+
+class _Pushing:
+    """Stands for a reader's C{pushFilters}."""
+
+    __func__ = DataSourceReader.pushFilters
+
+    def __init__(self, reader: MsmqReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._reader.push(filters)

@@ -1,0 +1,53 @@
+"""One Spark session for all tests of a process, since it takes longer to start than most of them to run."""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
+
+from msmq.pipeline.spark import SparkUnavailable, make_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: Final = {
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.warehouse.dir": tempfile.gettempdir(),
+    # What runs for seconds is never worth the second compiler of the JVM.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+@cache
+def shared_session() -> SparkSession:
+    """The session; local, with two cores.
+
+    @raise SkipTest: there is no Spark, or no Java.
+    """
+    try:
+        session = make_session("msmq tests", master="local[2]", settings=SETTINGS)
+    except SparkUnavailable as error:
+        raise SkipTest(str(error)) from None
+    session.sparkContext.setLogLevel("OFF")
+    atexit.register(session.stop)
+    return session
+
+
+class SparkTestCase(SynchronousTestCase):
+    """Tests with the shared session.
+
+    @ivar spark: it.
+    """
+
+    def setUp(self) -> None:
+        self.spark = shared_session()
+
+    def rows(self, frame: Any) -> list[dict[str, Any]]:
+        """What a data frame holds."""
+        return [row.asDict(recursive=True) for row in frame.collect()]

@@ -1,0 +1,104 @@
+"""How a session is made: which Java, where it runs, and what it says where something is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.pipeline.spark import reason
+from msmq.pipeline.spark.session import ALWAYS, SparkUnavailable, find_java
+from tests.pipeline.spark_support import SparkTestCase
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class JavaTests(SynchronousTestCase):
+    """The Java that Spark will start."""
+
+    def setUp(self) -> None:
+        self.home = Path(tempfile.mkdtemp(dir=self.mktemp_directory()))
+        for name in ("JAVA_HOME", "PATH"):
+            self.patch(os, "environ", {**os.environ, name: str(self.home)})
+
+    def mktemp_directory(self) -> Path:
+        directory = Path(self.mktemp()).absolute()
+        directory.mkdir(parents=True)
+        return directory
+
+    def java(self, version: str) -> Path:
+        """A program that tells this version."""
+        program = self.home / "bin" / "java"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")
+        program.chmod(0o755)
+        return program
+
+    def refused(self) -> str:
+        return str(self.assertRaises(SparkUnavailable, find_java))
+
+    def test_none(self) -> None:
+        """Where there is none, one line names what is missing and how to get it."""
+        said = self.refused()
+        self.assertIn(f"no Java at $JAVA_HOME, {self.home}", said)
+        self.assertIn("apt-get install openjdk-17-jre-headless", said)
+        self.assertNotIn("\n", said)
+        self.patch(os, "environ", {"PATH": str(self.home)})
+        self.assertIn("no Java in $PATH", self.refused())
+
+    def test_found(self) -> None:
+        """That of $JAVA_HOME is taken, and otherwise the first in $PATH."""
+        program = self.java("21.0.1")
+        self.assertEqual(find_java(), program)
+        self.patch(os, "environ", {"PATH": str(program.parent)})
+        self.assertEqual(find_java(), program)
+
+    def test_too_old(self) -> None:
+        """One that is too old is refused with its version; before Java 9 it was called 1.8."""
+        for version, number in (("11.0.2", 11), ("1.8.0_402", 8)):
+            with self.subTest(version=version):
+                program = self.java(version)
+                self.assertEqual(self.refused(), f"{program} is Java {number}: Spark needs Java 17 or newer")
+                program.unlink()
+                program.parent.rmdir()
+
+
+class SessionTests(SparkTestCase):
+    """A session that was made."""
+
+    def test_settings(self) -> None:
+        """It is local, listens on loopback alone, tells times in UTC, and pushes filters down."""
+        self.assertEqual(self.spark.sparkContext.master, "local[2]")
+        self.assertEqual(self.spark.conf.get("spark.driver.bindAddress"), "127.0.0.1")
+        self.assertEqual(self.spark.conf.get("spark.ui.enabled"), "false")
+        for name, value in ALWAYS.items():
+            self.assertEqual(self.spark.conf.get(name), value)
+
+    def test_data_source_is_known(self) -> None:
+        """The format is known without another word."""
+        error = self.assertRaises(AnalysisException, self.spark.read.format("msmq").load)
+        self.assertEqual(
+            reason(error), "the option path (a data directory, or files) or dsn (PostgreSQL) is missing"
+        )
+
+
+class NothingInstalledTests(SynchronousTestCase):
+    """Where Spark is not installed."""
+
+    def test_missing_package(self) -> None:
+        """One line names the package and the extra; nothing of the pipeline needs pyspark to be imported."""
+        script = (
+            "import sys, importlib.util as u\n"
+            "find = u.find_spec\n"
+            "u.find_spec = lambda name: None if name == 'pyspark' else find(name)\n"
+            "from msmq.pipeline.spark import SparkUnavailable, make_session\n"
+            "assert 'pyspark' not in sys.modules\n"
+            "try:\n    make_session()\nexcept SparkUnavailable as error:\n    print(error)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=PROJECT)
+        self.assertEqual(done.stdout, "pyspark is not installed: pip install 'msmq[spark]'\n", done.stderr)
