@@ -63,6 +63,7 @@ INTERFACES = [
     "IQueueManager",
     "IReservation",
     "IRouter",
+    "IServedDirectory",
     "ISession",
     "ISessions",
     "IStorageFactory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -22,8 +22,6 @@ from msmq.queues.directory.objects import QueueManagerObject
 NONE: Final = "none"
 """The description of no directory."""
 
-_NO_OPTIONS: Final[Mapping[str, object]] = {}
-
 
 class DirectoryDescriptionError(MsmqError):
     """No directory can be made from a description."""
@@ -41,7 +39,9 @@ class FileDirectoryFactory:
         """See L{IDirectoryFactory.make_directory}."""
         return FileDirectory(_path(argument), context.clock, context.reactor)
 
-    def identifier_of(self, argument: str, computer_name: str, options: Mapping[str, object]) -> UUID | None:
+    async def identifier_of(
+        self, argument: str, computer_name: str, context: DirectoryContext
+    ) -> UUID | None:
         """See L{IIdentitySource.identifier_of}."""
         try:
             file = load_enterprise(_path(argument))
@@ -99,12 +99,11 @@ def make_directory(description: str, context: DirectoryContext) -> IDirectory | 
         raise _unsuitable(description, error) from error
 
 
-def identifier_in_directory(
-    description: str, computer_name: str, options: Mapping[str, object] = _NO_OPTIONS
+async def identifier_in_directory(
+    description: str, computer_name: str, context: DirectoryContext
 ) -> UUID | None:
     """Who a computer is according to the directory that is described; C{None} if that does not say.
 
-    @param options: as of L{DirectoryContext}.
     @raise DirectoryDescriptionError: the directory cannot be used.
     """
     if description == NONE:
@@ -114,7 +113,7 @@ def identifier_in_directory(
     if source is None:
         return None
     try:
-        return source.identifier_of(argument, computer_name, options)
+        return await source.identifier_of(argument, computer_name, context)
     except ValueError as error:
         raise _unsuitable(description, error) from error
 

@@ -30,6 +30,7 @@ class Unanswered(enum.Enum):
     MALFORMED = "no TopologyClientRequest"
     OTHER_ENTERPRISE = "a request from another enterprise"
     NO_NETWORK = "no connected network is configured"
+    OWN = "a request of our own"
 
 
 class DiscoveryServer:
@@ -43,6 +44,7 @@ class DiscoveryServer:
     @ivar directory_servers: DirectoryServerList; its own name, if it is empty (reading 22).
     @ivar connected_networks: ConnectedNetworkIdentifierList; the first 32 are told, and without any
         nobody is answered (reading 23).
+    @ivar own_request: the RequestID of the client in the same queue manager, who looks for others.
     @ivar answered: requests that were answered.
     @ivar unanswered: datagrams that were not, by reason.
     """
@@ -67,6 +69,7 @@ class DiscoveryServer:
         self.site = site
         self.directory_servers = tuple(directory_servers)
         self.connected_networks = tuple(connected_networks)
+        self.own_request: UUID | None = None
         self.answered = 0
         self.unanswered: Counter[Unanswered] = Counter()
         self._computer_name = computer_name
@@ -89,6 +92,8 @@ class DiscoveryServer:
             request = TopologyClientRequest.from_bytes(datagram, is_ipx=is_ipx)
         except RemoteProtocolError:
             return Unanswered.MALFORMED
+        if request.request_id == self.own_request:
+            return Unanswered.OWN
         if self._checks_enterprise and request.enterprise_id != self.enterprise:
             return Unanswered.OTHER_ENTERPRISE
         networks = self.connected_networks[:MAXIMUM_NETWORKS]

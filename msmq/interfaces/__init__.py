@@ -2,7 +2,13 @@
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import DirectoryError, IAddressBook, IDirectory, IWatchedDirectory
+from msmq.interfaces.directory import (
+    DirectoryError,
+    IAddressBook,
+    IDirectory,
+    IServedDirectory,
+    IWatchedDirectory,
+)
 from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.queue_manager import (
     Explanation,
@@ -58,6 +64,7 @@ __all__ = [
     "IQueueManager",
     "IReservation",
     "IRouter",
+    "IServedDirectory",
     "ISession",
     "ISessions",
     "IStorageFactory",

@@ -16,7 +16,14 @@ from msmq.queues.directory.requests import Attributes
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 
-__all__ = ["DirectoryError", "DirectoryOperationResult", "IAddressBook", "IDirectory", "IWatchedDirectory"]
+__all__ = [
+    "DirectoryError",
+    "DirectoryOperationResult",
+    "IAddressBook",
+    "IDirectory",
+    "IServedDirectory",
+    "IWatchedDirectory",
+]
 
 
 class IDirectory(Interface):
@@ -140,3 +147,20 @@ class IWatchedDirectory(Interface):
 
     def watch(changed: Callable[[], None]) -> None:
         """Have this called after every change."""
+
+
+class IServedDirectory(Interface):
+    """A directory that is on servers, of which any one is as good as the others."""
+
+    servers: Sequence[str] = Attribute(
+        "[MS-MQDMPR] 3.1.1.1 DirectoryServerList: names or addresses of those that are known."
+    )
+
+    def add_servers(names: Sequence[str]) -> None:
+        """Others that may be asked, unless it is configured which those are."""
+
+    def find_servers() -> Deferred[None]:
+        """[MS-MQDMPR] 3.1.3, [MS-MQSD] 3.1.4.1: look for servers, if none is known.
+
+        Fires when C{servers} has what was found, which may be nobody.
+        """

@@ -8,7 +8,7 @@ Such a file should do little more than name a module, since C{twistd} may import
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -57,11 +57,15 @@ class DirectoryContext:
     """What a directory gets besides the argument of its description.
 
     @ivar options: the other keys of the table C{[directory]}, as far as the configuration has them.
+    @ivar find_servers: [MS-MQSD] 3.1.4.1 Get Directory Server List, for a directory that is on servers which
+        its description does not name; it takes 15 seconds or more, answers with names of computers, of which
+        there may be none, and asks anew each time.
     """
 
     clock: IClock
     reactor: IReactorTime
     options: Mapping[str, object] = attrs.field(factory=dict)
+    find_servers: Callable[[], Awaitable[Sequence[str]]] | None = None
 
 
 class IDirectoryFactory(IPlugin):
@@ -84,9 +88,8 @@ class IDirectoryFactory(IPlugin):
 class IIdentitySource(Interface):
     """What a directory factory provides too if it says who a queue manager is before that first starts."""
 
-    def identifier_of(argument: str, computer_name: str, options: Mapping[str, object]) -> UUID | None:
-        """QueueManager.Identifier of a computer; C{None} if nothing is known of it; may block.
+    def identifier_of(argument: str, computer_name: str, context: DirectoryContext) -> Awaitable[UUID | None]:
+        """QueueManager.Identifier of a computer; C{None} if nothing is known of it.
 
-        @param options: as of L{DirectoryContext}.
-        @raise ValueError: the directory cannot be used; its text tells why.
+        @raise ValueError: through the awaitable: the directory cannot be used; its text tells why.
         """

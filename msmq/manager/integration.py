@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IDirectory, IWatchedDirectory
+from msmq.interfaces.directory import IDirectory, IServedDirectory, IWatchedDirectory
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.topology import add_objects
 from msmq.manager.directory import DirectoryRunner
@@ -24,6 +24,7 @@ from msmq.manager.wakeup import Wakeup
 from msmq.queues.changes import Change
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.enumerations import QueueManagerState
 from msmq.queues.directory.initialization import Provisioning, initialize
 from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
 from msmq.queues.directory.objects import NO_KEYS, QueueManagerObject, QueueObject
@@ -74,6 +75,22 @@ _FROM_THE_DIRECTORY: Final = (
 )
 
 
+@attrs.frozen
+class Membership:
+    """What a queue manager belongs to, as its directory says.
+
+    @ivar enterprise: Enterprise.Identifier; C{None} as long as no enterprise was read.
+    @ivar sites: SiteIdentifierList.
+    @ivar connected_networks: ConnectedNetworkIdentifierList, which not every directory has.
+    @ivar directory_servers: DirectoryServerList; without names where the directory is on no server.
+    """
+
+    enterprise: UUID | None
+    sites: Sequence[UUID]
+    connected_networks: Sequence[UUID]
+    directory_servers: Sequence[str]
+
+
 class Integration:
     """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: does what the directory core asks for.
 
@@ -110,6 +127,7 @@ class Integration:
         self._performer = performer
         self._administration = administration
         self._directory = directory
+        self._served: IServedDirectory | None = IServedDirectory(directory, None)
         self._host = host
         self._site = site
         self._queues = PublicQueues(self.access)
@@ -130,6 +148,8 @@ class Integration:
         """
         await self._directory.open()
         self.access.local.restore(state)
+        if self._served is not None:
+            self._served.add_servers(self.access.local.directory_server_list)
         if QUEUE_MANAGER in state:
             # What the directory said last holds, be it away or of the same mind.
             self._limit(self.access.local.object)
@@ -179,6 +199,18 @@ class Integration:
         if self._public_names is not None:
             self._public_names.stop()
         return self._directory.close()
+
+    @property
+    def membership(self) -> Membership:
+        """What the directory said last."""
+        local = self.access.local
+        enterprise = local.enterprise_reference
+        return Membership(
+            None if enterprise is None else enterprise.identifier,
+            local.object.site_identifier_list,
+            local.object.connected_network_identifier_list,
+            () if self._served is None else self._served.servers,
+        )
 
     # Public queues
 
@@ -237,6 +269,7 @@ class Integration:
             return await self._runner.run(procedure)
         finally:
             self._performer.model.time_to_reach_queue = self.access.local.default_time_to_reach_queue
+            self._note_servers()
             self._wakeup.look()
 
     def _expire(self) -> None:
@@ -264,10 +297,26 @@ class Integration:
             case DeleteLocally(queue, changes):
                 await self._delete(queue, changes)
             case FindDirectoryServers():
-                return ()
+                return await self._find_servers()
             case MakeKeys():
                 return QueueManagerKeys(NO_KEYS, NO_KEYS)
         return None
+
+    async def _find_servers(self) -> Sequence[str]:
+        """DNS is not asked: a directory knows its servers, or has somebody who looks for them."""
+        if self._served is None:
+            return ()
+        await self._served.find_servers()
+        return self._served.servers
+
+    def _note_servers(self) -> None:
+        """Remember servers that were found meanwhile, for a start without anybody who tells."""
+        local = self.access.local
+        known = dict.fromkeys(local.directory_server_list)
+        servers = known if self._served is None else known | dict.fromkeys(self._served.servers)
+        if len(servers) > len(known) and local.queue_manager_state is QueueManagerState.READY:
+            local.directory_server_list = tuple(servers)
+            self._performer.commit_later([local.settings_change()], "the names of directory servers")
 
     def _become(self, changed: QueueManagerObject, former: UUID | None) -> None:
         if former is not None:

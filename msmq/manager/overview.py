@@ -15,6 +15,7 @@ from msmq.manager.describing import (
     describe_queue,
     describe_session,
 )
+from msmq.manager.integration import Membership
 from msmq.manager.parts import Parts
 from msmq.manager.state import QueueManagerState
 from msmq.manager.targets import outgoing_queue, own_queue
@@ -77,6 +78,12 @@ class Overview:
             **describe_losses(self._parts.model),
             "events_dropped": self._parts.events.dropped,
         }
+
+    @property
+    def membership(self) -> Membership | None:
+        """Enterprise, sites and directory servers; C{None} without a directory."""
+        integration = self._parts.integration
+        return None if integration is None else integration.membership
 
     async def route(self, source: str, destination: str) -> dict[str, Any]:
         """[MS-MQBR] the way of a message from one queue manager to another, as far as it is known here.

@@ -13,24 +13,23 @@ from twisted.web.server import Site
 from msmq.control.limits import ControlLimits
 from msmq.control.server import make_site
 from msmq.directory.factory import make_directory
-from msmq.discovery.server import DiscoveryServer
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IAddressBook
+from msmq.interfaces.directory import IAddressBook, IServedDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
 from msmq.net.dialling import DiallingSessionFactory
-from msmq.net.discovery import DiscoveryReactor, DiscoveryServerProtocol
+from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.hosts import HostTable, OwnNames, parse_address
 from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
 from msmq.net.resolver import HostResolver
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
-from msmq.service.settings import Configuration, QueueManagerSettings
-from msmq.wire.guid import NULL_GUID
+from msmq.service.directory_servers import DirectorySearch, TellingProtocol
+from msmq.service.settings import Configuration
 
 
 class _PingResponder(PingResponderProtocol):
@@ -54,6 +53,7 @@ class Parts:
     @ivar pings: listens on the ping port.
     @ivar control: listens on the control socket.
     @ivar pinger: asks other queue managers.
+    @ivar search: looks for directory servers.
     @ivar discovery: listens on the discovery port; C{None} without a connected network that it could tell.
     """
 
@@ -62,11 +62,13 @@ class Parts:
     pings: PingResponderProtocol
     control: Site
     pinger: Pinger
+    search: DirectorySearch
     discovery: DiscoveryServerProtocol | None = None
 
     async def stop(self) -> None:
         """End the sessions and everything that waits, then close the store."""
         await self.pinger.stop()
+        await self.search.stop()
         await self.manager.stopService()
 
 
@@ -79,6 +81,7 @@ def compose(
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
     session_protocol: MakeSession = SessionProtocol,
+    search: DirectorySearch | None = None,
 ) -> Parts:
     """Make the objects of a server and tell each what the configuration says.
 
@@ -87,13 +90,19 @@ def compose(
     @param addresses: tells where the server listens, once it does.
     @param clock: the time; by default the machine's.
     @param session_protocol: a subclass of L{SessionProtocol}, for all sessions.
+    @param search: looks for directory servers, and may have found some already.
     """
     clock = SystemClock() if clock is None else clock
+    search = DirectorySearch(configuration, reactor, clock) if search is None else search
     queue_manager, limits, settings = configuration.queue_manager, configuration.limits, configuration.session
     bound = configuration.listen.session
     bind_address = None if bound is None else bound.bind_address
-    context = DirectoryContext(clock, reactor, configuration.directory_options)
-    directory = make_directory(configuration.directory, context)
+    directory = make_directory(
+        configuration.directory, directory_context(configuration, reactor, clock, search)
+    )
+    served = None if directory is None else IServedDirectory(directory, None)
+    if served is not None:
+        served.add_servers(search.found)
     book = None if directory is None else IAddressBook(directory, None)
     resolver = HostResolver(
         reactor,
@@ -160,20 +169,17 @@ def compose(
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     pings = _PingResponder(identifier, sessions, clock)
-    return Parts(manager, sessions, pings, control, pinger, _discovery(queue_manager, reactor))
+    discovery = None
+    if queue_manager.connected_networks:
+        discovery = TellingProtocol(queue_manager, reactor, lambda: manager.membership, search)
+    return Parts(manager, sessions, pings, control, pinger, search, discovery)
 
 
-def _discovery(settings: QueueManagerSettings, reactor: IReactorTime) -> DiscoveryServerProtocol | None:
-    """[MS-MQSD] 3.2: without a directory the server names itself (reading 22)."""
-    if not settings.connected_networks:
-        return None
-    server = DiscoveryServer(
-        settings.enterprise or NULL_GUID,
-        settings.sites[0] if settings.sites else NULL_GUID,
-        settings.name,
-        connected_networks=settings.connected_networks,
-    )
-    return DiscoveryServerProtocol(server, cast(DiscoveryReactor, reactor))
+def directory_context(
+    configuration: Configuration, reactor: IReactorTime, clock: IClock, search: DirectorySearch
+) -> DirectoryContext:
+    """What the directory of a configuration is made with."""
+    return DirectoryContext(clock, reactor, configuration.directory_options, search.find)
 
 
 def _nobody(name: str) -> str | None:

@@ -25,6 +25,11 @@ def identity_path(data: Path) -> Path:
     return data / "identity.json"
 
 
+def has_identity(data: Path) -> bool:
+    """Whether a data directory knows already who it belongs to."""
+    return os.path.exists(identity_path(data))
+
+
 def load_identity(data: Path, make: Callable[[], UUID] = uuid4) -> UUID:
     """[MS-MQDMPR] 3.1.1.1 QueueManager.Identifier of a data directory; made if it has none yet.
 

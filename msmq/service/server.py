@@ -24,16 +24,19 @@ from twisted.logger import Logger
 
 from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
+from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
+from msmq.net.clock import SystemClock
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession
-from msmq.service.composition import Parts, compose
+from msmq.service.composition import Parts, compose, directory_context
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
-from msmq.service.identity import load_identity
+from msmq.service.directory_servers import DirectorySearch
+from msmq.service.identity import has_identity, load_identity
 from msmq.service.settings import Configuration
 from msmq.storage.factory import make_store
 from msmq.wire.guid import braced
@@ -114,7 +117,10 @@ class Server(Service):
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)
-        identifier = load_identity(data, self._new_identity)
+        clock = SystemClock()
+        search = DirectorySearch(configuration, self._reactor, clock)
+        self._undo.append(search.stop)
+        identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
         store = make_store(configuration.storage, data)
         parts = compose(
             configuration,
@@ -122,7 +128,9 @@ class Server(Service):
             store,
             self._reactor,
             addresses=lambda: self.addresses,
+            clock=clock,
             session_protocol=self._session_protocol,
+            search=search,
         )
         self._undo.append(parts.stop)
         await parts.manager.open()
@@ -142,13 +150,14 @@ class Server(Service):
         self._tell(f"control socket {listen.control or 'off'}, data directory {data}")
         self._tell(_store_line(store))
 
-    def _new_identity(self) -> UUID:
-        """[MS-MQDMPR] 3.1.1.1 Identifier at the first start: what the directory says, or a new one."""
+    async def _identity(self, context: DirectoryContext) -> UUID:
+        """[MS-MQDMPR] 3.1.1.1 Identifier; at the first start what the directory says, or a new one."""
         configuration = self.configuration
-        known = identifier_in_directory(
-            configuration.directory, configuration.queue_manager.name, configuration.directory_options
-        )
-        return known or uuid4()
+        queue_manager = configuration.queue_manager
+        known = None
+        if not has_identity(queue_manager.data):
+            known = await identifier_in_directory(configuration.directory, queue_manager.name, context)
+        return load_identity(queue_manager.data, lambda: known or uuid4())
 
     async def _listen_for_control(self, path: Path, parts: Parts) -> None:
         port = await listen_on_control_socket(self._reactor, path, parts.control)

@@ -8,17 +8,21 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import attrs
+from twisted.internet import reactor
+from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.mapping import CLASSES, GUID, SID
 from msmq.directory.ldap.names import child
-from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.values import unpack_guid
 from msmq.directory.ldap.wire import Scope
 from msmq.directory.ldap.writing import packed, security_flags
 from msmq.interfaces import IDirectory
+from msmq.interfaces.plugins import DirectoryContext
+from msmq.net.clock import SystemClock
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import (
     DirectoryObject,
@@ -56,7 +60,7 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         self.server = shared_server()
         secret = Path(self.mktemp())
         secret.write_text(PASSWORD)
-        self.set_up(LdapSettings(ADDRESS, PORT, bind_name=ADMINISTRATOR, password_file=secret))
+        self.set_up(LdapSettings((LdapServer(ADDRESS, PORT),), bind_name=ADMINISTRATOR, password_file=secret))
         await self.clean()
 
     async def clean(self) -> None:
@@ -190,11 +194,12 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
     async def test_identity(self) -> None:
         """A queue manager can be what the domain calls it from its first start on."""
         await self.join("ALPHA")
-        identifier = identify(self.settings, "ALPHA")
-        self.assertEqual(identify(self.settings, "alpha"), identifier)
+        context = DirectoryContext(SystemClock(), IReactorTime(reactor))
+        identifier = await identify(self.settings, "ALPHA", context)
+        self.assertEqual(await identify(self.settings, "alpha", context), identifier)
         directory = await self.opened()
         read = await directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])
         self.assertEqual(read["identifier"], identifier)
-        self.assertIn(
-            "no computer NOBODY", str(self.assertRaises(ValueError, identify, self.settings, "NOBODY"))
-        )
+        with self.assertRaises(ValueError) as refused:
+            await identify(self.settings, "NOBODY", context)
+        self.assertIn("no computer NOBODY", str(refused.exception))

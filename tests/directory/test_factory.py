@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import UUID
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
@@ -57,6 +59,16 @@ class FactoryTests(SynchronousTestCase):
         error = self.assertRaises(DirectoryDescriptionError, make_directory, description, self.context)
         return str(error)
 
+    def identifier(self, description: str, name: str) -> UUID | None:
+        asked = Deferred.fromCoroutine(identifier_in_directory(description, name, self.context))
+        return self.successResultOf(asked)
+
+    def fault(self, name: str) -> DirectoryDescriptionError:
+        asked = Deferred.fromCoroutine(identifier_in_directory(f"file:{self.path}", name, self.context))
+        error = self.failureResultOf(asked, DirectoryDescriptionError).value
+        assert isinstance(error, DirectoryDescriptionError)
+        return error
+
     def test_built_in(self) -> None:
         """Each is a factory with a name of its own and a line for people."""
         for factory in BUILT_IN:
@@ -69,7 +81,7 @@ class FactoryTests(SynchronousTestCase):
         """No directory at all is one of the descriptions, and tells of nobody."""
         check_directory("none")
         self.assertIsNone(make_directory("none", self.context))
-        self.assertIsNone(identifier_in_directory("none", "ALPHA"))
+        self.assertIsNone(self.identifier("none", "ALPHA"))
 
     def test_file(self) -> None:
         """A file is not read before the directory is opened."""
@@ -93,18 +105,14 @@ class FactoryTests(SynchronousTestCase):
 
     def test_identifier(self) -> None:
         """The file says who a computer is, whatever the case of its name; others cannot be in it."""
-        self.assertEqual(identifier_in_directory(f"file:{self.path}", "alpha"), ALPHA)
-        error = self.assertRaises(
-            DirectoryDescriptionError, identifier_in_directory, f"file:{self.path}", "NOBODY"
-        )
+        self.assertEqual(self.identifier(f"file:{self.path}", "alpha"), ALPHA)
+        error = self.fault("NOBODY")
         self.assertIn(f"file:{self.path}': holds no queue manager NOBODY", str(error))
 
     def test_identifier_of_a_file_with_faults(self) -> None:
         """The first of its faults is told, and how many more there are."""
         self.path.write_text("[[site]]\n[[link]]\n", encoding="utf-8")
-        error = self.assertRaises(
-            DirectoryDescriptionError, identifier_in_directory, f"file:{self.path}", "ALPHA"
-        )
+        error = self.fault("ALPHA")
         self.assertRegex(str(error), rf"{self.path}.*, and \d+ more$")
 
     def test_plugin(self) -> None:
@@ -117,5 +125,5 @@ class FactoryTests(SynchronousTestCase):
         directory = make_directory("phonebook:42", self.context)
         self.assertIsInstance(directory, MemoryDirectory)
         verifyObject(IDirectory, directory)
-        self.assertIsNone(identifier_in_directory("phonebook:42", "ALPHA"))
+        self.assertIsNone(self.identifier("phonebook:42", "ALPHA"))
         self.assertIn("'phonebook:': needs a number", self.refused("phonebook:"))

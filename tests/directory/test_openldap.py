@@ -49,13 +49,9 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         secret = Path(self.mktemp())
         secret.write_text(f"{PASSWORD}\n")
         base = child(f"test {next(_numbers)}", SUFFIX)
-        self.set_up(
-            LdapSettings("127.0.0.1", self.server.port, SUFFIX, bind_name=ADMINISTRATOR, password_file=secret)
-        )
+        self.set_up(LdapSettings(self.server.servers, SUFFIX, bind_name=ADMINISTRATOR, password_file=secret))
         await make_base(self.operations, base)
-        self.set_up(
-            LdapSettings("127.0.0.1", self.server.port, base, bind_name=ADMINISTRATOR, password_file=secret)
-        )
+        self.set_up(LdapSettings(self.server.servers, base, bind_name=ADMINISTRATOR, password_file=secret))
 
     async def disconnect(self) -> None:
         self.addCleanup(self._start)

@@ -13,6 +13,7 @@ from twisted.internet import reactor as installed_reactor
 from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import TestCase
 
+from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.wire.guid import format_guid
@@ -81,7 +82,7 @@ class DiscoverCommandTests(TestCase):
         server = await self.serve(FULL)
         port = server.addresses[0].rpartition(":")[2]
         assert server.parts is not None and server.parts.discovery is not None
-        other = type(server.parts.discovery)(server.parts.discovery.server, reactor)
+        other = DiscoveryServerProtocol(server.parts.discovery.server, reactor)
         other.listen(int(port), "127.0.0.49")
         self.addCleanup(other.stop)
         output, errors, status = await self.discover("--address", "127.0.0.48", "--port", port)

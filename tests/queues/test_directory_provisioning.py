@@ -102,11 +102,11 @@ class ProvisioningTests(MachineTestCase):
         self.assertEqual(again.directory_server_list, ("dc1.example.com", "dc2.example.com"))
 
     def test_no_domain(self) -> None:
-        """Outside of a domain DNS is not asked."""
-        self.initialize(WORKGROUP, Provisioning())
-        self.assertFalse(
-            [effect for effect in self.machine.performed if isinstance(effect, FindDirectoryServers)]
-        )
+        """Outside of a domain DNS is not asked, and others may know."""
+        self.machine.servers[""] = ["elsewhere"]
+        local = self.initialize(WORKGROUP, Provisioning())
+        self.assertIn(FindDirectoryServers(""), self.machine.performed)
+        self.assertEqual(local.directory_server_list, ("elsewhere",))
 
     def test_retry_duration(self) -> None:
         """MQDMPR-3.1.1.1-38: 120 seconds, also after a restart."""

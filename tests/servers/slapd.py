@@ -20,6 +20,8 @@ from typing import Final
 import psutil
 from twisted.trial.unittest import SkipTest
 
+from msmq.directory.ldap.settings import LdapServer
+
 DEADLINE: Final = 30
 SUFFIX: Final = "dc=example,dc=com"
 ADMINISTRATOR: Final = f"cn=admin,{SUFFIX}"
@@ -53,18 +55,29 @@ class SlapdServer:
 
     @param certificate: PEM files of an authority, a certificate and its key, for TLS.
     @param is_open: everybody may do everything without a name.
-    @ivar port: of C{ldap:}.
+    @param address: of this computer, where it listens.
+    @param port: of C{ldap:}; one that is free, without it.
     @ivar tls_port: of C{ldaps:}; only with a certificate.
+    @ivar servers: itself, as a directory is told; C{tls_servers} the same over TLS.
     """
 
     def __init__(
-        self, *, certificate: tuple[bytes, bytes, bytes] | None = None, is_open: bool = False
+        self,
+        *,
+        certificate: tuple[bytes, bytes, bytes] | None = None,
+        is_open: bool = False,
+        address: str = "127.0.0.1",
+        port: int | None = None,
     ) -> None:
         self._slapd, slapadd = program("slapd"), program("slapadd")
         self._process: subprocess.Popen[bytes] | None = None
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-ldap-", dir="/tmp"))
         atexit.register(self.remove)
-        self.port, self.tls_port = free_port(), free_port()
+        self._address = address
+        self.port = free_port() if port is None else port
+        self.tls_port = free_port()
+        self.servers = (LdapServer(address, self.port),)
+        self.tls_servers = (LdapServer(address, self.tls_port),)
         self._has_tls = certificate is not None
         (self.directory / "data").mkdir()
         (self.directory / "slapd.d").mkdir()
@@ -99,9 +112,9 @@ class SlapdServer:
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        addresses = f"ldap://127.0.0.1:{self.port}/"
+        addresses = f"ldap://{self._address}:{self.port}/"
         if self._has_tls:
-            addresses += f" ldaps://127.0.0.1:{self.tls_port}/"
+            addresses += f" ldaps://{self._address}:{self.tls_port}/"
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*_prefix(), self._slapd, "-F", "slapd.d", "-h", addresses, "-d", "0"],
@@ -114,7 +127,7 @@ class SlapdServer:
         give_up = time.monotonic() + DEADLINE
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                socket.create_connection((self._address, self.port), 1).close()
                 return
             except OSError as error:
                 if time.monotonic() > give_up or self._process.poll() is not None:

@@ -1,25 +1,32 @@
-"""The connection to an LDAP server, made when it is needed and made again when it is lost."""
+"""The connection to one of the servers of a directory, made when it is needed and again when it is lost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, connectProtocol, wrapClientTLS
 from twisted.internet.ssl import Certificate, optionsForClientTLS, trustRootFromCertificates
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.protocol import Answered, LdapDisconnectedError, LdapProtocol
 from msmq.directory.ldap.root import ROOT_ATTRIBUTES, Root, UnsuitableServerError, read_root
-from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.wire import Bind, Control, Request, Scope, Search, StartTls
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
 LONGEST_PASSWORD: Final = 1024
 SUCCESS: Final = 0
+
+MOST_SERVERS: Final = 100
+"""How many servers are remembered, whoever named them."""
+
+FindServers: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
+"""Looks for servers, and answers with their names or addresses."""
 
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _END: Final = b"-----END CERTIFICATE-----"
@@ -51,25 +58,52 @@ def read_password(settings: LdapSettings) -> bytes:
 
 
 class LdapConnection:
-    """Reaches a server whenever it is asked something and not reached yet.
+    """Reaches a server whenever one is asked something and none is reached.
 
     All who ask meanwhile wait for the same attempt; the next after a failed one is made with the next
     request.
+    An attempt tries one server after the other, and that which was lost last.
+    Where no servers are configured they are looked for: before the first attempt, which waits for that, and
+    after one that has reached nobody, which does not.
 
-    @ivar settings: where it is and how it is spoken to.
+    @ivar settings: where they are and how they are spoken to.
+    @ivar servers: all that are known, in the order in which they are tried.
+    @param find_servers: asked where the settings name no server.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, settings: LdapSettings, reactor: Any) -> None:
+    def __init__(self, settings: LdapSettings, reactor: Any, find_servers: FindServers | None = None) -> None:
         self.settings = settings
+        self.servers = list(settings.servers)
+        self._find_servers = None if settings.servers else find_servers
         self._reactor = reactor
+        self._server: LdapServer | None = None
         self._protocol: LdapProtocol | None = None
         self._root: Root | None = None
         self._attempt: Deferred[None] | None = None
+        self._search: Deferred[None] | None = None
         self._waiting: list[Deferred[None]] = []
-        self._was_reached: bool | None = None
+        self._is_noted = False
+        self._noted: LdapServer | None = None
         self._is_closed = False
+
+    def add_servers(self, names: Sequence[str]) -> None:
+        """Others to try, after those that are known; only where the settings name none.
+
+        @param names: of computers, or addresses.
+        """
+        if self.settings.servers:
+            return
+        for name in names:
+            server = LdapServer(name.lower(), self.settings.port)
+            if server not in self.servers and len(self.servers) < MOST_SERVERS:
+                self.servers.append(server)
+
+    async def find_servers(self) -> None:
+        """Look for servers, if that is for us to do; L{servers} has what is found."""
+        if self._find_servers is not None:
+            self.add_servers(await self._find_servers())
 
     def check(self) -> None:
         """See that the files of the configuration can be used.
@@ -89,28 +123,35 @@ class LdapConnection:
             raise self._away("the connection was lost")
         return self._root
 
-    async def ask(self, request: Request, controls: Sequence[Control] = ()) -> Answered:
+    async def ask(
+        self, request: Request, controls: Sequence[Control] = (), *, repeatable: bool = False
+    ) -> Answered:
         """Ask the server; whatever result it gives is answered.
 
+        @param repeatable: a server that is lost before it has answered may have heard it, and another may be
+            asked the same.
         @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}.
         """
-        await self._reach()
-        protocol = self._protocol
-        if protocol is None:
-            raise self._away("the connection was lost")
-        try:
-            return await protocol.ask(request, controls)
-        except LdapDisconnectedError as error:
-            raise self._away(str(error)) from error
+        while True:
+            await self._reach()
+            protocol = self._protocol
+            if protocol is None:
+                raise self._away("the connection was lost")
+            try:
+                return await protocol.ask(request, controls)
+            except LdapDisconnectedError as error:
+                self._try_last(self._server)
+                if not repeatable or self._is_closed or len(self.servers) == 1:
+                    raise self._away(str(error)) from error
+                repeatable = False
 
     def close(self) -> None:
         """Hang up; what is under way fails, and nothing is reached any more."""
         self._is_closed = True
-        if self._attempt is not None:
-            self._attempt.cancel()
-        if self._protocol is not None:
-            self._protocol.close()
-            self._protocol = None
+        for each in (self._attempt, self._search):
+            if each is not None:
+                each.cancel()
+        self._hang_up()
 
     def reopen(self) -> None:
         """Reach it again with the next request."""
@@ -124,9 +165,8 @@ class LdapConnection:
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         if self._attempt is None:
-            attempt = Deferred.fromCoroutine(self._connect())
+            attempt = Deferred.fromCoroutine(self._reach_one())
             self._attempt = attempt
-            attempt.addTimeout(self.settings.connect_timeout, self._reactor)
             attempt.addBoth(self._attempted)
         await waiting
 
@@ -135,26 +175,73 @@ class LdapConnection:
         waiting, self._waiting = self._waiting, []
         failure = getattr(outcome, "value", None)
         if failure is None:
-            self._note(True, "")
+            self._note(self._server)
             for each in waiting:
                 each.callback(None)
             return
-        if self._protocol is not None:
-            self._protocol.close()
-            self._protocol = None
+        self._hang_up()
         detail = "the directory was closed" if self._is_closed else _explain(failure)
-        self._note(False, detail)
+        self._note(None, detail)
+        if not self._is_closed and self._search is None and self._find_servers is not None:
+            self._search = Deferred.fromCoroutine(self.find_servers())
+            self._search.addErrback(self._not_found).addBoth(self._looked)
         for each in waiting:
             each.errback(self._away(detail))
 
-    async def _connect(self) -> None:
+    def _not_found(self, failure: Failure) -> None:
+        if not failure.check(CancelledError):
+            self.log.failure("no directory servers could be looked for", failure)
+
+    def _looked(self, _: object) -> None:
+        self._search = None
+
+    def _hang_up(self) -> None:
+        if self._protocol is not None:
+            self._protocol.close()
+            self._protocol = None
+
+    def _try_last(self, server: LdapServer | None) -> None:
+        if server in self.servers:
+            self.servers.remove(server)
+            self.servers.append(server)
+
+    async def _reach_one(self) -> None:
+        """Reach the first server that can be reached.
+
+        @raise LdapDisconnectedError: there is none; its text tells why of each.
+        """
+        if not self.servers:
+            await self.find_servers()
+        faults: dict[LdapServer, str] = {}
+        for server in list(self.servers):
+            attempt = Deferred.fromCoroutine(self._connect(server))
+            attempt.addTimeout(self.settings.connect_timeout, self._reactor, _took_too_long)
+            try:
+                await attempt
+            except CancelledError:
+                raise
+            except Exception as error:  # Endpoints, TLS and names have errors of their own.
+                self._hang_up()
+                faults[server] = _explain(error)
+            else:
+                self._server = server
+                for each in faults:
+                    self._try_last(each)
+                return
+        if len(faults) == 1:
+            [(_, fault)] = faults.items()
+            raise LdapDisconnectedError(fault)
+        told = "; ".join(f"{server}: {fault}" for server, fault in faults.items())
+        raise LdapDisconnectedError(told or "no directory server is known, and none was found")
+
+    async def _connect(self, server: LdapServer) -> None:
         settings = self.settings
         password, certificates = read_password(settings), self._certificates()
         endpoint: Any = HostnameEndpoint(
-            self._reactor, settings.host, settings.port, timeout=settings.connect_timeout
+            self._reactor, server.host, server.port, timeout=settings.connect_timeout
         )
         trusted = trustRootFromCertificates(certificates) if certificates else None
-        options: Any = optionsForClientTLS(settings.host, trusted) if settings.is_encrypted else None
+        options: Any = optionsForClientTLS(server.host, trusted) if settings.is_encrypted else None
         if settings.is_tls:
             endpoint = wrapClientTLS(options, endpoint)
         protocol = LdapProtocol(self._reactor, settings.answer_timeout)
@@ -193,17 +280,24 @@ class LdapConnection:
             DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, f"{self.settings} cannot be reached: {detail}"
         )
 
-    def _note(self, is_reached: bool, detail: str) -> None:
-        if is_reached is not self._was_reached:
-            self._was_reached = is_reached
-            if is_reached:
-                self.log.info("the directory {directory} is reached", directory=self.settings)
-            else:
-                self.log.warn(
-                    "the directory {directory} cannot be reached: {detail}",
-                    directory=self.settings,
-                    detail=detail,
-                )
+    def _note(self, server: LdapServer | None, detail: str = "") -> None:
+        """Tell an administrator what is not as it was told last.
+
+        @param server: the one that is reached; C{None} if none is.
+        """
+        if self._is_noted and server == self._noted:
+            return
+        self._is_noted, self._noted = True, server
+        if server is not None:
+            self.log.info(
+                "the directory {directory} is reached at {server}", directory=self.settings, server=server
+            )
+        else:
+            self.log.warn(
+                "the directory {directory} cannot be reached: {detail}",
+                directory=self.settings,
+                detail=detail,
+            )
 
 
 def _check(answered: Answered, refusal: str) -> None:
@@ -218,3 +312,9 @@ def _explain(failure: BaseException) -> str:
     if isinstance(failure, CancelledError):
         return "the attempt was ended"
     return str(failure) or type(failure).__name__
+
+
+def _took_too_long(outcome: object, timeout: float) -> Any:
+    if isinstance(outcome, Failure) and outcome.check(CancelledError):
+        raise LdapDisconnectedError(f"not reached within {timeout:g} seconds")
+    return outcome

@@ -119,7 +119,7 @@ class Operations:
         """The entries that fulfil a filter, of which there are few; none if there is no C{base}."""
         root = await self.root()
         request = Search(base, scope, wanted, tuple(attributes))
-        answered = await self._connection.ask(request, self._reading(root, attributes))
+        answered = await self._connection.ask(request, self._reading(root, attributes), repeatable=True)
         if answered.result.code in (NO_SUCH_OBJECT, NO_NAME):
             return ()
         self._check(answered.result, base)
@@ -143,7 +143,8 @@ class Operations:
             while True:
                 request = Search(base, Scope.TREE, wanted, tuple(attributes))
                 controls = (*self._reading(root, attributes), paged(PAGE_SIZE, cookie))
-                answered = await self._connection.ask(request, controls)
+                # A cookie means something to the server that gave it, and to no other.
+                answered = await self._connection.ask(request, controls, repeatable=not cookie)
                 if answered.result.code == NO_SUCH_OBJECT:
                     return
                 self._check(answered.result, base)

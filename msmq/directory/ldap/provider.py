@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from twisted.internet.defer import Deferred, execute
 from zope.interface import implementer
 
-from msmq.directory.ldap.connection import LdapConnection
+from msmq.directory.ldap.connection import FindServers, LdapConnection
 from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import CLASSES, GUID, SID, found_names
 from msmq.directory.ldap.operations import Operations
@@ -19,7 +19,12 @@ from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import pack_guid, unpack_guid
 from msmq.directory.ldap.wire import Entry, Scope
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult, IDirectory
+from msmq.interfaces.directory import (
+    DirectoryError,
+    DirectoryOperationResult,
+    IDirectory,
+    IServedDirectory,
+)
 from msmq.queues.directory.entry import DirectoryEntry, check_names
 from msmq.queues.directory.objects import DirectoryObject
 from msmq.queues.directory.requests import Attributes
@@ -44,7 +49,7 @@ _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 T = TypeVar("T")
 
 
-@implementer(IDirectory)
+@implementer(IDirectory, IServedDirectory)
 class LdapDirectory:
     """Reads and writes the directory of an estate.
 
@@ -54,6 +59,7 @@ class LdapDirectory:
 
     @ivar settings: where the directory is.
     @param reactor: of Twisted.
+    @param find_servers: looks for servers, if the settings name none.
     @param make_identifier: where the objectGUID of a new entry comes from if the server makes none.
     """
 
@@ -65,10 +71,11 @@ class LdapDirectory:
         clock: IClock,
         reactor: Any,
         *,
+        find_servers: FindServers | None = None,
         make_identifier: Callable[[], UUID] = uuid4,
     ) -> None:
         self.settings = settings
-        self._connection = LdapConnection(settings, reactor)
+        self._connection = LdapConnection(settings, reactor, find_servers)
         self._operations = Operations(self._connection)
         self._searching = Searching(self._operations, reactor)
         self._publishing = Publishing(self._operations, self._searching, make_identifier)
@@ -82,6 +89,19 @@ class LdapDirectory:
         """
         self._connection.reopen()
         return execute(self._connection.check)
+
+    @property
+    def servers(self) -> Sequence[str]:
+        """See L{IServedDirectory.servers}."""
+        return tuple(dict.fromkeys(server.host for server in self._connection.servers))
+
+    def add_servers(self, names: Sequence[str]) -> None:
+        """See L{IServedDirectory.add_servers}."""
+        self._connection.add_servers(names)
+
+    def find_servers(self) -> Deferred[None]:
+        """See L{IServedDirectory.find_servers}."""
+        return execute(lambda: None) if self._connection.servers else _run(self._connection.find_servers())
 
     def create(self, created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
         """See L{IDirectory.create}."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -17,7 +17,7 @@ LDAP_PORT: Final = 389
 LDAPS_PORT: Final = 636
 
 CONNECT_TIMEOUT: Final = 10.0
-"""Seconds that a server has until it can be asked, names, TLS and credentials included."""
+"""Seconds that each server has until it can be asked, names, TLS and credentials included."""
 
 ANSWER_TIMEOUT: Final = 30.0
 """Seconds that a server has for the whole answer to one request."""
@@ -31,9 +31,33 @@ class Dialect(enum.Enum):
 
 
 @attrs.frozen
+class LdapServer:
+    """One of the servers of a directory."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether what goes to it stays on this computer."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+@attrs.frozen
 class LdapSettings:
     """Where a directory is and how it is spoken to.
 
+    @ivar servers: those that are configured, in the order in which they are tried; without one, they are
+        looked for.
+    @ivar port: of servers that are known by their names only.
     @ivar is_tls: TLS from the first byte on, as C{ldaps:} has it.
     @ivar starts_tls: TLS after the first request, on the port of C{ldap:}.
     @ivar base: the distinguished name of the domain; empty for that which the server names.
@@ -47,8 +71,7 @@ class LdapSettings:
     @ivar answer_timeout: the same for one that is reached and does not answer.
     """
 
-    host: str
-    port: int
+    servers: tuple[LdapServer, ...]
     base: str = ""
     is_tls: bool = False
     starts_tls: bool = False
@@ -59,15 +82,25 @@ class LdapSettings:
     may_be_plain: bool = False
     connect_timeout: float = CONNECT_TIMEOUT
     answer_timeout: float = ANSWER_TIMEOUT
+    port: int = LDAP_PORT
 
     def __attrs_post_init__(self) -> None:
         if bool(self.bind_name) != (self.password_file is not None):
             raise ValueError("bind_dn and password_file belong together")
         if self.is_tls and self.starts_tls:
             raise ValueError("ldaps: is TLS already; start_tls is for ldap:")
-        if self.bind_name and not self.is_encrypted and not self.may_be_plain and not _is_loopback(self.host):
+        if not self.bind_name:
+            return
+        for server in self.servers:
+            if not self.is_encrypted and not self.may_be_plain and not server.is_local:
+                raise ValueError(
+                    f"the password would go to {server.host} for all to read; use ldaps: or start_tls = true"
+                )
+        if not self.servers and not (self.is_encrypted and self.ca_file):
+            # Whoever hears the question can name himself, and may have a certificate that others vouch for.
             raise ValueError(
-                f"the password would go to {self.host} for all to read; use ldaps: or start_tls = true"
+                "the password would go to whoever says that he is a directory server;"
+                " use ldaps: or start_tls = true, and a ca_file of your own"
             )
 
     @property
@@ -76,39 +109,37 @@ class LdapSettings:
         return self.is_tls or self.starts_tls
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'ldaps' if self.is_tls else 'ldap'}://{host}:{self.port}/{self.base}"
+        default = LDAPS_PORT if self.is_tls else LDAP_PORT
+        told = ",".join(map(str, self.servers)) or ("" if self.port == default else f":{self.port}")
+        return f"{'ldaps' if self.is_tls else 'ldap'}://{told}/{self.base}"
 
 
 def parse_settings(description: str, options: Mapping[str, object]) -> LdapSettings:
-    """What C{ldap://HOST[:PORT][/BASE]} and the keys of C{[directory]} say.
+    """What C{ldap://[HOST[:PORT][,...]][/BASE]} and the keys of C{[directory]} say.
 
     @param options: C{bind_dn}, C{password_file}, C{ca_file}, C{dialect} and C{start_tls}; others are not
         looked at.
     @raise ValueError: something is wrong; its text tells what.
     """
-    try:
-        parts = urlsplit(description)
-        port = parts.port
-    except ValueError as error:
-        raise ValueError(f"{description}: {error}") from error
-    if parts.scheme not in ("ldap", "ldaps"):
-        raise ValueError(f"{description} is neither ldap: nor ldaps:")
-    if not parts.hostname:
-        raise ValueError("needs a host, as in ldap://dc.example.com/dc=example,dc=com")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("who we are is told by bind_dn and password_file")
-    if parts.query or parts.fragment:
-        raise ValueError("takes a host and a base, and nothing behind it")
-    base = unquote(parts.path.removeprefix("/"))
+    scheme, separator, rest = description.partition("://")
+    if scheme not in ("ldap", "ldaps") or not separator:
+        raise ValueError(
+            "needs the servers, as in ldap://dc1.example.com,dc2.example.com/dc=example,dc=com,"
+            " or ldap:///dc=example,dc=com to look for them"
+        )
+    hosts, _, path = rest.partition("/")
+    if "?" in rest or "#" in rest:
+        raise ValueError("takes servers and a base, and nothing behind it")
+    base = unquote(path)
     try:
         split(base)
     except DistinguishedNameError as error:
         raise ValueError(f"the base {base!r} is no distinguished name: {error}") from error
-    is_tls = parts.scheme == "ldaps"
+    is_tls = scheme == "ldaps"
+    default = LDAPS_PORT if is_tls else LDAP_PORT
+    port, servers = _servers(hosts, default)
     return LdapSettings(
-        parts.hostname,
-        port or (LDAPS_PORT if is_tls else LDAP_PORT),
+        tuple(servers),
         base,
         is_tls,
         starts_tls=_flag(options, "start_tls"),
@@ -116,16 +147,30 @@ def parse_settings(description: str, options: Mapping[str, object]) -> LdapSetti
         password_file=_path(options, "password_file"),
         ca_file=_path(options, "ca_file"),
         dialect=_dialect(_text(options, "dialect")),
+        port=port,
     )
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
+def _servers(text: str, default: int) -> tuple[int, Sequence[LdapServer]]:
+    """The port of servers that are looked for, and the servers that are not."""
+    if text.startswith(":") and "," not in text:
+        # A port and nobody: whoever is found is asked there.
+        return _server(f"any{text}", default).port, ()
+    servers = dict.fromkeys(_server(each, default) for each in text.split(",")) if text else {}
+    return default, list(servers)
+
+
+def _server(text: str, default: int) -> LdapServer:
+    if "@" in text:
+        raise ValueError("who we are is told by bind_dn and password_file")
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from error
+    if not host or port == 0:
+        raise ValueError(f"{text!r} is no HOST[:PORT]")
+    return LdapServer(host, port or default)
 
 
 def _text(options: Mapping[str, object], key: str) -> str:

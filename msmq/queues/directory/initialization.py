@@ -120,13 +120,13 @@ def _provision(access: DirectoryAccess, host: HostIdentity, provisioning: Provis
 
 
 def find_directory_servers(access: DirectoryAccess, domain_name: str) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.3 add the domain controllers that DNS knows of to DirectoryServerList.
+    """[MS-MQDMPR] 3.1.3 add the directory servers that somebody knows of to DirectoryServerList.
 
-    Names that are in it keep their places; outside of a domain nobody is asked.
+    Names that are in it keep their places.
+
+    @param domain_name: that of which DNS tells the domain controllers; empty outside of a domain.
     """
-    if not domain_name:
-        return
-    answer = yield FindDirectoryServers(f"_ldap._tcp.dc._msdcs.{domain_name}")
+    answer = yield FindDirectoryServers(f"_ldap._tcp.dc._msdcs.{domain_name}" if domain_name else "")
     known = dict.fromkeys(access.local.directory_server_list)
     access.local.directory_server_list = tuple(known | dict.fromkeys(answer.outcome.value))
 

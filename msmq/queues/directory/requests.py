@@ -163,9 +163,11 @@ class SendChangeNotification:
 
 @attrs.frozen
 class FindDirectoryServers:
-    """[MS-MQDMPR] 3.1.3 ask DNS for the SRV record of this name.
+    """[MS-MQDMPR] 3.1.3 ask whoever knows the directory servers.
 
-    Its value is a sequence of host names, empty if DNS does not tell.
+    Its value is a sequence of host names, empty if nobody tells.
+
+    @ivar record: the name of their SRV record in DNS; empty outside of a domain, where others may know them.
     """
 
     record: str

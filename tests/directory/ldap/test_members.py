@@ -19,7 +19,7 @@ from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.wire import Scope
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
@@ -127,7 +127,7 @@ class OpenLdapMembersTests(Members):
         server = SlapdServer()
         self.addCleanup(server.remove)
         settings = LdapSettings(
-            "127.0.0.1", server.port, slapd.SUFFIX, bind_name=slapd.ADMINISTRATOR, password_file=Path()
+            server.servers, slapd.SUFFIX, bind_name=slapd.ADMINISTRATOR, password_file=Path()
         )
         self.set_up(server, settings, slapd.PASSWORD)
 
@@ -142,7 +142,7 @@ class ActiveDirectoryMembersTests(Members):
     def setUp(self) -> None:
         server = samba.shared_server()
         settings = LdapSettings(
-            samba.ADDRESS, samba.PORT, bind_name=samba.ADMINISTRATOR, password_file=Path()
+            (LdapServer(samba.ADDRESS, samba.PORT),), bind_name=samba.ADMINISTRATOR, password_file=Path()
         )
         self.set_up(server, settings, samba.PASSWORD)
 

@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 
 from msmq.directory.factory import DirectoryDescriptionError, make_directory
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.settings import Dialect, parse_settings
+from msmq.directory.ldap.settings import Dialect, LdapServer, parse_settings
 from msmq.interfaces import IDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.testing.clock import ManualClock
@@ -31,7 +31,7 @@ class SettingsTests(SynchronousTestCase):
         }
         settings = parse_settings("ldap://dc.example.com:3890/dc=example,dc=com", options)
         self.assertEqual(
-            (settings.host, settings.port, settings.base), ("dc.example.com", 3890, "dc=example,dc=com")
+            (settings.servers, settings.base), ((LdapServer("dc.example.com", 3890),), "dc=example,dc=com")
         )
         self.assertEqual(settings.password_file, Path("/etc/msmq/ldap-password"))
         self.assertEqual((settings.dialect, settings.starts_tls), (Dialect.OPENLDAP, True))
@@ -39,15 +39,40 @@ class SettingsTests(SynchronousTestCase):
     def test_defaults(self) -> None:
         """Ports are the usual ones, and the base and the dialect are what the server says."""
         settings = parse_settings("ldaps://dc.example.com", {})
-        self.assertEqual((settings.port, settings.base, settings.dialect), (636, "", None))
-        self.assertEqual(parse_settings("ldap://[::1]/", {}).port, 389)
+        self.assertEqual((settings.base, settings.dialect), ("", None))
+        self.assertEqual(settings.servers, (LdapServer("dc.example.com", 636),))
+        self.assertEqual(parse_settings("ldap://[::1]/", {}).servers, (LdapServer("::1", 389),))
         self.assertEqual(parse_settings("ldap://h/cn=a%20b", {}).base, "cn=a b")
+
+    def test_several(self) -> None:
+        """Servers are tried in their order, each once, and each may have a port of its own."""
+        settings = parse_settings("ldap://dc1,[::1]:3890,DC1,dc2:1389/dc=x", {})
+        self.assertEqual(
+            settings.servers, (LdapServer("dc1", 389), LdapServer("::1", 3890), LdapServer("dc2", 1389))
+        )
+        self.assertEqual(str(settings), "ldap://dc1:389,[::1]:3890,dc2:1389/dc=x")
+
+    def test_none(self) -> None:
+        """Servers that are not named are looked for, and asked on the usual port or another."""
+        for description, port in (("ldap:///dc=x", 389), ("ldaps://", 636), ("ldap://:3890/dc=x", 3890)):
+            settings = parse_settings(description, {})
+            self.assertEqual((settings.servers, settings.port), ((), port))
+            self.assertEqual(str(settings).rstrip("/"), description.rstrip("/"))
+        options: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f", "ca_file": "ca.pem"}
+        self.assertEqual(parse_settings("ldaps:///dc=x", options).servers, ())
 
     def test_what_is_wrong(self) -> None:
         """Each fault is told by its name."""
         credentials: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
         for description, options, told in (
-            ("ldap:", {}, "needs a host"),
+            ("ldap:", {}, "needs the servers"),
+            ("ldap://h,/", {}, "'' is no HOST[:PORT]"),
+            ("ldap://h,:389/", {}, "':389' is no HOST[:PORT]"),
+            ("ldap://h:0/", {}, "'h:0' is no HOST[:PORT]"),
+            ("ldap://[::1/", {}, "[::1"),
+            ("ldap://127.0.0.1,dc.example.com/", credentials, "for all to read"),
+            ("ldap:///", credentials, "whoever says that he is a directory server"),
+            ("ldaps:///", credentials, "and a ca_file of your own"),
             ("ldap://h:port/", {}, "ort"),
             ("ldap://h/alpha", {}, "'alpha' is no distinguished name"),
             ("ldap://cn=admin:secret@h/", {}, "bind_dn and password_file"),
@@ -78,5 +103,5 @@ class SettingsTests(SynchronousTestCase):
             assert isinstance(directory, LdapDirectory)
             verifyObject(IDirectory, directory)
             self.assertEqual(directory.settings.is_tls, scheme == "ldaps")
-        error = self.assertRaises(DirectoryDescriptionError, make_directory, "ldap://", context)
-        self.assertIn("needs a host", str(error))
+        error = self.assertRaises(DirectoryDescriptionError, make_directory, "ldap:", context)
+        self.assertIn("needs the servers", str(error))

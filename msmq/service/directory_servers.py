@@ -1,0 +1,101 @@
+"""[MS-MQSD] in a server: its directory servers are looked for, and others are told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+from uuid import UUID, uuid4
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.discovery.client import DiscoveryClient
+from msmq.discovery.server import DiscoveryServer
+from msmq.interfaces.clock import IClock
+from msmq.manager.integration import Membership
+from msmq.net.discovery import DISCOVERY_PORT, Discovery, DiscoveryReactor, DiscoveryServerProtocol
+from msmq.net.networks import attached_networks
+from msmq.service.settings import Configuration, QueueManagerSettings
+from msmq.wire.guid import NULL_GUID
+
+
+class DirectorySearch:
+    """Looks for the servers of a directory that is configured without any; nobody is asked before that.
+
+    The networks are those of the address that discovery listens on, or else sessions.
+
+    @ivar found: the names that were told last.
+    @ivar request: the RequestID of the latest run.
+    """
+
+    def __init__(self, configuration: Configuration, reactor: IReactorTime, clock: IClock) -> None:
+        listen = configuration.listen
+        address, port = "", DISCOVERY_PORT
+        if listen.discovery is not None:
+            address, port = listen.discovery.interface, listen.discovery.port or port
+        elif listen.session is not None:
+            address = listen.session.bind_address or ""
+        # Servers of our own site would list nobody, since who is in it should know them; we do not.
+        self._client = DiscoveryClient(configuration.queue_manager.enterprise or NULL_GUID, NULL_GUID)
+        self._discovery = Discovery(
+            self._client,
+            reactor=cast(DiscoveryReactor, reactor),
+            clock=clock,
+            port=port,
+            networks=lambda: attached_networks(address),
+            new_identifier=self._new_request,
+        )
+        self.found: Sequence[str] = ()
+        self.request: UUID | None = None
+
+    async def find(self) -> Sequence[str]:
+        """[MS-MQSD] 3.1.4.1 Get Directory Server List, whether one was found before or not."""
+        if not self._client.is_running:
+            self._client.forget()
+        if await self._discovery.get_directory_server_list():
+            self.found = self._client.directory_servers
+        return self.found
+
+    def stop(self) -> Deferred[None]:
+        """Look no more."""
+        return self._discovery.stop()
+
+    def _new_request(self) -> UUID:
+        self.request = uuid4()
+        return self.request
+
+
+class TellingProtocol(DiscoveryServerProtocol):
+    """[MS-MQSD] 3.2: tells of the enterprise, the site and the servers that the directory says now.
+
+    What it does not say is as configured; without a directory the server names itself (reading 22).
+    """
+
+    def __init__(
+        self,
+        settings: QueueManagerSettings,
+        reactor: IReactorTime,
+        membership: Callable[[], Membership | None],
+        search: DirectorySearch,
+    ) -> None:
+        server = DiscoveryServer(
+            settings.enterprise or NULL_GUID,
+            settings.sites[0] if settings.sites else NULL_GUID,
+            settings.name,
+            connected_networks=settings.connected_networks,
+        )
+        super().__init__(server, cast(DiscoveryReactor, reactor))
+        self._membership = membership
+        self._search = search
+
+    def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
+        """Answer one request with what is known when it comes."""
+        server = self.server
+        server.own_request = self._search.request
+        known = self._membership()
+        if known is not None:
+            server.enterprise = known.enterprise or server.enterprise
+            server.site = known.sites[0] if known.sites else server.site
+            server.connected_networks = tuple(known.connected_networks) or server.connected_networks
+            server.directory_servers = tuple(known.directory_servers)
+        super().datagramReceived(datagram, addr)
