@@ -1,0 +1,312 @@
+"""[MS-MQMQ] 2.2.23 to 2.2.27 and [MS-DTYP] 2.4.3: the rights to the objects of a message queuing system.
+
+The document adds the parts of its composites up; where two of them share a bit (the queue's peek) that would
+make another right of it, so they are joined bit by bit here.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import attrs
+
+
+class AccessMask(enum.IntFlag):
+    """[MS-DTYP] 2.4.3 ACCESS_MASK: the rights that mean the same for every object.
+
+    Those of its first four bits stand for others; which ones, each kind of object says (L{GenericMapping}).
+    """
+
+    DELETE = 0x00010000
+    READ_CONTROL = 0x00020000
+    WRITE_DAC = 0x00040000
+    WRITE_OWNER = 0x00080000
+    SYNCHRONIZE = 0x00100000
+    ACCESS_SYSTEM_SECURITY = 0x01000000
+    MAXIMUM_ALLOWED = 0x02000000
+    GENERIC_ALL = 0x10000000
+    GENERIC_EXECUTE = 0x20000000
+    GENERIC_WRITE = 0x40000000
+    GENERIC_READ = 0x80000000
+
+
+class QueueManagerAccess(enum.IntFlag):
+    """[MS-MQMQ] 2.2.23 MQQMACCESSMASK: rights to a queue manager."""
+
+    MQSEC_DELETE_DEADLETTER_MESSAGE = 0x00000001
+    MQSEC_PEEK_DEADLETTER_MESSAGE = 0x00000002
+    MQSEC_CREATE_QUEUE = 0x00000004
+    MQSEC_SET_MACHINE_PROPERTIES = 0x00000010
+    MQSEC_GET_MACHINE_PROPERTIES = 0x00000020
+    MQSEC_DELETE_JOURNAL_QUEUE_MESSAGE = 0x00000040
+    MQSEC_PEEK_JOURNAL_QUEUE_MESSAGE = 0x00000080
+    MQSEC_DELETE_MACHINE = 0x00010000
+    MQSEC_GET_MACHINE_PERMISSIONS = 0x00020000
+    MQSEC_CHANGE_MACHINE_PERMISSIONS = 0x00040000
+    MQSEC_TAKE_MACHINE_OWNERSHIP = 0x00080000
+    MQSEC_RECEIVE_DEADLETTER_MESSAGE = MQSEC_DELETE_DEADLETTER_MESSAGE | MQSEC_PEEK_DEADLETTER_MESSAGE
+    MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE = (
+        MQSEC_DELETE_JOURNAL_QUEUE_MESSAGE | MQSEC_PEEK_JOURNAL_QUEUE_MESSAGE
+    )
+    MQSEC_MACHINE_GENERIC_READ = (
+        MQSEC_GET_MACHINE_PROPERTIES
+        | MQSEC_GET_MACHINE_PERMISSIONS
+        | MQSEC_RECEIVE_DEADLETTER_MESSAGE
+        | MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE
+    )
+    MQSEC_MACHINE_GENERIC_WRITE = (
+        MQSEC_GET_MACHINE_PROPERTIES | MQSEC_GET_MACHINE_PERMISSIONS | MQSEC_CREATE_QUEUE
+    )
+    MQSEC_MACHINE_GENERIC_ALL = (
+        MQSEC_RECEIVE_DEADLETTER_MESSAGE
+        | MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE
+        | MQSEC_CREATE_QUEUE
+        | MQSEC_SET_MACHINE_PROPERTIES
+        | MQSEC_GET_MACHINE_PROPERTIES
+        | MQSEC_DELETE_MACHINE
+        | MQSEC_GET_MACHINE_PERMISSIONS
+        | MQSEC_CHANGE_MACHINE_PERMISSIONS
+        | MQSEC_TAKE_MACHINE_OWNERSHIP
+    )
+    MQSEC_MACHINE_WORLD_RIGHTS = MQSEC_GET_MACHINE_PROPERTIES | MQSEC_GET_MACHINE_PERMISSIONS
+
+
+class QueueAccess(enum.IntFlag):
+    """[MS-MQMQ] 2.2.24 MQQUEUEACCESSMASK: rights to a queue."""
+
+    MQSEC_DELETE_MESSAGE = 0x00000001
+    MQSEC_PEEK_MESSAGE = 0x00000002
+    MQSEC_WRITE_MESSAGE = 0x00000004
+    MQSEC_DELETE_JOURNAL_MESSAGE = 0x00000008
+    MQSEC_SET_QUEUE_PROPERTIES = 0x00000010
+    MQSEC_GET_QUEUE_PROPERTIES = 0x00000020
+    MQSEC_DELETE_QUEUE = 0x00010000
+    MQSEC_GET_QUEUE_PERMISSIONS = 0x00020000
+    MQSEC_CHANGE_QUEUE_PERMISSIONS = 0x00040000
+    MQSEC_TAKE_QUEUE_OWNERSHIP = 0x00080000
+    MQSEC_RECEIVE_MESSAGE = MQSEC_DELETE_MESSAGE | MQSEC_PEEK_MESSAGE
+    MQSEC_RECEIVE_JOURNAL_MESSAGE = MQSEC_DELETE_JOURNAL_MESSAGE | MQSEC_PEEK_MESSAGE
+    MQSEC_QUEUE_GENERIC_READ = (
+        MQSEC_GET_QUEUE_PROPERTIES
+        | MQSEC_GET_QUEUE_PERMISSIONS
+        | MQSEC_RECEIVE_MESSAGE
+        | MQSEC_RECEIVE_JOURNAL_MESSAGE
+    )
+    MQSEC_QUEUE_GENERIC_WRITE = MQSEC_GET_QUEUE_PROPERTIES | MQSEC_GET_QUEUE_PERMISSIONS | MQSEC_WRITE_MESSAGE
+    MQSEC_QUEUE_GENERIC_ALL = (
+        MQSEC_RECEIVE_MESSAGE
+        | MQSEC_RECEIVE_JOURNAL_MESSAGE
+        | MQSEC_WRITE_MESSAGE
+        | MQSEC_SET_QUEUE_PROPERTIES
+        | MQSEC_GET_QUEUE_PROPERTIES
+        | MQSEC_DELETE_QUEUE
+        | MQSEC_GET_QUEUE_PERMISSIONS
+        | MQSEC_CHANGE_QUEUE_PERMISSIONS
+        | MQSEC_TAKE_QUEUE_OWNERSHIP
+    )
+
+
+class SiteAccess(enum.IntFlag):
+    """[MS-MQMQ] 2.2.25 MQSITEACCESSMASK: rights to a site."""
+
+    MQSEC_CREATE_FRS = 0x00000001
+    MQSEC_CREATE_BSC = 0x00000002
+    MQSEC_CREATE_MACHINE = 0x00000004
+    MQSEC_SET_SITE_PROPERTIES = 0x00000010
+    MQSEC_GET_SITE_PROPERTIES = 0x00000020
+    MQSEC_DELETE_SITE = 0x00010000
+    MQSEC_GET_SITE_PERMISSIONS = 0x00020000
+    MQSEC_CHANGE_SITE_PERMISSIONS = 0x00040000
+    MQSEC_TAKE_SITE_OWNERSHIP = 0x00080000
+    MQSEC_SITE_GENERIC_READ = MQSEC_GET_SITE_PROPERTIES | MQSEC_GET_SITE_PERMISSIONS
+    MQSEC_SITE_GENERIC_WRITE = MQSEC_GET_SITE_PROPERTIES | MQSEC_GET_SITE_PERMISSIONS | MQSEC_CREATE_MACHINE
+    MQSEC_SITE_GENERIC_ALL = (
+        MQSEC_CREATE_FRS
+        | MQSEC_CREATE_BSC
+        | MQSEC_CREATE_MACHINE
+        | MQSEC_SET_SITE_PROPERTIES
+        | MQSEC_GET_SITE_PROPERTIES
+        | MQSEC_DELETE_SITE
+        | MQSEC_GET_SITE_PERMISSIONS
+        | MQSEC_CHANGE_SITE_PERMISSIONS
+        | MQSEC_TAKE_SITE_OWNERSHIP
+    )
+
+
+class EnterpriseAccess(enum.IntFlag):
+    """[MS-MQMQ] 2.2.26 MQENTACCESSMASK: rights to an enterprise."""
+
+    MQSEC_CREATE_USER = 0x00000001
+    MQSEC_CREATE_SITE = 0x00000002
+    MQSEC_CREATE_CN = 0x00000004
+    MQSEC_SET_ENTERPRISE_PROPERTIES = 0x00000010
+    MQSEC_GET_ENTERPRISE_PROPERTIES = 0x00000020
+    MQSEC_DELETE_ENTERPRISE = 0x00010000
+    MQSEC_GET_ENTERPRISE_PERMISSIONS = 0x00020000
+    MQSEC_CHANGE_ENTERPRISE_PERMISSIONS = 0x00040000
+    MQSEC_TAKE_ENTERPRISE_OWNERSHIP = 0x00080000
+    MQSEC_ENTERPRISE_GENERIC_READ = (
+        MQSEC_CREATE_USER | MQSEC_GET_ENTERPRISE_PROPERTIES | MQSEC_GET_ENTERPRISE_PERMISSIONS
+    )
+    MQSEC_ENTERPRISE_GENERIC_WRITE = (
+        MQSEC_CREATE_USER
+        | MQSEC_GET_ENTERPRISE_PROPERTIES
+        | MQSEC_GET_ENTERPRISE_PERMISSIONS
+        | MQSEC_CREATE_SITE
+        | MQSEC_CREATE_CN
+    )
+    MQSEC_ENTERPRISE_GENERIC_ALL = (
+        MQSEC_CREATE_USER
+        | MQSEC_CREATE_CN
+        | MQSEC_CREATE_SITE
+        | MQSEC_SET_ENTERPRISE_PROPERTIES
+        | MQSEC_GET_ENTERPRISE_PROPERTIES
+        | MQSEC_DELETE_ENTERPRISE
+        | MQSEC_GET_ENTERPRISE_PERMISSIONS
+        | MQSEC_CHANGE_ENTERPRISE_PERMISSIONS
+        | MQSEC_TAKE_ENTERPRISE_OWNERSHIP
+    )
+
+
+class ConnectedNetworkAccess(enum.IntFlag):
+    """[MS-MQMQ] 2.2.27 MQCNACCESSMASK: rights to a connected network; its last name lacks the MQ there."""
+
+    MQSEC_CN_OPEN_CONNECTOR = 0x00000001
+    MQSEC_SET_CN_PROPERTIES = 0x00000010
+    MQSEC_GET_CN_PROPERTIES = 0x00000020
+    MQSEC_DELETE_CN = 0x00010000
+    MQSEC_GET_CN_PERMISSIONS = 0x00020000
+    MQSEC_CHANGE_CN_PERMISSIONS = 0x00040000
+    MQSEC_TAKE_CN_OWNERSHIP = 0x00080000
+    MQSEC_CN_GENERIC_READ = MQSEC_GET_CN_PROPERTIES | MQSEC_GET_CN_PERMISSIONS
+    SEC_CN_GENERIC_ALL = (
+        MQSEC_CN_OPEN_CONNECTOR
+        | MQSEC_SET_CN_PROPERTIES
+        | MQSEC_GET_CN_PROPERTIES
+        | MQSEC_DELETE_CN
+        | MQSEC_GET_CN_PERMISSIONS
+        | MQSEC_CHANGE_CN_PERMISSIONS
+        | MQSEC_TAKE_CN_OWNERSHIP
+    )
+
+
+@attrs.frozen
+class GenericMapping:
+    """[MS-DTYP] 2.4.3 what the generic rights stand for, of one kind of object."""
+
+    generic_read: int
+    generic_write: int
+    generic_execute: int
+    generic_all: int
+
+    def specific(self, mask: int) -> int:
+        """C{mask} with its generic rights replaced by those that they stand for."""
+        mapped = mask & ~_GENERIC
+        for right, meaning in (
+            (AccessMask.GENERIC_READ, self.generic_read),
+            (AccessMask.GENERIC_WRITE, self.generic_write),
+            (AccessMask.GENERIC_EXECUTE, self.generic_execute),
+            (AccessMask.GENERIC_ALL, self.generic_all),
+        ):
+            if mask & right:
+                mapped |= meaning
+        return mapped
+
+
+_GENERIC: Final = int(
+    AccessMask.GENERIC_READ | AccessMask.GENERIC_WRITE | AccessMask.GENERIC_EXECUTE | AccessMask.GENERIC_ALL
+)
+
+
+@attrs.frozen
+class ObjectKind:
+    """A kind of object that descriptors protect.
+
+    @ivar name: in words, C{queue} for example.
+    @ivar rights: the rights that there are to one.
+    @ivar mapping: what generic rights stand for.
+    """
+
+    name: str
+    rights: type[enum.IntFlag]
+    mapping: GenericMapping
+
+    @property
+    def every_right(self) -> int:
+        """All of its rights together."""
+        return self.mapping.generic_all
+
+    def names(self, mask: int) -> str:
+        """The rights in a mask by the names that the document gives them; composites where they say it all.
+
+        What is no right to such an object is told as a number.
+        """
+        specific = self.mapping.specific(mask)
+        for member in self.rights.__members__.values():
+            if specific == member:
+                return _shortest(self.rights, specific)
+        single = [member for member in self.rights if specific & member]
+        rest = specific & ~sum(single)
+        names = [str(member.name) for member in single]
+        if rest:
+            names += [str(member.name) for member in AccessMask if rest & member]
+            rest &= ~sum(AccessMask)
+        if rest or not names:
+            names.append(f"0x{rest:08X}")
+        return " | ".join(names)
+
+
+def _shortest(rights: type[enum.IntFlag], mask: int) -> str:
+    """Of the names of one mask the one that stands first in the document."""
+    return next(name for name, member in rights.__members__.items() if member == mask)
+
+
+def _kind(name: str, rights: type[enum.IntFlag], read: int, write: int, everything: int) -> ObjectKind:
+    return ObjectKind(name, rights, GenericMapping(int(read), int(write), 0, int(everything)))
+
+
+QUEUE_MANAGER_KIND: Final = _kind(
+    "queue manager",
+    QueueManagerAccess,
+    QueueManagerAccess.MQSEC_MACHINE_GENERIC_READ,
+    QueueManagerAccess.MQSEC_MACHINE_GENERIC_WRITE,
+    QueueManagerAccess.MQSEC_MACHINE_GENERIC_ALL,
+)
+"""L{QueueManagerAccess}."""
+
+QUEUE_KIND: Final = _kind(
+    "queue",
+    QueueAccess,
+    QueueAccess.MQSEC_QUEUE_GENERIC_READ,
+    QueueAccess.MQSEC_QUEUE_GENERIC_WRITE,
+    QueueAccess.MQSEC_QUEUE_GENERIC_ALL,
+)
+"""L{QueueAccess}."""
+
+SITE_KIND: Final = _kind(
+    "site",
+    SiteAccess,
+    SiteAccess.MQSEC_SITE_GENERIC_READ,
+    SiteAccess.MQSEC_SITE_GENERIC_WRITE,
+    SiteAccess.MQSEC_SITE_GENERIC_ALL,
+)
+"""L{SiteAccess}."""
+
+ENTERPRISE_KIND: Final = _kind(
+    "enterprise",
+    EnterpriseAccess,
+    EnterpriseAccess.MQSEC_ENTERPRISE_GENERIC_READ,
+    EnterpriseAccess.MQSEC_ENTERPRISE_GENERIC_WRITE,
+    EnterpriseAccess.MQSEC_ENTERPRISE_GENERIC_ALL,
+)
+"""L{EnterpriseAccess}."""
+
+CONNECTED_NETWORK_KIND: Final = _kind(
+    "connected network",
+    ConnectedNetworkAccess,
+    ConnectedNetworkAccess.MQSEC_CN_GENERIC_READ,
+    ConnectedNetworkAccess.MQSEC_CN_GENERIC_READ,
+    ConnectedNetworkAccess.SEC_CN_GENERIC_ALL,
+)
+"""L{ConnectedNetworkAccess}; the document gives it no composite for writing, so it is that for reading."""

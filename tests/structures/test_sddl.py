@@ -1,0 +1,152 @@
+"""[MS-DTYP] 2.5.1: security descriptors as text."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.structures.sddl import MOST_CHARACTERS, format_sddl, parse_sddl
+from msmq.structures.security_descriptor import Control, SecurityDescriptor
+from msmq.structures.security_descriptor_aces import Ace, AceType, Acl, UnknownAce
+from msmq.structures.well_known_sids import EVERYONE, SDDL_DOMAIN_RIDS, SDDL_SIDS
+from msmq.wire.sid import format_sid
+from tests.structures.access_support import DOMAIN, ask_samba, rows
+from tests.structures.test_security_descriptor import DESCRIPTORS
+
+TEXTS = (
+    "",
+    "O:BA",
+    "O:S-1-5-21-1-2-3-500G:BA",
+    "D:",
+    "D:NO_ACCESS_CONTROL",
+    "D:PARAI",
+    "O:BAG:BAD:P(D;;GA;;;AN)(A;OICIIO;0x26;;;S-1-5-21-1-2-3-1001)S:AI(AU;SAFA;WD;;;WD)",
+    "D:(OA;;0x4;06bd3202-df3e-11d1-9c86-006008764d0e;;WD)",
+    "D:(OD;CI;0x4;06bd3202-df3e-11d1-9c86-006008764d0e;bf967aba-0de6-11d0-a285-00aa003049e2;WD)",
+    "S:(ML;;0x1;;;HI)",
+    "D:(A;;GAGXGWGRWOWDRCSD;;;OW)",
+)
+
+
+class SddlTests(SynchronousTestCase):
+    """Texts that are read and written."""
+
+    def test_what_is_read_is_written(self) -> None:
+        """In the order of the document, with letters where there are some."""
+        for text in TEXTS:
+            self.assertEqual(format_sddl(parse_sddl(text)), text)
+
+    def test_other_ways_to_write_the_same(self) -> None:
+        """Numbers in any base, rights of files and of directories by their letters, parts in any order."""
+        for text, same in (
+            ("D:(A;;4;;;WD)", "D:(A;;0x4;;;WD)"),
+            ("D:(A;;0x0004;;;S-1-1-0)", "D:(A;;0x4;;;WD)"),
+            ("D:(A;;017;;;WD)", "D:(A;;0xf;;;WD)"),
+            ("D:(A;;0;;;WD)", "D:(A;;0x0;;;WD)"),
+            ("D:(A;;;;;WD)", "D:(A;;0x0;;;WD)"),
+            ("D:(A;;CCDCLC;;;WD)", "D:(A;;0x7;;;WD)"),
+            ("D:(A;;FAGR;;;WD)", "D:(A;;0x801f01ff;;;WD)"),
+            ("D:AIP(A;IOCI;RCSD;;;WD)", "D:PAI(A;CIIO;RCSD;;;WD)"),
+            ("D:(A;;GA;;;WD)O:BA", "O:BAD:(A;;GA;;;WD)"),
+        ):
+            self.assertEqual(format_sddl(parse_sddl(text)), same)
+
+    def test_accounts_of_a_domain(self) -> None:
+        """Their letters mean something where a domain is given."""
+        for letters, rid in SDDL_DOMAIN_RIDS.items():
+            self.assertEqual(parse_sddl(f"O:{letters}", DOMAIN), parse_sddl(f"O:{format_sid(DOMAIN)}-{rid}"))
+            error = self.assertRaises(RemoteProtocolError, parse_sddl, f"O:{letters}")
+            self.assertIn(f"{letters} is of a domain, and none is given", str(error))
+
+    def test_samba_reads_the_same(self) -> None:
+        """Every text of the table, and every letter."""
+        texts = {row.sddl for row in rows()} | set(TEXTS[1:])
+        texts |= {f"O:{letters}" for letters in (*SDDL_SIDS, *SDDL_DOMAIN_RIDS)}
+        asked = sorted(text for text in texts if "NO_ACCESS_CONTROL" not in text)
+        read = 0
+        for text, answer in zip(asked, ask_samba([{"sddl": text} for text in asked]), strict=True):
+            if answer is None:
+                # Letters and types of entries that its version does not know yet.
+                self.assertTrue((text.startswith("O:") and len(text) == 4) or "ML;" in text, text)
+                continue
+            read += 1
+            # It writes every list with the revision for entries about parts of an object.
+            theirs = SecurityDescriptor.from_bytes(bytes.fromhex(answer))
+            self.assertEqual(format_sddl(theirs), format_sddl(parse_sddl(text, DOMAIN)), text)
+        self.assertGreater(read, 90)
+
+    @given(DESCRIPTORS)
+    def test_any_descriptor(self, descriptor: SecurityDescriptor) -> None:
+        """What has a text is the same after it, apart from bits that no text has."""
+        try:
+            text = format_sddl(descriptor)
+        except LocalProtocolError:
+            return
+        again = parse_sddl(text)
+        self.assertEqual(format_sddl(again), text)
+        self.assertEqual((again.owner, again.group), (descriptor.owner, descriptor.group))
+        self.assertEqual(_entries(again.dacl), _entries(descriptor.dacl))
+
+    def test_cut_short(self) -> None:
+        """Every beginning of a text is read, or refused with the one error."""
+        for text in TEXTS:
+            for size in range(len(text)):
+                try:
+                    parse_sddl(text[:size])
+                except RemoteProtocolError as error:
+                    self.assertIn("SDDL", str(error))
+
+    @given(st.text(st.sampled_from("OGDSAIPU:();x0123456789-WBRLN "), max_size=60))
+    def test_rubbish(self, text: str) -> None:
+        """Is read, or refused with the one error."""
+        for each in (text, "D:" + text, f"D:({text})", "O:S-1-" + text):
+            try:
+                parse_sddl(each, DOMAIN)
+            except RemoteProtocolError as error:
+                self.assertIn("[MS-DTYP] 2.5.1 SDDL.", str(error))
+
+    def test_what_is_wrong_is_told(self) -> None:
+        """With the part, and at which character."""
+        for text, words in (
+            ("X:BA", "text at offset 0: here O:, G:, D: or S: should stand"),
+            ("O:BAO:BA", "O at offset 4: is there twice"),
+            ("D:D:", "D at offset 2: is there twice"),
+            ("O:", "O at offset 2: has no SID"),
+            ("O:ZZ", "sid-string at offset 2: 'ZZ' is no SID, nor letters for one"),
+            ("O:S-1-5-99999999999", "sid-string at offset 2: 'S-1-5-99999999999' is no SID"),
+            ("D:(A;;GA;;WD)", "ace at offset 3: has 5 fields, not 6"),
+            ("D:(Q;;GA;;;WD)", "ace-type at offset 3: 'Q' is none of A, D, AU"),
+            ("D:(XA;;GA;;;WD)", "XA is of an entry with a condition or an attribute"),
+            ("D:(A;ZZ;GA;;;WD)", "ace-flag-string at offset 3: 'ZZ' is none of OI"),
+            ("D:(A;;G;;;WD)", "ace-rights at offset 3: 'G' is none of GA"),
+            ("D:(A;;0x100000000;;;WD)", "ace-rights at offset 3: 0x100000000 does not fit into 32 bits"),
+            ("D:(A;;09;;;WD)", "ace-rights at offset 3: 09 is no number"),
+            ("D:(OA;;4;xyz;;WD)", "guid at offset 3: 'xyz' is no GUID"),
+            ("D:(A;;4;06bd3202-df3e-11d1-9c86-006008764d0e;;WD)", "ObjectType: an entry of type ACCESS"),
+            ("D:NO_ACCESS_CONTROL(A;;4;;;WD)", "has entries although it says NO_ACCESS_CONTROL"),
+            ("D:(A;;4;;;WD", "text at offset 2: here O:"),
+            (" " * (MOST_CHARACTERS + 1), "text at offset 0: has 1048577 characters"),
+        ):  # fmt: skip
+            self.assertIn(words, str(self.assertRaises(RemoteProtocolError, parse_sddl, text)))
+
+    def test_what_has_no_text(self) -> None:
+        """Conditions, unknown types and unknown flags."""
+        for ace in (
+            Ace(AceType.ACCESS_ALLOWED_CALLBACK, 4, EVERYONE, data=b"artx"),
+            Ace(AceType.ACCESS_ALLOWED, 4, EVERYONE, data=b"more"),
+            Ace(AceType.ACCESS_ALLOWED, 4, EVERYONE, 0x20),
+            UnknownAce(0x77, 0, b""),
+        ):
+            descriptor = SecurityDescriptor(None, None, Acl((ace,)))
+            self.assertRaises(LocalProtocolError, format_sddl, descriptor)
+
+    def test_null_and_absent_lists(self) -> None:
+        """One says so, the other says nothing."""
+        self.assertEqual(format_sddl(SecurityDescriptor(control=Control.DACL_PRESENT)), "D:NO_ACCESS_CONTROL")
+        self.assertEqual(format_sddl(SecurityDescriptor()), "")
+
+
+def _entries(acl: Acl | None) -> object:
+    return None if acl is None else acl.aces
