@@ -20,7 +20,7 @@ def config() -> None:
 def config_check(settings: Settings, file: str) -> int:
     """Tell everything that is wrong with the configuration in FILE, each with its line.
 
-    Status 1 if anything is.
+    Status 1 if anything is; a warning is nothing wrong.
     """
     from msmq.cli.command import DONE, REFUSED
     from msmq.service.configuration import check
@@ -30,13 +30,17 @@ def config_check(settings: Settings, file: str) -> int:
     for problem in problems:
         if output.as_json:
             keys = ("path", "line", "key", "problem")
-            output.object({key: getattr(problem, key) for key in keys})
+            found = {key: getattr(problem, key) for key in keys}
+            output.object({**found, "warning": problem.is_warning})
         else:
             output.write(str(problem))
     output.flush()
-    if problems:
-        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        click.echo(f"msmq config check: {problems[0]}{more}", err=True)
+    faults = [problem for problem in problems if not problem.is_warning]
+    if faults:
+        more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+        click.echo(f"msmq config check: {faults[0]}{more}", err=True)
         return REFUSED
+    if problems:
+        return DONE
     output.text(f"{file}: nothing is wrong")
     return DONE

@@ -23,6 +23,7 @@ from msmq.net.endpoints import (
     substitute_data,
 )
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
+from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
 from msmq.service.settings import (
     Configuration,
@@ -36,7 +37,7 @@ from msmq.service.settings import (
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, probe_store
 from msmq.toml.document import DocumentError, nearest, read_document
-from msmq.toml.kinds import Guid, Guids, computer_name, type_name
+from msmq.toml.kinds import Array, computer_name, type_name
 from msmq.toml.lines import Path as KeyPath
 
 _T = TypeVar("_T")
@@ -54,12 +55,14 @@ class Problem:
     @ivar key: the key with its table (C{limits.quota}) or the option (C{--address}); empty for the
         file as a whole.
     @ivar problem: what is wrong, in words that finish "the value ...".
+    @ivar is_warning: it can be used all the same, but somebody should know.
     """
 
     path: str | None
     line: int | None
     key: str
     problem: str
+    is_warning: bool = False
 
     def __str__(self) -> str:
         where = [] if self.path is None else [self.path if self.line is None else f"{self.path}:{self.line}"]
@@ -95,10 +98,13 @@ def check(path: str | Path) -> list[Problem]:
     """Tell everything that is wrong with a configuration file; an empty list if it can be used.
 
     If nothing else is wrong, a store elsewhere is asked whether it would open, which may take some seconds.
+    Among them are warnings of what can be used, but should be known.
     """
     reading, configuration = _read(path, Overrides())
     if not reading.problems:
         reading.probe_storage(configuration)
+    if not reading.problems:
+        reading.warn(configuration)
     return reading.sorted_problems()
 
 
@@ -160,8 +166,9 @@ class _Reading:
         known = TABLES[table].get(key)
         if known is None:
             self._refuse((table, key), f"is not a key of [{table}]{nearest(key, TABLES[table])}")
-        elif isinstance(known.kind, Guids) and isinstance(value, list):
-            read = [self._try((table, key, i), Guid().read, element) for i, element in enumerate(value)]
+        elif isinstance(known.kind, Array) and isinstance(value, list):
+            of = known.kind.element
+            read = [self._try((table, key, i), of.read, element) for i, element in enumerate(value)]
             self._values[table][key] = tuple(read)
         else:
             read_value = self._try((table, key), known.kind.read, value)
@@ -201,7 +208,7 @@ class _Reading:
             queues=QueueSettings(**self._fields("queues", QueueSettings)),
             limits=Limits(**self._fields("limits", Limits)),
             timers=Timers(**self._fields("timers", Timers)),
-            security=SecuritySettings(**self._fields("security", SecuritySettings)),
+            security=self._security(),
         )
 
     def probe_storage(self, configuration: Configuration) -> None:
@@ -214,6 +221,13 @@ class _Reading:
                 raise ValueError(f"cannot be used: {error}") from error
 
         self._try(("storage", "backend"), probe)
+
+    def warn(self, configuration: Configuration) -> None:
+        """Tell what it is not safe to leave unsaid."""
+        warning = exposure(configuration)
+        if warning is not None:
+            key = ("listen", "session")
+            self.problems.append(Problem(self.path, self._lines.get(key), _dotted(key), warning, True))
 
     def sorted_problems(self) -> list[Problem]:
         """All problems, in the order of the file's lines."""
@@ -260,6 +274,12 @@ class _Reading:
                 f"is {settings.recoverable_ack_minimum:g}, more than recoverable_ack_maximum, "
                 f"{settings.recoverable_ack_maximum:g}",
             )
+        return settings
+
+    def _security(self) -> SecuritySettings:
+        settings = SecuritySettings(**self._fields("security", SecuritySettings))
+        if settings.unauthenticated == "deny" and settings.peers:
+            self._refuse(("security", "peers"), 'lets nobody in, because unauthenticated is "deny"')
         return settings
 
     def _listen(self, data: Path, address: str | None) -> ListenSettings:

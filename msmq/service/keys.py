@@ -13,7 +13,7 @@ from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoi
 from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, SecuritySettings, Timers
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
-from msmq.toml.kinds import Flag, Guid, Guids, Kind, Seconds, Text, WholeNumber, computer_name
+from msmq.toml.kinds import GUIDS, Array, Flag, Guid, Kind, Network, Seconds, Text, WholeNumber, computer_name
 
 
 def storage_backend(text: str) -> None:
@@ -51,9 +51,16 @@ def _file(text: str) -> None:
         raise ValueError("must be the path of a file")
 
 
-def _dialect(text: str) -> None:
-    if text not in ("active-directory", "openldap"):
-        raise ValueError(f'must be "active-directory" or "openldap", not {text!r}')
+def _one_of(*texts: str) -> Text:
+    """Text that is one of these."""
+
+    def accept(text: str) -> None:
+        if text not in texts:
+            *others, last = (f'"{each}"' for each in texts)
+            raise ValueError(f"must be {', '.join(others)} or {last}, not {text!r}")
+
+    *others, last = texts
+    return Text(accept, f"{', '.join(others)} or {last}")
 
 
 def _stream(text: str) -> None:
@@ -119,9 +126,9 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "data": Key(Text(_nonempty_path, "a directory"), "msmq-data"),
         "routing_server": Key(Flag(), _QUEUE_MANAGER["routing_server"]),
         "is_server": Key(Flag(), _SESSION["is_server"]),
-        "sites": Key(Guids(), ()),
+        "sites": Key(GUIDS, ()),
         "enterprise": Key(Guid()),
-        "connected_networks": Key(Guids(), ()),
+        "connected_networks": Key(GUIDS, ()),
         "ping_before_session": Key(Flag(), _SESSION["ping_before_session"]),
         "session_port": _counted(1, 65535, _SESSION["session_port"], "TCP port"),
         "ping_port": _counted(1, 65535, _SESSION["ping_port"], "UDP port"),
@@ -141,7 +148,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "password_file": Key(Text(_file, "a file")),
         "ca_file": Key(Text(_file, "a file")),
         "start_tls": Key(Flag(), False),
-        "dialect": Key(Text(_dialect, "active-directory or openldap")),
+        "dialect": Key(_one_of("active-directory", "openldap")),
     },
     "hosts": {},
     "queues": {
@@ -197,6 +204,8 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "hardened": Key(Flag(), _SECURITY["hardened"]),
         "trust_identifiers": Key(Flag(), _SESSION["trust_identifiers"]),
         "permit_insecure_nacks": Key(Flag(), _SECURITY["permit_insecure_nacks"]),
+        "unauthenticated": Key(_one_of("loopback", "deny", "allow"), "loopback"),
+        "peers": Key(Array(Network(), "IP addresses and networks"), ()),
     },
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

@@ -36,6 +36,7 @@ from msmq.service.composition import Parts, compose, directory_context
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
 from msmq.service.directory_servers import DirectorySearch
+from msmq.service.exposure import exposure
 from msmq.service.identity import has_identity, load_identity
 from msmq.service.settings import Configuration
 from msmq.storage.factory import make_store
@@ -147,6 +148,8 @@ class Server(Service):
         name = configuration.queue_manager.name
         self._tell(f"queue manager {name}, identifier {braced(identifier)}")
         self._tell(f"listens on {', '.join(self._addresses) or 'no address'}")
+        if (warning := exposure(configuration)) is not None:
+            self.log.warn("{warning}", warning=f"listen.session: {warning}")
         self._tell(f"control socket {listen.control or 'off'}, data directory {data}")
         self._tell(_store_line(store))
 

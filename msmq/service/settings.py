@@ -8,6 +8,7 @@ C{[timers]} that are its fields are read into it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from uuid import UUID
 
@@ -117,6 +118,13 @@ class SecuritySettings:
     permit_insecure_nacks: bool = False
     """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether strangers are told that a queue is missing or
     closed to them."""
+
+    unauthenticated: str | None = None
+    """From where messages are taken whose sender nobody can verify: loopback, deny or allow; C{None} is
+    loopback, which nobody has said."""
+
+    peers: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Addresses and networks from which such messages are taken as from loopback."""
 
 
 @attrs.frozen(kw_only=True)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from ipaddress import IPv4Network, IPv6Network
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
 
+from msmq.wire.addresses import parse_network
 from msmq.wire.guid import parse_guid
 
 
@@ -142,16 +144,38 @@ class Guid:
 
 
 @attrs.frozen
-class Guids:
-    """An array of GUIDs."""
+class Network:
+    """An IP address, or a network of them."""
 
+    type_name: str = "text"
+    range_text: str = "an IP address or a network"
+
+    def read(self, value: object) -> IPv4Network | IPv6Network:
+        if not isinstance(value, str):
+            raise wrong_type("an IP address or a network as text", value)
+        return parse_network(value)
+
+
+@attrs.frozen
+class Array:
+    """An array of values of one kind.
+
+    @ivar element: that kind.
+    @ivar range_text: what they are called together.
+    """
+
+    element: Kind
+    range_text: str
     type_name: str = "an array"
-    range_text: str = "GUIDs"
 
-    def read(self, value: object) -> tuple[UUID, ...]:
+    def read(self, value: object) -> tuple[object, ...]:
         if not isinstance(value, list):
-            raise wrong_type("an array of GUIDs", value)
-        return tuple(Guid().read(element) for element in value)
+            raise wrong_type(f"an array of {self.range_text}", value)
+        return tuple(self.element.read(element) for element in value)
+
+
+GUIDS: Final = Array(Guid(), "GUIDs")
+"""An array of GUIDs."""
 
 
 def computer_name(text: str) -> None:

@@ -1,0 +1,22 @@
+"""What a configuration opens to others without saying whom it trusts."""
+
+from __future__ import annotations
+
+from msmq.service.settings import Configuration
+from msmq.wire.addresses import is_loopback
+
+
+def exposure(configuration: Configuration) -> str | None:
+    """What is to be told of a server that others can reach, although nobody has said who they are.
+
+    @return: words that finish "listen.session ..."; C{None} if all is said.
+    """
+    session, security = configuration.listen.session, configuration.security
+    if session is None or session.interface is None or is_loopback(session.interface):
+        return None
+    if security.unauthenticated is not None or security.peers:
+        return None
+    return (
+        f"is {session}, which others reach, but what they send is refused unless its sender is verified:"
+        " [security] peers names those that are taken at their word, and unauthenticated says it for all"
+    )

@@ -1,0 +1,73 @@
+"""Sets of IP addresses, as operators write them down: single addresses and whole networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+import attrs
+
+
+@lru_cache(4096)
+def read_address(text: str) -> IPv4Address | IPv6Address | None:
+    """The address of a peer, without the scope of an IPv6 one; C{None} if the text is no address.
+
+    An IPv4 address that is written as an IPv6 one is the IPv4 address.
+    """
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def is_loopback(text: str) -> bool:
+    """Whether a peer with this address is on this machine."""
+    address = read_address(text)
+    return address is not None and address.is_loopback
+
+
+def parse_network(text: str) -> IPv4Network | IPv6Network:
+    """Read an address, or a network as C{192.0.2.0/24}.
+
+    @raise ValueError: it is neither, or has bits behind its mask; says so, in words that finish "the value
+        ...".
+    """
+    try:
+        return ip_network(text)
+    except ValueError:
+        pass
+    try:
+        wider = ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"must be an IP address or a network as 192.0.2.0/24, not {text!r}") from None
+    raise ValueError(f"names the network {text!r}, which would be {wider} without the bits behind its mask")
+
+
+@attrs.frozen
+class AddressSet:
+    """Addresses and networks.
+
+    @ivar networks: an address is a network of one.
+    """
+
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> AddressSet:
+        """Read them.
+
+        @raise ValueError: one is neither an address nor a network.
+        """
+        return cls(tuple(map(parse_network, texts)))
+
+    def __bool__(self) -> bool:
+        return bool(self.networks)
+
+    def __contains__(self, text: str) -> bool:
+        """Whether an address lies in one of them; what is no address lies in none."""
+        address = read_address(text)
+        return address is not None and any(address in network for network in self.networks)

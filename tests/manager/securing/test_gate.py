@@ -1,0 +1,42 @@
+"""Whom messages are taken from whose sender nobody can verify."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.manager.securing.gate import Gate, Unauthenticated
+from msmq.wire.addresses import AddressSet
+
+HERE, PEER, STRANGER = "127.0.0.9", "192.0.2.7", "198.51.100.1"
+PEERS = AddressSet.of(["192.0.2.0/24"])
+
+
+class GateTests(SynchronousTestCase):
+    """L{Gate}."""
+
+    def test_who_is_admitted(self) -> None:
+        """By default this machine and the peers; nobody, or everybody, where it is said."""
+        for unauthenticated, peers, admitted in (
+            (Unauthenticated.LOOPBACK, AddressSet(), [HERE]),
+            (Unauthenticated.LOOPBACK, PEERS, [HERE, PEER]),
+            (Unauthenticated.DENY, AddressSet(), []),
+            (Unauthenticated.DENY, PEERS, []),
+            (Unauthenticated.ALLOW, AddressSet(), [HERE, PEER, STRANGER, "somewhere"]),
+        ):
+            gate = Gate(unauthenticated, peers)
+            found = [address for address in (HERE, PEER, STRANGER, "somewhere") if gate.admits(address)]
+            self.assertEqual(found, admitted)
+        self.assertTrue(Gate().admits("::1"))
+
+    def test_a_refusal_tells_the_line_that_would_admit_it(self) -> None:
+        """And that line does admit it."""
+        for gate, address, line in (
+            (Gate(), STRANGER, 'peers = ["198.51.100.1"]'),
+            (Gate(Unauthenticated.DENY), HERE, 'unauthenticated = "loopback"'),
+            (Gate(Unauthenticated.DENY), PEER, 'unauthenticated = "loopback" with peers = ["192.0.2.7"]'),
+        ):
+            self.assertEqual(
+                gate.refusal(address),
+                f"nothing verifies who sent it; {line} under [security] in the configuration would admit it",
+            )
+        self.assertTrue(Gate(peers=AddressSet.of([STRANGER])).admits(STRANGER))

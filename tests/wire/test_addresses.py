@@ -1,0 +1,49 @@
+"""Sets of IP addresses."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.wire.addresses import AddressSet, is_loopback, parse_network, read_address
+
+
+class AddressSetTests(SynchronousTestCase):
+    """L{AddressSet} and L{is_loopback}."""
+
+    def test_addresses_and_networks(self) -> None:
+        """A single address is a network of one; a name is no address at all."""
+        some = AddressSet.of(["192.0.2.7", "10.0.0.0/8", "2001:db8::/32"])
+        for address in ("192.0.2.7", "10.255.0.1", "2001:db8::1", "2001:DB8:0::1%eth0", "::ffff:10.0.0.1"):
+            self.assertIn(address, some)
+        for address in ("192.0.2.8", "11.0.0.1", "2001:db9::1", "", "BETA", "10.0.0.1.2"):
+            self.assertNotIn(address, some)
+        self.assertFalse(AddressSet())
+        self.assertTrue(some)
+
+    def test_everything_of_one_kind(self) -> None:
+        """A network of all IPv4 addresses has no IPv6 address in it."""
+        self.assertIn("203.0.113.9", AddressSet.of(["0.0.0.0/0"]))
+        self.assertNotIn("2001:db8::1", AddressSet.of(["0.0.0.0/0"]))
+
+    def test_this_machine(self) -> None:
+        """All of 127.0.0.0/8, and ::1, however it is written."""
+        for address in ("127.0.0.1", "127.255.0.9", "::1", "::ffff:127.0.0.1", "0:0::1%lo"):
+            self.assertTrue(is_loopback(address), address)
+        for address in ("128.0.0.1", "::2", "::ffff:10.0.0.1", "localhost", ""):
+            self.assertFalse(is_loopback(address), address)
+
+    def test_what_is_no_network_is_refused(self) -> None:
+        """With the reason, and with the network that was probably meant."""
+        for text, problem in (
+            ("BETA", "must be an IP address or a network as 192.0.2.0/24, not 'BETA'"),
+            ("10.0.0.0/33", "must be an IP address or a network as 192.0.2.0/24, not '10.0.0.0/33'"),
+            ("10.0.0.1/8", "'10.0.0.1/8', which would be 10.0.0.0/8 without"),
+        ):
+            self.assertIn(problem, str(self.assertRaises(ValueError, parse_network, text)))
+
+    @given(st.text(max_size=40))
+    def test_any_text(self, text: str) -> None:
+        """Whatever a transport calls its peer, there is an answer."""
+        self.assertNotIn(text if read_address(text) is None else "", AddressSet.of(["::/0", "0.0.0.0/0"]))
