@@ -35,7 +35,9 @@ from msmq.manager.public_names import PublicNames
 from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
 from msmq.manager.searching import Search
+from msmq.manager.securing.admission import Admission
 from msmq.manager.securing.arrival import Inspector
+from msmq.manager.securing.gate import Gate
 from msmq.manager.send_keys import SendKeys
 from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
@@ -75,6 +77,7 @@ class Parts:
         router: IRouter | None,
         routing_server: bool,
         site: uuid.UUID | None,
+        gate: Gate,
         beside: Callable[..., Deferred[Any]],
         send_keys: SendKeys,
     ) -> None:
@@ -116,7 +119,7 @@ class Parts:
         self.router = router
         self.ways = Ways(model.identifier, router, reactor)
         forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
-        self.inspector = Inspector(reactor)
+        self.inspector = Inspector(reactor, (gate, Admission(gate)))
         arrivals = Arrivals(
             performer, outbox, self.events, self.turns, self.sequences, forwarding, self.inspector
         )

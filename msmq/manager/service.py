@@ -26,6 +26,7 @@ from msmq.manager.overview import Overview
 from msmq.manager.parts import Parts
 from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reservation import Reservation
+from msmq.manager.securing.gate import Gate
 from msmq.manager.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
 from msmq.manager.state import QueueManagerState
 from msmq.manager.subscriptions import Subscriptions
@@ -68,6 +69,7 @@ class QueueManagerService(Overview, Service):
     @param routing_server: [MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between others pass here.
     @param site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
     @param router: finds the ways of messages to other queue managers; by default the directory is asked.
+    @param gate: from whom messages are taken whose sender nothing verifies; by default from this machine.
     @param beside: calls a function where it holds up nobody.
     @param send_keys: how many keys are remembered of messages that were sent under one.
     @param send_key_lifetime: for how many seconds.
@@ -98,6 +100,7 @@ class QueueManagerService(Overview, Service):
         router: IRouter | None = None,
         routing_server: bool = False,
         site: uuid.UUID | None = None,
+        gate: Gate | None = None,
         beside: Callable[..., Deferred[Any]] = deferToThread,
         send_keys: int = DEFAULT_KEYS,
         send_key_lifetime: float = DEFAULT_LIFETIME,
@@ -120,6 +123,7 @@ class QueueManagerService(Overview, Service):
             router=router,
             routing_server=routing_server,
             site=site,
+            gate=Gate() if gate is None else gate,
             beside=beside,
             send_keys=SendKeys(send_keys, send_key_lifetime),
         )

@@ -17,6 +17,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IAddressBook, IServedDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
+from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
@@ -29,7 +30,8 @@ from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
 from msmq.service.directory_servers import DirectorySearch, TellingProtocol
-from msmq.service.settings import Configuration
+from msmq.service.settings import Configuration, SecuritySettings
+from msmq.wire.addresses import AddressSet
 
 
 class _PingResponder(PingResponderProtocol):
@@ -166,6 +168,7 @@ def compose(
         directory=directory,
         routing_server=queue_manager.routing_server,
         site=queue_manager.sites[0] if queue_manager.sites else None,
+        gate=_gate(configuration.security),
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     pings = _PingResponder(identifier, sessions, clock)
@@ -180,6 +183,13 @@ def directory_context(
 ) -> DirectoryContext:
     """What the directory of a configuration is made with."""
     return DirectoryContext(clock, reactor, configuration.directory_options, search.find)
+
+
+def _gate(security: SecuritySettings) -> Gate:
+    said = security.unauthenticated
+    return Gate(
+        Unauthenticated.LOOPBACK if said is None else Unauthenticated(said), AddressSet(security.peers)
+    )
 
 
 def _nobody(name: str) -> str | None:

@@ -118,6 +118,8 @@ class Server(Service):
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)
+        if (warning := exposure(configuration)) is not None:
+            self.log.warn("{line}", line=f"listen.session: {warning}")
         clock = SystemClock()
         search = DirectorySearch(configuration, self._reactor, clock)
         self._undo.append(search.stop)
@@ -148,8 +150,6 @@ class Server(Service):
         name = configuration.queue_manager.name
         self._tell(f"queue manager {name}, identifier {braced(identifier)}")
         self._tell(f"listens on {', '.join(self._addresses) or 'no address'}")
-        if (warning := exposure(configuration)) is not None:
-            self.log.warn("{warning}", warning=f"listen.session: {warning}")
         self._tell(f"control socket {listen.control or 'off'}, data directory {data}")
         self._tell(_store_line(store))
 

@@ -91,6 +91,18 @@ class ConfigCheckTests(CommandTestCase):
         ended = self.msmq("--json", "config", "check", path)
         [fault] = ended.objects
         self.assertEqual((fault["path"], fault["line"], fault["key"]), (path, 2, "queue_manager.nmae"))
+        self.assertIs(fault["warning"], False)
+
+    def test_a_warning_is_no_fault(self) -> None:
+        """A server that others reach without anybody having said who they are: told, with status 0."""
+        path = self.file('[queue_manager]\nname = "ALPHA"\n[listen]\nsession = "tcp:1801"\n')
+        ended = self.msmq("config", "check", path)
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertTrue(
+            ended.output.startswith(f"{path}:4: listen.session: is TCP *:1801, which others reach")
+        )
+        [warning] = self.msmq("config", "check", path, "--json").objects
+        self.assertEqual((warning["line"], warning["key"], warning["warning"]), (4, "listen.session", True))
 
     def test_missing_file(self) -> None:
         """A file that cannot be read is a fault that names it."""

@@ -73,7 +73,9 @@ hardened = true
 """
 
 
-class LoadTests(SynchronousTestCase):
+class ReadingTestCase(SynchronousTestCase):
+    """Files that are read."""
+
     def write(self, text: str | bytes) -> str:
         path = str(self.mktemp())
         Path(path).write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -82,6 +84,8 @@ class LoadTests(SynchronousTestCase):
     def problems(self, text: str | bytes) -> list[tuple[int | None, str, str]]:
         return [(problem.line, problem.key, problem.problem) for problem in check(self.write(text))]
 
+
+class LoadTests(ReadingTestCase):
     def test_reads_every_table(self) -> None:
         """What the file says is what the server does."""
         configuration = load(self.write(WHOLE))
@@ -340,6 +344,58 @@ class LoadTests(SynchronousTestCase):
         """A value that a key does not take is told with the key and its line."""
         for problem in check(self.write(f"[{key[0]}]\n\n{key[1]} = {value}\n")):
             self.assertEqual((problem.line, problem.key.partition("[")[0]), (3, ".".join(key)))
+
+
+class SecurityTests(ReadingTestCase):
+    """C{[security]}: whom a server trusts."""
+
+    def test_who_is_trusted(self) -> None:
+        """Addresses and networks; without them, nobody beyond this machine."""
+        read = load(
+            self.write('[security]\nunauthenticated = "loopback"\npeers = ["192.0.2.7", "10.0.0.0/8"]\n')
+        )
+        self.assertEqual(read.security.unauthenticated, "loopback")
+        self.assertEqual([str(each) for each in read.security.peers], ["192.0.2.7/32", "10.0.0.0/8"])
+        self.assertEqual((load().security.unauthenticated, load().security.peers), (None, ()))
+
+    def test_what_is_no_address_is_told_by_its_place(self) -> None:
+        """Each element of the array has its own line."""
+        text = '[security]\nunauthenticated = "nobody"\npeers = [\n "192.0.2.7",\n "BETA",\n 7,\n]\n'
+        self.assertEqual(
+            self.problems(text),
+            [
+                (2, "security.unauthenticated", 'must be "loopback", "deny" or "allow", not \'nobody\''),
+                (5, "security.peers[1]", "must be an IP address or a network as 192.0.2.0/24, not 'BETA'"),
+                (6, "security.peers[2]", "must be an IP address or a network as text, not a whole number"),
+            ],
+        )
+
+    def test_peers_of_nobody(self) -> None:
+        """Who is denied whatever he sends cannot be trusted."""
+        text = '[security]\nunauthenticated = "deny"\npeers = ["192.0.2.7"]\n'
+        self.assertEqual(
+            self.problems(text), [(3, "security.peers", 'lets nobody in, because unauthenticated is "deny"')]
+        )
+
+    def test_who_is_warned(self) -> None:
+        """A server that others reach, unless something was said about them."""
+        reached = '[listen]\nsession = "tcp:1801:interface=192.0.2.1"\n'
+        for text, lines in (
+            ("", []),
+            ('[listen]\nsession = "tcp:1801:interface=127.0.0.9"\n', []),
+            ('[listen]\nsession = "tcp6:1801:interface=\\\\:\\\\:1"\n', []),
+            ('[listen]\nsession = "off"\n', []),
+            (reached, [2]),
+            ('[listen]\nsession = "tcp:1801"\n', [2]),
+            ('[listen]\nsession = "tcp6:1801"\n', [2]),
+            (reached + '[security]\nunauthenticated = "loopback"\n', []),
+            (reached + '[security]\npeers = ["192.0.2.0/24"]\n', []),
+            (reached + "[security]\npeers = []\n", [2]),
+        ):
+            problems = check(self.write(text))
+            self.assertEqual([problem.line for problem in problems], lines, text)
+            self.assertTrue(all(problem.is_warning for problem in problems))
+            load(self.write(text))
 
 
 class DocumentationTests(SynchronousTestCase):

@@ -10,6 +10,10 @@ import enum
 
 import attrs
 
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.arrival import Accepted, Outcome, Refused
+from msmq.queues.queue import Queue
+from msmq.structures.message_class import MessageClass
 from msmq.wire.addresses import AddressSet, is_loopback
 
 
@@ -25,10 +29,14 @@ class Unauthenticated(enum.Enum):
 class Gate:
     """The first thing that a message meets that came for a queue of ours.
 
+    A signed one passes; whether the signature proves anything is found later, and asked here again.
+
     @ivar unauthenticated: LOOPBACK takes it from this machine and from the peers, ALLOW from everybody, DENY
         from nobody.
     @ivar peers: addresses that are as good as this machine.
     """
+
+    message_class = MessageClass.NACK_ACCESS_DENIED
 
     unauthenticated: Unauthenticated = Unauthenticated.LOOPBACK
     peers: AddressSet = attrs.field(factory=AddressSet)
@@ -38,6 +46,16 @@ class Gate:
         if self.unauthenticated is Unauthenticated.LOOPBACK:
             return is_loopback(address) or address in self.peers
         return self.unauthenticated is Unauthenticated.ALLOW
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """Whether it has anything against messages that are not signed."""
+        return not self.admits(session.remote_address)
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Outcome:
+        """Refuse what is not signed, if it comes from an address that is not trusted."""
+        if message.is_signed or self.admits(session.remote_address):
+            return message
+        return Refused(self.message_class, self.refusal(session.remote_address))
 
     def refusal(self, address: str) -> str:
         """Why it may not, and which line of the configuration would let it in."""
