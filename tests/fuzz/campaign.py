@@ -79,6 +79,7 @@ def main() -> int:
         "--runs", type=int, default=100_000, help="executions of each target, earlier ones too"
     )
     parser.add_argument("--seconds", type=int, default=60, help="how long a target runs in each round")
+    parser.add_argument("--rounds", type=int, default=sys.maxsize, help="how many processes at most")
     parser.add_argument("--work", type=Path, default=Path("_fuzz"))
     options = parser.parse_args()
     targets: list[str] = options.targets or list(TARGETS)
@@ -89,7 +90,7 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     os.nice(19)
     figures = load(work)
-    while True:
+    for _ in range(options.rounds):
         # The one that is furthest behind comes first, so that whoever stops it leaves them alike.
         target = min(targets, key=lambda name: figures.get(name, {}).get("executions", 0))
         done = figures.setdefault(target, {"executions": 0, "seconds": 0})
