@@ -210,6 +210,12 @@ class ShellListingTests(SynchronousTestCase):
         """The tasks of an operator are done as the guide does them."""
         self.run_page(PROJECT / "docs" / "guide" / "operating.md")
 
+    def test_security(self) -> None:
+        """Two servers whose sessions are encrypted, from making their keys to a message."""
+        if shutil.which("openssl") is None:
+            raise SkipTest("openssl is not installed")
+        self.run_page(PROJECT / "docs" / "guide" / "security.md")
+
     def test_directory(self) -> None:
         """The enterprise of the guide is as it says, and its messages take the way that it shows."""
         self.run_page(PROJECT / "docs" / "guide" / "directory.md")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -100,6 +101,12 @@ class ISessions(Interface):
     connections: Collection[ISession] = Attribute("Every session that has a connection, in whatever state.")
 
     counts: PacketCounts = Attribute("The packets of all sessions so far, by kind.")
+
+    refused: Mapping[str, int] = Attribute(
+        "Connections that did not become sessions, by the limit or the setting that was the reason."
+    )
+
+    refused_peers: Sequence[Mapping[str, Any]] = Attribute("Whose those were, the latest first.")
 
     is_offline: bool = Attribute("Whether connections are refused, and nobody is dialled; may be set.")
 

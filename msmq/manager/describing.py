@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from msmq.decoding.values import unix_time
-from msmq.interfaces.session import ISession
+from msmq.interfaces.session import ISession, ISessions
 from msmq.queues.definition import UNLIMITED
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue
@@ -126,6 +126,14 @@ def describe_session(session: ISession) -> dict[str, Any]:
         "opened": unix_time(session.opened),
         "last_heard": unix_time(session.last_heard),
         **attrs.asdict(session.statistics),
+    }
+
+
+def describe_refusals(sessions: ISessions) -> dict[str, Any]:
+    """Connections that did not become sessions, and whose they were, the latest first."""
+    return {
+        "sessions_refused": dict(sessions.refused),
+        "refused_peers": [{**peer, "last": unix_time(peer["last"])} for peer in sessions.refused_peers],
     }
 
 

@@ -13,6 +13,7 @@ from msmq.manager.describing import (
     describe_losses,
     describe_outgoing,
     describe_queue,
+    describe_refusals,
     describe_session,
 )
 from msmq.manager.integration import Membership
@@ -67,6 +68,7 @@ class Overview:
             "addresses": list(self._addresses()),
             **describe_holdings(self._parts.model),
             "sessions": len(self._parts.sessions.connections),
+            **describe_refusals(self._parts.sessions),
             "storage": self._parts.store.name,
             "durable": bool(self._parts.store.durable),
             "packets": describe_counts(self._parts.sessions.counts),

@@ -17,6 +17,7 @@ from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory
 from msmq.session.settings import SessionSettings
 from msmq.structures.status import MQError, Status
+from msmq.wire.addresses import AddressSet
 
 Lookup = Callable[[str], Awaitable[Sequence[NextHopAddress]]]
 """Finds where a computer name or address is; raises L{msmq.structures.status.MQError} if nowhere."""
@@ -40,8 +41,11 @@ class DiallingSessionFactory(SessionFactory):
         probe: Probe | None = None,
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
+        allowed: AddressSet | None = None,
     ) -> None:
-        super().__init__(identifier, reactor=reactor, clock=clock, settings=settings, broker=broker)
+        super().__init__(
+            identifier, reactor=reactor, clock=clock, settings=settings, broker=broker, allowed=allowed
+        )
         self._lookup = lookup
         self._probe = probe
 

@@ -1,6 +1,7 @@
 """Endpoint descriptions of the C{[listen]} table: what they say, and how an address is put into them.
 
 A stream endpoint is a Twisted server endpoint description; Twisted listens on it.
+C{tls:PORT} is our own form (L{msmq.net.tls}), since Twisted's C{ssl:} asks no client who it is.
 What is added here is what Twisted does not tell: to which address and port it will be bound.
 C{udp:PORT[:interface=IP]} is our own form, since Twisted describes no datagram endpoints.
 Every function raises L{ValueError} with what is wrong, in words that finish "the value ...".
@@ -21,6 +22,9 @@ from twisted.internet.interfaces import (
 )
 from twisted.plugin import getPlugins
 
+from msmq.interfaces.tls import ITls
+from msmq.net import tls
+
 OFF = "off"
 """Stands where a description may stand, and switches the endpoint off."""
 
@@ -33,7 +37,7 @@ UNIX_PATH_LIMIT = 107
 BACKLOG = 1024
 """Connections that may wait for being accepted; a burst beyond it delays its latecomers by seconds."""
 
-_BUILT_IN_SERVERS = frozenset({"tcp", "ssl", "unix"})
+_BUILT_IN_SERVERS = frozenset({"tcp", "ssl", "tls", "unix"})
 _ARGUMENTS = {
     "tcp": ("port", "interface", "backlog"),
     "tcp6": ("port", "backlog", "interface"),
@@ -47,24 +51,38 @@ _ARGUMENTS = {
         "extraCertChain",
         "dhParameters",
     ),
+    "tls": tls.SERVER_ARGUMENTS,
 }
 
 
 _described: Callable[[IReactorTime, str], IStreamServerEndpoint] = serverFromString
 
 
-def server_endpoint(reactor: IReactorTime, description: str) -> IStreamServerEndpoint:
+def server_endpoint(
+    reactor: IReactorTime, description: str, encryption: ITls | None = None
+) -> IStreamServerEndpoint:
     """Make the endpoint that a stream description describes.
 
     A TCP endpoint that names no backlog gets L{BACKLOG}, since Twisted's own is 50.
     It raises what its kind of endpoint raises.
+
+    @param encryption: makes the TLS of C{tls:}.
     """
     positional, named = split_description(description)
-    if positional and positional[0] in ("tcp", "tcp6"):
-        arguments = {"backlog": str(BACKLOG), **_bind(positional[0], positional[1:], named)}
-        port = arguments.pop("port", None)
-        description = join_description(positional[:1] if port is None else [positional[0], port], arguments)
-    return _described(reactor, description)
+    kind = positional[0] if positional else ""
+    if kind not in ("tcp", "tcp6", "tls"):
+        return _described(reactor, description)
+    arguments = {"backlog": str(BACKLOG), **_bind(kind, positional[1:], named)}
+    port = arguments.pop("port", None)
+    if kind != "tls":
+        return _described(reactor, join_description([kind] if port is None else [kind, port], arguments))
+    if encryption is None:
+        raise ValueError("is a tls endpoint, for which there is no TLS here")
+    identity = tls.check_server(arguments)
+    pins = tls.read_pins(arguments["pins"]) if "pins" in arguments else frozenset()
+    plain = {key: value for key, value in arguments.items() if key in ("interface", "backlog")}
+    tcp = _described(reactor, join_description(["tcp", str(_port(port))], plain))
+    return tls.TlsServerEndpoint(reactor, encryption, identity, pins, tcp)
 
 
 def quote(text: str) -> str:
@@ -150,6 +168,8 @@ def parse_stream_endpoint(text: str) -> StreamEndpoint:
     if kind not in _ARGUMENTS:
         return StreamEndpoint(text, None, _interface(named["interface"]) if "interface" in named else None)
     arguments = _bind(kind, positional[1:], named)
+    if kind == "tls":
+        tls.check_server(arguments)
     return StreamEndpoint(
         text,
         _port(arguments.get("port")),

@@ -13,7 +13,9 @@ import attrs
 from twisted.internet.interfaces import IStreamClientEndpointStringParserWithReactor
 from twisted.plugin import getPlugins
 
+from msmq.net import tls
 from msmq.net.endpoints import WILDCARDS, socket_text, split_description
+from msmq.net.tls import TlsClient
 
 _BUILT_IN_CLIENTS = frozenset({"tcp", "ssl", "unix"})
 
@@ -42,12 +44,14 @@ class HostEntry:
 
     @ivar address: the IP address, or C{None} when C{description} says it all.
     @ivar port: the TCP port, or C{None} for the usual one.
-    @ivar description: a Twisted client endpoint description, or C{None}.
+    @ivar description: a Twisted client endpoint description, or one of TLS with pins, or C{None}.
+    @ivar tls: what that one says.
     """
 
     address: str | None
     port: int | None = None
     description: str | None = None
+    tls: TlsClient | None = None
 
     def __str__(self) -> str:
         if self.address is None:
@@ -83,6 +87,8 @@ def _described(text: str) -> HostEntry:
             f"must be IP, IP:PORT, [IPv6]:PORT or a client endpoint ({', '.join(sorted(known))}), "
             f"not {text!r}"
         )
+    if kind == tls.KIND and "pins" in named:
+        return HostEntry(None, None, text, tls.TlsClient.of(positional[1:], named))
     if kind in {"tcp", "ssl"}:
         port = named.get("port") or (positional[-1] if len(positional) > 1 else "")
         if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):

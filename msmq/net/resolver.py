@@ -11,7 +11,7 @@ from twisted.internet.address import IPv4Address as TwistedIPv4Address
 from twisted.internet.address import IPv6Address as TwistedIPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as DeferredTimeoutError
-from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, clientFromString
+from twisted.internet.endpoints import clientFromString
 from twisted.internet.interfaces import (
     IAddress,
     IHostnameResolver,
@@ -22,8 +22,10 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
+from msmq.interfaces.tls import ITls
 from msmq.net.endpoints import socket_text
 from msmq.net.hosts import HostEntry, HostTable, parse_address, parse_host_entry
+from msmq.net.tls import TlsClient, TlsClientEndpoint, tcp_client
 from msmq.structures.status import MQError, Status
 
 _client_from_string: Callable[[IReactorTime, str], IStreamClientEndpoint] = clientFromString
@@ -108,6 +110,7 @@ class HostResolver:
     @ivar connect_time: seconds that one connection attempt may take.
     @ivar address_limit: addresses of one name that are considered.
     @ivar address_of: what a directory knows of a computer; asked after C{[hosts]}, before the name service.
+    @ivar tls: makes the TLS of C{[hosts]} entries that pin certificates.
     """
 
     reactor: IReactorTime
@@ -119,6 +122,7 @@ class HostResolver:
     connect_time: float = 30.0
     address_limit: int = 16
     address_of: Callable[[str], str | None] = _unknown
+    tls: ITls | None = None
 
     async def resolve(self, name: str, port: int | None = None) -> Sequence[NextHopAddress]:
         """Find where to connect; addresses of the family that our own endpoint has come first.
@@ -164,6 +168,8 @@ class HostResolver:
         return sorted(answer.addresses, key=lambda found: ours is not None and not _alike(ours, found))
 
     def _next_hop(self, name: str, entry: HostEntry, port: int | None) -> NextHopAddress:
+        if entry.tls is not None:
+            return self._encrypted(name, entry.tls)
         if entry.address is None:
             description = str(entry.description)
             try:
@@ -172,19 +178,26 @@ class HostResolver:
                 raise HostNotFound(f"{name}: [hosts] says {description}, which fails: {error}") from error
             return NextHopAddress(description, None, endpoint, host_name=name)
         target = parse_address(entry.address)
-        bind = self.bind_address
-        if bind is None or target is None or not _alike(target, bind):
-            bind = None
+        bind = self._leaves_from(target)
         port = entry.port or port or self.port
-        endpoint_type = TCP4ClientEndpoint if isinstance(target, IPv4Address) else TCP6ClientEndpoint
-        endpoint = endpoint_type(
-            self.reactor,
-            entry.address,
-            port,
-            timeout=self.connect_time,
-            bindAddress=None if bind is None else (bind, 0),
-        )
+        version = 6 if target is None else target.version
+        endpoint = tcp_client(self.reactor, entry.address, port, version, self.connect_time, bind)
         return NextHopAddress(entry.address, port, endpoint, bind, host_name=name)
+
+    def _encrypted(self, name: str, client: TlsClient) -> NextHopAddress:
+        if self.tls is None:
+            raise HostNotFound(f"{name}: [hosts] asks for TLS, and there is none here")
+        target = parse_address(client.host)
+        bind = client.bind_address or self._leaves_from(target)
+        version = None if target is None else target.version
+        tcp = tcp_client(self.reactor, client.host, client.port, version, self.connect_time, bind)
+        endpoint = TlsClientEndpoint(self.reactor, self.tls, client, tcp)
+        return NextHopAddress(client.host, client.port, endpoint, bind, host_name=name)
+
+    def _leaves_from(self, target: IPv4Address | IPv6Address | None) -> str | None:
+        """The address of ours that a connection to this one leaves from."""
+        bind = self.bind_address
+        return bind if bind is not None and target is not None and _alike(target, bind) else None
 
 
 def _alike(address: IPv4Address | IPv6Address, text: str) -> bool:

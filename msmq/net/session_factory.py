@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 from uuid import UUID
 
 from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import ServerFactory
+from twisted.logger import Logger
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
 from msmq.session.counting import PacketCounts
+from msmq.session.doorkeeping import Doorkeeper, Refusal
 from msmq.session.effects import CloseReason
 from msmq.session.session import Session
 from msmq.session.settings import SessionSettings
+from msmq.wire.addresses import AddressSet
 
 MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
 """L{SessionProtocol}, a subclass of it, or whatever makes one."""
@@ -26,12 +29,15 @@ MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
 class SessionFactory(ServerFactory):
     """Makes sessions: one for every connection that is accepted, and those that a connector dials.
 
+    @param allowed: the addresses from which connections are accepted; C{None} for all.
     @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
     @ivar broker: told of everything by the default hooks; may be C{None}.
     @ivar counts: the packets of all its sessions, by kind.
     @ivar receive_memory: what its sessions hold of packets that are not done with.
     @ivar is_offline: whether connections are refused, and nobody is dialled.
     """
+
+    log: ClassVar[Logger] = Logger()
 
     noisy = False
     protocol: MakeSession = SessionProtocol
@@ -44,6 +50,7 @@ class SessionFactory(ServerFactory):
         clock: IClock,
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
+        allowed: AddressSet | None = None,
     ) -> None:
         self.identifier = identifier
         self.reactor = reactor
@@ -53,6 +60,9 @@ class SessionFactory(ServerFactory):
         self.counts = PacketCounts()
         self.is_offline = False
         self.receive_memory = ReceiveMemory(self.settings.receive_memory, reactor)
+        self._doorkeeper = Doorkeeper(
+            self.settings.sessions_per_second, self.settings.max_connections_per_host, allowed
+        )
         self._connections: set[SessionProtocol] = set()
         # The one that has waited the longest comes first.
         self._handshaking: dict[SessionProtocol, None] = {}
@@ -69,17 +79,41 @@ class SessionFactory(ServerFactory):
         """Whether as many accepted sessions are open as C{max_sessions} allows."""
         return len(self._accepted) >= self.settings.max_sessions
 
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How many connections did not become sessions, by the limit or the setting that was the reason."""
+        return {refusal.value: count for refusal, count in self._doorkeeper.refused.items()}
+
+    @property
+    def refused_peers(self) -> Sequence[Mapping[str, Any]]:
+        """Whose connections those were, the latest first."""
+        return self._doorkeeper.describe()
+
     def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
         """A session for a connection that was accepted; C{None} closes it.
 
-        That is so offline, and beyond the limit of its host.
+        That is so offline, and where the L{Doorkeeper} says so.
         """
-        if self.is_offline:
-            return None
         host = str(getattr(addr, "host", ""))
-        if self._accepted_by_host[host] >= self.settings.max_connections_per_host:
+        refusal = self._refusal(host)
+        if refusal is not None:
+            self.refuse(refusal, host)
             return None
         return self.build(is_initiator=False)
+
+    def _refusal(self, host: str) -> Refusal | None:
+        if self.is_offline:
+            return Refusal.OFFLINE
+        return self._doorkeeper.judge(host, self._accepted_by_host[host], self.clock.now())
+
+    def refuse(self, refusal: Refusal, host: str) -> None:
+        """A connection did not become a session: count it, and say so in the log, though not every time."""
+        if self._doorkeeper.note(host, refusal, self.clock.now()):
+            self.log.warn(
+                "a connection with {host} is refused: {reason}",
+                host=host or "this machine",
+                reason=refusal.value,
+            )
 
     def build(
         self,
@@ -97,13 +131,19 @@ class SessionFactory(ServerFactory):
             is_initiator=is_initiator,
             expected_identifier=expected_identifier,
             was_pinged=was_pinged,
-            accepts=lambda: protocol.may_open(),
+            accepts=lambda: self._accepts(protocol),
             has_backlog=has_backlog,
             counts=self.counts,
             retry_time=retry_time,
         )
         protocol = self.protocol(self, session)
         return protocol
+
+    def _accepts(self, protocol: SessionProtocol) -> bool:
+        accepted = protocol.may_open()
+        if not accepted:
+            self.refuse(Refusal.SESSIONS, protocol.remote_address)
+        return accepted
 
     def connection_made(self, connection: SessionProtocol) -> None:
         """A session has got its connection.
@@ -118,6 +158,7 @@ class SessionFactory(ServerFactory):
         if len(self._handshaking) >= self.settings.max_handshakes:
             oldest = next(iter(self._handshaking))
             del self._handshaking[oldest]
+            self.refuse(Refusal.HANDSHAKES, oldest.remote_address)
             oldest.close(CloseReason.CROWDED_OUT)
         self._handshaking[connection] = None
 

@@ -17,6 +17,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IAddressBook, IServedDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.tls import ITls
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
@@ -29,8 +30,10 @@ from msmq.net.resolver import HostResolver
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
+from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch, TellingProtocol
 from msmq.service.settings import Configuration, SecuritySettings
+from msmq.session.doorkeeping import Refusal
 from msmq.wire.addresses import AddressSet
 
 
@@ -57,6 +60,7 @@ class Parts:
     @ivar pinger: asks other queue managers.
     @ivar search: looks for directory servers.
     @ivar discovery: listens on the discovery port; C{None} without a connected network that it could tell.
+    @ivar tls: makes the TLS of the session port, and of the hosts that have it.
     """
 
     manager: QueueManagerService
@@ -66,6 +70,7 @@ class Parts:
     pinger: Pinger
     search: DirectorySearch
     discovery: DiscoveryServerProtocol | None = None
+    tls: ITls | None = None
 
     async def stop(self) -> None:
         """End the sessions and everything that waits, then close the store."""
@@ -106,6 +111,8 @@ def compose(
     if served is not None:
         served.add_servers(search.found)
     book = None if directory is None else IAddressBook(directory, None)
+    # Whom the sessions refuse they count, those too whose certificate is not the right one.
+    tls = PinnedTls(lambda address: sessions.refuse(Refusal.CERTIFICATE, address))
     resolver = HostResolver(
         reactor,
         IReactorPluggableNameResolver(reactor).nameResolver,
@@ -116,6 +123,7 @@ def compose(
         connect_time=configuration.timers.connect,
         address_limit=limits.host_addresses,
         address_of=_nobody if book is None else book.address_of,
+        tls=tls,
     )
     pinger = Pinger(
         identifier,
@@ -131,6 +139,7 @@ def compose(
         lookup=resolver.resolve,
         probe=_probe(pinger),
         settings=settings,
+        allowed=AddressSet(allowed) if (allowed := configuration.security.sessions_from) else None,
     )
     sessions.protocol = session_protocol
     own = OwnNames(
@@ -175,7 +184,7 @@ def compose(
     discovery = None
     if queue_manager.connected_networks:
         discovery = TellingProtocol(queue_manager, reactor, lambda: manager.membership, search)
-    return Parts(manager, sessions, pings, control, pinger, search, discovery)
+    return Parts(manager, sessions, pings, control, pinger, search, discovery, tls)
 
 
 def directory_context(

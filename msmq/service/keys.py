@@ -160,6 +160,9 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "max_sessions": _counted(0, _U32, _SESSION["max_sessions"], "sessions"),
         "max_handshakes": _counted(1, _U32, _SESSION["max_handshakes"], "connections"),
         "max_connections_per_host": _counted(1, _U32, _SESSION["max_connections_per_host"], "connections"),
+        "sessions_per_second": _counted(
+            0, 1_000_000, _SESSION["sessions_per_second"], "connections a second"
+        ),
         "receive_memory": _counted(0, 1 << 50, _SESSION["receive_memory"], "bytes"),
         "pings_per_second": _counted(0, 1_000_000, _SESSION["pings_per_second"], "pings a second"),
         "quota": _counted(1, _U32, _LIMITS["quota"], "KB"),
@@ -206,6 +209,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "permit_insecure_nacks": Key(Flag(), _SECURITY["permit_insecure_nacks"]),
         "unauthenticated": Key(_one_of("loopback", "deny", "allow"), "loopback"),
         "peers": Key(Array(Network(), "IP addresses and networks"), ()),
+        "sessions_from": Key(Array(Network(), "IP addresses and networks"), ()),
     },
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import (
     IListeningPort,
+    IProtocolFactory,
     IReactorTime,
 )
 from twisted.logger import Logger
@@ -26,12 +27,14 @@ from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.tls import TlsError
 from msmq.net.clock import SystemClock
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession
+from msmq.net.tls import NeverNone
 from msmq.service.composition import Parts, compose, directory_context
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
@@ -169,14 +172,16 @@ class Server(Service):
 
     async def _listen(self, endpoint: StreamEndpoint, parts: Parts) -> IListeningPort:
         try:
-            described = server_endpoint(self._reactor, endpoint.description)
+            described = server_endpoint(self._reactor, endpoint.description, parts.tls)
         except Exception as error:
             # Each kind of endpoint has errors of its own: a file that is missing, a key that is none.
             raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
         try:
-            return await described.listen(parts.sessions)
+            return await described.listen(_listening(endpoint, parts))
         except CannotListenError as error:
             raise StartError(f"cannot listen on {endpoint}: {reason(error)}") from error
+        except TlsError as error:
+            raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
 
     def _listen_for_pings(self, endpoint: DatagramEndpoint, parts: Parts) -> IListeningPort:
         try:
@@ -226,6 +231,11 @@ class Server(Service):
 
     def _tell(self, line: str) -> None:
         self.log.info("{line}", line=line)
+
+
+def _listening(endpoint: StreamEndpoint, parts: Parts) -> IProtocolFactory:
+    """What takes the connections of the session endpoint; Twisted's TLS must be given a protocol for each."""
+    return NeverNone(parts.sessions) if endpoint.description.startswith("ssl:") else parts.sessions
 
 
 def _store_line(store: IMessageStore) -> str:

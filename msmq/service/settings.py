@@ -126,6 +126,9 @@ class SecuritySettings:
     peers: tuple[IPv4Network | IPv6Network, ...] = ()
     """Addresses and networks from which such messages are taken as from loopback."""
 
+    sessions_from: tuple[IPv4Network | IPv6Network, ...] = ()
+    """From where connections are taken at all; from everywhere without any."""
+
 
 @attrs.frozen(kw_only=True)
 class Timers:

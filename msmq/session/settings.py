@@ -108,6 +108,9 @@ class SessionSettings:
     max_connections_per_host: int = 1000
     """Accepted connections from one address; one more is closed at once."""
 
+    sessions_per_second: int = 200
+    """Connections that one address may open in a second, loopback any number; 0 for any number."""
+
     receive_memory: int = 256 * 1024 * 1024
     """Bytes, over all sessions, of packets that are not whole yet or wait for the store; beyond it only one
     session at a time reads on."""

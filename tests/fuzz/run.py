@@ -40,7 +40,8 @@ def reported(target: Callable[[bytes], None], findings: Path, name: str) -> Call
         try:
             target(data)
         except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
+            frames = traceback.extract_tb(error.__traceback__)
+            last = next(frame for frame in reversed(frames) if not frame.filename.endswith("finding.py"))
             place = f"{type(error).__name__} {last.filename}:{last.lineno}"
             if place in seen:
                 return

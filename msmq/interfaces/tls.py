@@ -1,0 +1,53 @@
+"""What makes the TLS of an endpoint, for whoever only knows which files and certificates it is to use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IOpenSSLServerConnectionCreator,
+)
+from zope.interface import Interface
+
+from msmq.errors import MsmqError
+
+
+class TlsError(MsmqError):
+    """A certificate or a key cannot be used; says which file and why, and nothing of what is in it."""
+
+
+@attrs.frozen
+class TlsIdentity:
+    """Who one end is: a certificate, and the key that goes with it.
+
+    @ivar certificate: a PEM file; certificates of those who vouch for it may follow.
+    @ivar private_key: a PEM file without a passphrase; it may be the same one.
+    """
+
+    certificate: Path
+    private_key: Path
+
+
+class ITls(Interface):
+    """Makes connections that only the certificates known beforehand pass.
+
+    A pin is the SHA-256 fingerprint of a certificate, 64 hexadecimal digits in lower case.
+    Who vouches for the certificate does not matter then, and its name neither; its time does.
+    """
+
+    def server(identity: TlsIdentity, pins: frozenset[str]) -> IOpenSSLServerConnectionCreator:
+        """What an endpoint that listens needs.
+
+        @param pins: the certificates of those who may connect; none means that nobody is asked for one.
+        @raise TlsError: a file cannot be used.
+        """
+
+    def client(identity: TlsIdentity | None, pins: frozenset[str]) -> IOpenSSLClientConnectionCreator:
+        """What an endpoint that connects needs.
+
+        @param identity: shown to a server that asks; C{None} for nobody.
+        @param pins: the certificates that the server may have, at least one.
+        @raise TlsError: a file cannot be used.
+        """

@@ -1,0 +1,225 @@
+"""TLS between servers of our own: what an endpoint description says of it, and the endpoints.
+
+A server listens on C{tls:PORT:certificate=FILE:privateKey=FILE}, and with C{pins=} lets only those
+connect whose certificates are named there.
+A client connects to C{tls:HOST:PORT:pins=FINGERPRINT}; C{certificate=} and C{privateKey=} are what it shows.
+Without C{pins=} such a client description is Twisted's own, which believes those who are trusted to vouch.
+
+Every function that reads raises L{ValueError} with what is wrong, in words that finish "the value ...".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.interfaces import (
+    IAddress,
+    IListeningPort,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+    IStreamServerEndpoint,
+)
+from twisted.internet.protocol import Protocol
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from zope.interface import implementer
+
+from msmq.interfaces.tls import ITls, TlsIdentity
+
+KIND = "tls"
+SERVER_ARGUMENTS = ("port", "certificate", "privateKey", "pins", "interface", "backlog")
+CLIENT_ARGUMENTS = ("host", "port", "pins", "certificate", "privateKey", "bindAddress")
+
+_PIN_DIGITS = 64
+
+
+def read_pins(text: str) -> frozenset[str]:
+    """SHA-256 fingerprints with commas between them, as C{openssl x509 -fingerprint -sha256} shows them.
+
+    @raise ValueError: one is none.
+    """
+    pins = set()
+    for part in text.split(","):
+        pin = part.strip().replace(":", "").lower()
+        if len(pin) != _PIN_DIGITS or set(pin) - set("0123456789abcdef"):
+            raise ValueError(
+                f"pins {part.strip()!r}, which is not a SHA-256 fingerprint, 64 hexadecimal digits"
+            )
+        pins.add(pin)
+    return frozenset(pins)
+
+
+def read_identity(arguments: Mapping[str, str]) -> TlsIdentity | None:
+    """The files of a description; C{None} where it names none.
+
+    @raise ValueError: it names only one of them.
+    """
+    certificate, key = arguments.get("certificate"), arguments.get("privateKey")
+    if not certificate and not key:
+        return None
+    if not certificate or not key:
+        missing = "privateKey" if certificate else "certificate"
+        raise ValueError(f"names no {missing}")
+    return TlsIdentity(Path(certificate), Path(key))
+
+
+def check_server(arguments: Mapping[str, str]) -> TlsIdentity:
+    """Whose the connections of a server are, and that its pins can be read.
+
+    @raise ValueError: something is missing or malformed.
+    """
+    identity = read_identity(arguments)
+    if identity is None:
+        raise ValueError("names no certificate")
+    if "pins" in arguments:
+        read_pins(arguments["pins"])
+    return identity
+
+
+@attrs.frozen
+class TlsClient:
+    """What a client description with pins says.
+
+    @ivar host: a computer name or an IP address.
+    @ivar pins: the certificates that the server may have.
+    @ivar identity: what is shown to it; C{None} for nothing.
+    @ivar bind_address: where connections leave from; C{None} where the description leaves it open.
+    """
+
+    host: str
+    port: int
+    pins: frozenset[str]
+    identity: TlsIdentity | None = None
+    bind_address: str | None = None
+
+    @classmethod
+    def of(cls, positional: tuple[str, ...], named: Mapping[str, str]) -> TlsClient:
+        """Read the arguments of a description, its kind left out.
+
+        @raise ValueError: something is missing or malformed.
+        """
+        if len(positional) > 2:
+            raise ValueError(f"must name one host and one port, as {KIND}:HOST:PORT")
+        arguments = {**dict(zip(CLIENT_ARGUMENTS, positional, strict=False)), **named}
+        unknown = set(named) - set(CLIENT_ARGUMENTS) or set(named) & set(CLIENT_ARGUMENTS[: len(positional)])
+        if unknown:
+            raise ValueError(
+                f"gives {min(unknown)!r}, and a {KIND} endpoint with pins takes once each "
+                f"{', '.join(CLIENT_ARGUMENTS)}"
+            )
+        port = arguments.get("port", "")
+        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+            raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
+        if not arguments.get("host"):
+            raise ValueError("names no host")
+        return cls(
+            arguments["host"],
+            int(port),
+            read_pins(arguments.get("pins", "")),
+            read_identity(arguments),
+            arguments.get("bindAddress"),
+        )
+
+
+class _Refusing(Protocol):
+    """A connection that nobody takes."""
+
+    def connectionMade(self) -> None:
+        abort = getattr(self.transport, "abortConnection", None)
+        if abort is not None:
+            abort()
+
+
+@implementer(IProtocolFactory)
+class NeverNone:
+    """A factory for what cannot bear that a connection is refused, as Twisted's C{ssl:} endpoint.
+
+    Such a connection ends at once.
+    """
+
+    noisy = False
+
+    def __init__(self, factory: IProtocolFactory) -> None:
+        self._factory = factory
+
+    def buildProtocol(self, addr: IAddress) -> IProtocol:
+        return self._factory.buildProtocol(addr) or _Refusing()
+
+    def doStart(self) -> None:
+        self._factory.doStart()
+
+    def doStop(self) -> None:
+        self._factory.doStop()
+
+
+class _Encrypting(TLSMemoryBIOFactory):
+    """As Twisted's, but a connection that the factory refuses never begins TLS."""
+
+    def buildProtocol(self, addr: IAddress | None) -> TLSMemoryBIOProtocol | None:  # type: ignore[override]
+        protocol = self.wrappedFactory.buildProtocol(addr)
+        return None if protocol is None else self.protocol(self, protocol)
+
+
+@implementer(IStreamServerEndpoint)
+@attrs.frozen(eq=False)
+class TlsServerEndpoint:
+    """Listens for TLS where another endpoint listens for TCP."""
+
+    reactor: IReactorTime
+    tls: ITls
+    identity: TlsIdentity
+    pins: frozenset[str]
+    tcp: IStreamServerEndpoint
+
+    def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
+        """Read the files, and listen.
+
+        @raise TlsError: they cannot be used.
+        """
+        creator = self.tls.server(self.identity, self.pins)
+        return self.tcp.listen(_Encrypting(creator, False, protocolFactory, self.reactor))
+
+
+@implementer(IStreamClientEndpoint)
+@attrs.frozen(eq=False)
+class TlsClientEndpoint:
+    """Connects by TLS to where another endpoint connects by TCP."""
+
+    reactor: IReactorTime
+    tls: ITls
+    client: TlsClient
+    tcp: IStreamClientEndpoint
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Read the files anew, and connect; the certificate is judged when the connection stands.
+
+        @raise TlsError: they cannot be used.
+        """
+        creator = self.tls.client(self.client.identity, self.client.pins)
+        connected = self.tcp.connect(_Encrypting(creator, True, protocolFactory, self.reactor))
+        return connected.addCallback(_within)
+
+
+def _within(encrypting: IProtocol) -> IProtocol:
+    return cast(TLSMemoryBIOProtocol, encrypting).wrappedProtocol
+
+
+def tcp_client(
+    reactor: IReactorTime, host: str, port: int, version: int | None, timeout: float, bind: str | None
+) -> IStreamClientEndpoint:
+    """Connects to an address, or to a name.
+
+    @param version: of the IP address that C{host} is; C{None} for a name.
+    @param bind: the address from which the connection leaves; C{None} lets the system choose.
+    """
+    leaves_from = None if bind is None else (bind, 0)
+    if version is None:
+        return HostnameEndpoint(reactor, host, port, timeout=timeout, bindAddress=leaves_from)
+    endpoint = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
+    return endpoint(reactor, host, port, timeout=timeout, bindAddress=leaves_from)

@@ -1,0 +1,136 @@
+"""TLS with pinned certificates, by OpenSSL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from OpenSSL import SSL, crypto
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IOpenSSLServerConnectionCreator,
+)
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from zope.interface import implementer
+
+from msmq.interfaces.tls import ITls, TlsError, TlsIdentity
+
+_NOT_YET_VALID = 9
+_HAS_EXPIRED = 10
+
+Refused = Callable[[str], object]
+"""Told of the address of a peer whose certificate was refused."""
+
+
+def fingerprint(certificate: crypto.X509) -> str:
+    """The SHA-256 fingerprint of a certificate, 64 hexadecimal digits in lower case."""
+    return certificate.digest("sha256").decode("ascii").replace(":", "").lower()
+
+
+def _nobody(address: str) -> None:
+    """Nobody counts them."""
+
+
+@implementer(IOpenSSLClientConnectionCreator, IOpenSSLServerConnectionCreator)
+class _Connections:
+    """One side of connections, all with the same context."""
+
+    def __init__(self, context: SSL.Context) -> None:
+        self._context = context
+
+    def _connection(self, tls: TLSMemoryBIOProtocol) -> SSL.Connection:
+        connection = SSL.Connection(self._context, None)
+        # By which the judge of its certificate knows whose it is.
+        connection.set_app_data(tls)
+        return connection
+
+    def clientConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        return self._connection(tlsProtocol)
+
+    def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        return self._connection(tlsProtocol)
+
+
+@implementer(ITls)
+class PinnedTls:
+    """Makes connections of TLS 1.3, in which each end knows the certificate of the other beforehand.
+
+    Nothing of a session is kept for another one, since a resumed session shows no certificate.
+
+    @param refused: told of each server or client whose certificate was refused, by its address.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, refused: Refused = _nobody) -> None:
+        self._refused = refused
+
+    def server(self, identity: TlsIdentity, pins: frozenset[str]) -> _Connections:
+        """See L{ITls.server}."""
+        context = self._context(identity)
+        if pins:
+            context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, self._judge(pins))
+        return _Connections(context)
+
+    def client(self, identity: TlsIdentity | None, pins: frozenset[str]) -> _Connections:
+        """See L{ITls.client}."""
+        context = self._context(identity)
+        # Without a pin nobody passes.
+        context.set_verify(SSL.VERIFY_PEER, self._judge(pins))
+        return _Connections(context)
+
+    def _context(self, identity: TlsIdentity | None) -> SSL.Context:
+        context = SSL.Context(SSL.TLS_METHOD)
+        context.set_min_proto_version(SSL.TLS1_3_VERSION)
+        context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        context.set_options(SSL.OP_NO_TICKET)
+        # OpenSSL would ask whoever sits at the terminal for the passphrase of a key.
+        context.set_passwd_cb(lambda *_: b"")
+        if identity is not None:
+            _use(identity, context)
+        return context
+
+    def _judge(self, pins: frozenset[str]) -> Callable[..., bool]:
+        def judge(
+            connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, _: int
+        ) -> bool:
+            if depth:
+                # Whoever vouches for it: the certificate itself is known, or is not.
+                return True
+            found = fingerprint(certificate)
+            if found not in pins:
+                return self._refuse(connection, found, "is not one of those pinned")
+            if problem == _HAS_EXPIRED:
+                return self._refuse(connection, found, "has expired")
+            if problem == _NOT_YET_VALID:
+                return self._refuse(connection, found, "is not valid yet")
+            return True
+
+        return judge
+
+    def _refuse(self, connection: SSL.Connection, found: str, why: str) -> bool:
+        peer = connection.get_app_data().getPeer()
+        address = str(getattr(peer, "host", peer))
+        self.log.warn("the certificate of {address}, {found}, {why}", address=address, found=found, why=why)
+        self._refused(address)
+        return False
+
+
+def _use(identity: TlsIdentity, context: SSL.Context) -> None:
+    for path, load, what in (
+        (identity.certificate, context.use_certificate_chain_file, "certificate"),
+        # OpenSSL takes no key that is not the one of the certificate.
+        (
+            identity.private_key,
+            context.use_privatekey_file,
+            f"private key of {identity.certificate} without a passphrase",
+        ),
+    ):
+        try:
+            path.open("rb").close()
+            load(str(path))
+        except OSError as error:
+            raise TlsError(f"{path}: {error.strerror}") from error
+        except SSL.Error as error:
+            raise TlsError(f"{path}: there is no {what} in it") from error

@@ -1,0 +1,85 @@
+"""What endpoint descriptions say of TLS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.tls import TlsIdentity
+from msmq.net.endpoints import parse_stream_endpoint, replace_interface, split_description
+from msmq.net.hosts import parse_host_entry
+from msmq.net.tls import TlsClient, read_pins
+
+PIN = "ab" * 32
+SHOWN = ":".join(["AB"] * 32)
+
+
+class PinTests(SynchronousTestCase):
+    def test_a_pin_is_read_as_openssl_shows_it(self) -> None:
+        """With or without colons, in either case, several with commas between them."""
+        self.assertEqual(read_pins(SHOWN), {PIN})
+        self.assertEqual(read_pins(f"{PIN}, {'01' * 32}"), {PIN, "01" * 32})
+
+    def test_anything_else_is_no_pin(self) -> None:
+        """A shorter one above all, which would pin less than it seems to."""
+        for text in ("", PIN[:-2], PIN + "00", "g" * 64, f"{PIN},", "sha1:" + "ab" * 20):
+            error = self.assertRaises(ValueError, read_pins, text)
+            self.assertIn("not a SHA-256 fingerprint", str(error))
+
+
+class ServerDescriptionTests(SynchronousTestCase):
+    DESCRIPTION = f"tls:1801:interface=127.0.0.1:certificate=a.pem:privateKey=a.key:pins={PIN}"
+
+    def test_tells_where_it_listens(self) -> None:
+        """Its port and interface, whose replacement keeps all else."""
+        endpoint = parse_stream_endpoint(self.DESCRIPTION)
+        self.assertEqual((endpoint.port, endpoint.bind_address), (1801, "127.0.0.1"))
+        moved = replace_interface(self.DESCRIPTION, "127.0.0.9")
+        self.assertEqual(parse_stream_endpoint(moved).bind_address, "127.0.0.9")
+        self.assertEqual(split_description(moved)[1]["pins"], PIN)
+
+    def test_says_what_is_missing(self) -> None:
+        """Every mistake is named before anything listens."""
+        for text, problem in (
+            ("tls:1801", "names no certificate"),
+            ("tls:1801:certificate=a.pem", "names no privateKey"),
+            ("tls:1801:privateKey=a.pem", "names no certificate"),
+            (self.DESCRIPTION + "00", "not a SHA-256 fingerprint"),
+            (self.DESCRIPTION + ":sslmethod=TLSv1", "gives 'sslmethod'"),
+            ("tls:certificate=a.pem:privateKey=a.key", "names no port"),
+        ):
+            error = self.assertRaises(ValueError, parse_stream_endpoint, text)
+            self.assertIn(problem, str(error))
+
+
+class ClientDescriptionTests(SynchronousTestCase):
+    def test_reads_all_of_it(self) -> None:
+        """Host, port, pins, what it shows, and where it leaves from."""
+        entry = parse_host_entry(
+            f"tls:beta.example.com:1802:pins={PIN}:certificate=a.pem:privateKey=a.key:bindAddress=127.0.0.3"
+        )
+        identity = TlsIdentity(Path("a.pem"), Path("a.key"))
+        self.assertEqual(
+            entry.tls, TlsClient("beta.example.com", 1802, frozenset([PIN]), identity, "127.0.0.3")
+        )
+
+    def test_without_pins_it_is_twisteds_own(self) -> None:
+        """Which believes those that are trusted to vouch for a name."""
+        entry = parse_host_entry("tls:beta.example.com:1802")
+        self.assertEqual((entry.tls, entry.description), (None, "tls:beta.example.com:1802"))
+
+    def test_says_what_is_wrong(self) -> None:
+        """Every mistake is named before anybody is dialled."""
+        for text, problem in (
+            (f"tls:beta:pins={PIN}", "names the port ''"),
+            (f"tls:beta:0:pins={PIN}", "names the port '0'"),
+            (f"tls::1801:pins={PIN}", "names no host"),
+            (f"tls:beta:1801:9:pins={PIN}", "one host and one port"),
+            (f"tls:beta:1801:port=2:pins={PIN}", "gives 'port'"),
+            (f"tls:beta:1801:trustRoots=x:pins={PIN}", "gives 'trustRoots'"),
+            ("tls:beta:1801:pins=", "not a SHA-256 fingerprint"),
+            (f"tls:beta:1801:pins={PIN}:certificate=a.pem", "names no privateKey"),
+        ):
+            error = self.assertRaises(ValueError, parse_host_entry, text)
+            self.assertIn(problem, str(error))
