@@ -44,11 +44,11 @@ class TlsServerTests(TestCase):
         globalLogPublisher.addObserver(observe)
         self.addCleanup(globalLogPublisher.removeObserver, observe)
 
-    def server(self, name: str, text: str) -> Server:
+    def server(self, name: str, text: str, storage: str = "sqlite") -> Server:
         path = self.directory / f"{name}.toml"
         path.write_text(
             f'[queue_manager]\nname = "{name}"\ndata = "{self.directory / name}"\n'
-            f'[storage]\nbackend = "sqlite"\n{text}'
+            f'[storage]\nbackend = "{storage}"\n{text}'
         )
         return Server(load(path), IReactorTime(reactor))
 
@@ -266,6 +266,7 @@ class TlsServerTests(TestCase):
                 f"BETA{number}",
                 f'[listen]\nsession = "tls:1801:interface=127.0.0.22:certificate={certificate}'
                 f':privateKey={key}"\n{OFF}\n',
+                storage="memory",
             )
             server.startService()
             try:
