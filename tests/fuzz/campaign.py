@@ -91,11 +91,14 @@ def main() -> int:
     os.nice(19)
     figures = load(work)
     for _ in range(options.rounds):
-        # The one that is furthest behind comes first, so that whoever stops it leaves them alike.
-        target = min(targets, key=lambda name: figures.get(name, {}).get("executions", 0))
-        done = figures.setdefault(target, {"executions": 0, "seconds": 0})
-        if done["executions"] >= options.runs:
+        # The one that has had the least time comes first, so that whoever stops it leaves them alike.
+        for target in targets:
+            figures.setdefault(target, {"executions": 0, "seconds": 0})
+        unfinished = [target for target in targets if figures[target]["executions"] < options.runs]
+        if not unfinished:
             break
+        target = min(unfinished, key=lambda name: figures[name]["seconds"])
+        done = figures[target]
         outcome = fuzz(target, options.runs - done["executions"], options.seconds, work)
         if outcome is None:
             print(f"{target} does not start", file=sys.stderr)
