@@ -53,7 +53,7 @@ ROOMS = {
     "session": Room(2, VALUES, pure=True),
     "discovery": Room(2, VALUES, pure=True),
     "routing": Room(2, VALUES, pure=True),
-    "decoding": Room(3, BELOW_INTERFACES, pure=True),
+    "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
     "interfaces": Room(3, BELOW_INTERFACES),
     # Providers meet each other, and whoever uses them, through interfaces.
     "storage": Room(4, BELOW_PROVIDERS),
@@ -81,6 +81,7 @@ SAME_LEVEL = {
     ("structures", "wire"),
     ("wire", "errors"),
     ("wire", "moment"),
+    ("decoding", "interfaces"),
     ("web", "control"),
     ("service", "control"),
     ("service", "web"),
@@ -94,7 +95,8 @@ SAME_LEVEL = {
 
 PURE_OUTSIDE = {
     **{room: ("attrs", "automat") for room, row in ROOMS.items() if row.pure},
-    "decoding": ("attrs", "dpkt"),
+    # What decodes bodies stands behind an interface, since others may add to it.
+    "decoding": ("attrs", "dpkt", "zope"),
 }
 """What a pure room may import beside the standard library."""
 

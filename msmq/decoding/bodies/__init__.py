@@ -1,0 +1,20 @@
+"""What applications put into message bodies, as plain data.
+
+C{BodyDecoders().decode(Body(b"<Order><Id>7</Id></Order>")).decoded.value}
+is C{{"Order": {"Id": "7"}}}.
+"""
+
+from msmq.decoding.bodies.choosing import AUTO, BodyDecoders, Outcome, extension_headers
+from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
+
+__all__ = [
+    "AUTO",
+    "Body",
+    "BodyDecoders",
+    "BodyNotDecoded",
+    "DecodedBody",
+    "IBodyDecoder",
+    "Limits",
+    "Outcome",
+    "extension_headers",
+]

@@ -1,0 +1,125 @@
+"""Which decoder reads a body: the one that is asked for, or the first that recognises it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from msmq.decoding.bodies.activex import ActiveXDecoder
+from msmq.decoding.bodies.envelopes import (
+    EnvelopeDecoder,
+    nservicebus,
+    nservicebus_headers,
+    rebus,
+    rebus_headers,
+)
+from msmq.decoding.bodies.message_framing import MessageFramingDecoder
+from msmq.decoding.bodies.nrbf import NrbfDecoder
+from msmq.decoding.bodies.plain import JsonDecoder, TextDecoder
+from msmq.decoding.bodies.xml_text import XmlDecoder
+from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
+
+AUTO: Final = "auto"
+"""The name under which the decoder is chosen by the body."""
+
+STANDARD: Final[tuple[IBodyDecoder, ...]] = (
+    MessageFramingDecoder(),
+    NrbfDecoder(),
+    ActiveXDecoder(),
+    XmlDecoder(),
+    JsonDecoder(),
+    TextDecoder(),
+)
+"""The decoders of bodies that msmq brings, in the order in which they are asked."""
+
+
+@attrs.frozen
+class Outcome:
+    """What became of a body.
+
+    @ivar decoded: its content; C{None} if nothing of it could be read.
+    @ivar error: why the body or a part of it could not be read; empty if all could.
+    """
+
+    decoded: DecodedBody | None
+    error: str = ""
+
+
+class BodyDecoders:
+    """All decoders together. Nothing that a body holds makes it raise.
+
+    @param also: decoders besides those of msmq, which are asked before them.
+    @raise ValueError: two decoders have the same name.
+    """
+
+    def __init__(self, also: Iterable[IBodyDecoder] = (), *, limits: Limits | None = None) -> None:
+        self._limits = Limits() if limits is None else limits
+        self._decoders: Sequence[IBodyDecoder] = (*also, *STANDARD)
+        self._envelopes: Sequence[EnvelopeDecoder] = nservicebus(self._inner), rebus(self._inner)
+        self._named: dict[str, IBodyDecoder] = {}
+        for decoder in (*self._decoders, *self._envelopes):
+            if decoder.name in self._named or decoder.name == AUTO:
+                raise ValueError(f"there are two body decoders of the name {decoder.name}")
+            self._named[decoder.name] = decoder
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What can be asked for."""
+        return (AUTO, *self._named)
+
+    def decode(self, body: Body, choice: str = AUTO) -> Outcome:
+        """Read a body.
+
+        @param choice: the name of a decoder, which then reads the body whatever it looks like.
+        @raise KeyError: no decoder has this name.
+        """
+        decoder = None if choice == AUTO else self._named[choice]
+        try:
+            decoded = self._read(body, self._limits) if decoder is None else self._run(decoder, body)
+        except BodyNotDecoded as error:
+            return Outcome(None, f"the body {error}")
+        return Outcome(decoded, decoded.error)
+
+    def _read(self, body: Body, limits: Limits) -> DecodedBody:
+        for envelope in self._envelopes:
+            if envelope.recognises(body):
+                return self._run(envelope, body)
+        return self._inner(body, limits)
+
+    def _inner(self, body: Body, limits: Limits) -> DecodedBody:
+        for decoder in self._decoders:
+            if decoder.recognises(body):
+                return self._run(decoder, body)
+        raise BodyNotDecoded(f"is in no format that is known; its BodyType is {body.body_type}")
+
+    def _run(self, decoder: IBodyDecoder, body: Body) -> DecodedBody:
+        for name, data in (("has", body.data), ("has an extension of", body.extension)):
+            if len(data) > self._limits.size:
+                raise BodyNotDecoded(f"{name} {len(data)} bytes, more than {self._limits.size}")
+        try:
+            return decoder.decode(body, self._limits)
+        except BodyNotDecoded:
+            raise
+        except Exception as error:
+            # A decoder of somebody else, or a fault of ours: the message matters more than either.
+            raise BodyNotDecoded(f"made the decoder {decoder.name} fail: {error!r}") from error
+
+
+def extension_headers(extension: bytes) -> Sequence[tuple[str, bytes]] | None:
+    """The headers of NServiceBus or Rebus in an extension, in UTF-8; C{None} if there are none to be read.
+
+    A header without a value is empty; one that comes twice is there twice.
+    """
+    for read in (nservicebus_headers, rebus_headers):
+        try:
+            headers, _ = read(extension, Limits())
+        except BodyNotDecoded:
+            continue
+        return [
+            (key, ("" if value is None else str(value)).encode("utf-8", "replace"))
+            for key, held in headers.items()
+            for value in (held if isinstance(held, list) else [held])
+        ]
+    return None

@@ -1,0 +1,96 @@
+"""What reads the bodies that applications write: one decoder for each format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from twisted.plugin import IPlugin
+from zope.interface import Attribute
+
+from msmq.errors import MsmqError
+
+
+class BodyNotDecoded(MsmqError):
+    """The body is not in the format that was asked for, or is damaged; the text says what is wrong."""
+
+
+def _deepest_allowed(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if not 1 <= value <= 200:
+        raise ValueError(f"a depth of {value} is not from 1 to 200")
+
+
+@attrs.frozen
+class Limits:
+    """What a decoder takes on at most, so that no body costs more than this.
+
+    @ivar size: bytes of a body; what a message can carry is 4 MB.
+    @ivar depth: how deep values lie in one another, 1 to 200.
+    @ivar items: elements, attributes, members and items of arrays together.
+    @ivar characters: of text in the result, where it may be longer than the body.
+    """
+
+    size: int = 16 << 20
+    depth: int = attrs.field(default=100, validator=_deepest_allowed)
+    items: int = 1_000_000
+    characters: int = 16 << 20
+
+
+@attrs.frozen
+class Body:
+    """What a decoder looks at.
+
+    @ivar data: the body.
+    @ivar body_type: BodyType, see [MS-MQMQ] 2.2.12.
+    @ivar extension: the extension, in which some frameworks keep headers.
+    """
+
+    data: bytes
+    body_type: int = 0
+    extension: bytes = b""
+
+
+@attrs.frozen
+class DecodedBody:
+    """A body as plain data: text, numbers, C{bool}, C{None}, and lists and dictionaries of them.
+
+    @ivar format: of the body itself, as C{xml}; C{None} if only what surrounds it could be read.
+    @ivar reading: which reading was chosen, for people.
+    @ivar value: the content.
+    @ivar envelope: the framework whose headers came with it, as C{nservicebus}.
+    @ivar headers: those headers.
+    @ivar error: why a part of it could not be read; empty if all could.
+    """
+
+    format: str | None
+    reading: str
+    value: Any
+    envelope: str | None = None
+    headers: Mapping[str, Any] | None = None
+    error: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as one JSON object; without C{envelope} and C{headers} where there are none."""
+        surrounding = {} if self.envelope is None else {"envelope": self.envelope, "headers": self.headers}
+        return {"format": self.format, "reading": self.reading, **surrounding, "value": self.value}
+
+
+class IBodyDecoder(IPlugin):
+    """Reads bodies of one format.
+
+    It gives plain data and never makes an object of a type that a body names.
+    A decoder that is a plugin, an object at module level of a file in C{twisted/plugins}, is found by
+    C{receive --decode} and by the pipeline.
+    """
+
+    name: str = Attribute("What the format is called, in lower case, as C{xml}.")
+
+    def recognises(body: Body) -> bool:
+        """Whether the body looks as if it were in this format; judged by its first bytes, in no time."""
+
+    def decode(body: Body, limits: Limits) -> DecodedBody:
+        """The content of the body.
+
+        @raise BodyNotDecoded: it is in another format, is damaged, or goes beyond the limits.
+        """

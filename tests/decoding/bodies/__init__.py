@@ -1,0 +1,1 @@
+"""The decoders of message bodies."""
