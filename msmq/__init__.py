@@ -10,8 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from msmq.decoding.bodies import BodyDecoders
     from msmq.errors import LocalProtocolError, MsmqError, RemoteProtocolError
     from msmq.interfaces import (
+        Body,
+        IBodyDecoder,
         IBroker,
         IClock,
         IMessageStore,
@@ -39,9 +42,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Acknowledge": "msmq.queues.message",
+    "Body": "msmq.interfaces",
+    "BodyDecoders": "msmq.decoding.bodies",
     "CloseReason": "msmq.session.effects",
     "Delivery": "msmq.queues.message",
     "DiallingSessionFactory": "msmq.net.dialling",
+    "IBodyDecoder": "msmq.interfaces",
     "IBroker": "msmq.interfaces",
     "IClock": "msmq.interfaces",
     "IMessageStore": "msmq.interfaces",
@@ -73,9 +79,12 @@ _HOMES = {
 
 __all__ = [
     "Acknowledge",
+    "Body",
+    "BodyDecoders",
     "CloseReason",
     "Delivery",
     "DiallingSessionFactory",
+    "IBodyDecoder",
     "IBroker",
     "IClock",
     "IMessageStore",

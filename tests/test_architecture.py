@@ -72,7 +72,7 @@ ROOMS = {
         6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
     ),
     # The doors: what users import, and what their tests import.
-    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "manager", "service", "version")),
+    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "version")),
     "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
 }
 """Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""

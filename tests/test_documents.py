@@ -219,3 +219,7 @@ class ShellListingTests(SynchronousTestCase):
     def test_directory(self) -> None:
         """The enterprise of the guide is as it says, and its messages take the way that it shows."""
         self.run_page(PROJECT / "docs" / "guide" / "directory.md")
+
+    def test_bodies(self) -> None:
+        """Each body of the guide is read as it says."""
+        self.run_page(PROJECT / "docs" / "guide" / "bodies.md")

@@ -16,9 +16,12 @@ import msmq.interfaces
 
 MSMQ = [
     "Acknowledge",
+    "Body",
+    "BodyDecoders",
     "CloseReason",
     "Delivery",
     "DiallingSessionFactory",
+    "IBodyDecoder",
     "IBroker",
     "IClock",
     "IMessageStore",
@@ -51,10 +54,14 @@ MSMQ = [
 INTERFACES = [
     "AppendEvent",
     "AppendLog",
+    "Body",
+    "BodyNotDecoded",
     "Change",
+    "DecodedBody",
     "DirectoryError",
     "Explanation",
     "IAddressBook",
+    "IBodyDecoder",
     "IBroker",
     "IClock",
     "IConnector",

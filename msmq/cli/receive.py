@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,7 @@ from msmq.cli.output import Output, cell, printable
 
 if TYPE_CHECKING:
     from msmq.control.client import Delivered
+    from msmq.decoding.bodies import BodyDecoders
 
 _ALWAYS: Final = ("id", "sent_time", "arrived_time", "priority", "delivery", "body_size")
 _UNUSUAL: Final = {
@@ -42,10 +44,17 @@ _NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="At most N messages.")
 @click.option("--peek", is_flag=True, help="Only look at what is there; wait if there is nothing.")
 @click.option("--transactional", is_flag=True, help="Receive all in one transaction.")
+@click.option("--decode", is_flag=True, help="Read the body: XML, .NET, COM, WCF, JSON and others.")
 @common_options
 @pass_settings
 def receive(
-    settings: Settings, queue: str, timeout: float | None, count: int, peek: bool, transactional: bool
+    settings: Settings,
+    queue: str,
+    timeout: float | None,
+    count: int,
+    peek: bool,
+    transactional: bool,
+    decode: bool,
 ) -> None:
     r"""Receive messages from QUEUE, a path or a format name.
 
@@ -59,6 +68,7 @@ def receive(
     if peek and transactional:
         raise click.UsageError("--peek and --transactional exclude each other")
     output = settings.output
+    decoders = _installed_decoders() if decode else None
     receiving = settings.client.receive(
         queue, count=count, timeout=timeout, peek=peek, transactional=transactional
     )
@@ -68,12 +78,23 @@ def receive(
                 output.flush()
                 item.confirm()
             else:
-                _print(output, item)
+                _print(output, item, decoders)
     output.flush()
 
 
-def _print(output: Output, message: Delivered) -> None:
+def _installed_decoders() -> BodyDecoders:
+    from msmq.pipeline.bodies import installed_decoders
+
+    try:
+        return installed_decoders()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _print(output: Output, message: Delivered, decoders: BodyDecoders | None) -> None:
     value = message_object(message)
+    if decoders is not None:
+        value |= _decoded(message, decoders)
     if output.as_json:
         output.object(value)
     else:
@@ -95,6 +116,16 @@ def message_object(message: Delivered) -> dict[str, Any]:
     return value
 
 
+def _decoded(message: Delivered, decoders: BodyDecoders) -> dict[str, Any]:
+    """What C{--decode} adds to a message in JSON."""
+    from msmq.decoding.bodies import Body
+
+    body = Body(message.body, message.properties["body_type"], message.extension)
+    outcome = decoders.decode(body)
+    decoded = None if outcome.decoded is None else outcome.decoded.as_json()
+    return {"decoded": decoded, "decode_error": outcome.error or None}
+
+
 def _for_people(value: Mapping[str, Any]) -> str:
     shown = {key: value[key] for key in _ALWAYS if key in value}
     for key, usual in _UNUSUAL.items():
@@ -102,8 +133,14 @@ def _for_people(value: Mapping[str, Any]) -> str:
             shown[key] = value[key]
     width = max(map(len, shown))
     lines = [f"{key:{width}}  {cell(part)}".rstrip() for key, part in shown.items()]
-    if "body" in value:
+    decoded = value.get("decoded")
+    if decoded is not None:
+        readable = json.dumps(decoded, indent=2, ensure_ascii=False)
+        lines += ["", *(line for part in readable.splitlines() for line in printable(part).splitlines())]
+    elif "body" in value:
         lines += ["", *printable(value["body"], also="\t\r\n").splitlines()]
     else:
         lines += ["", "(not text; --json prints it as base64)"]
+    if value.get("decode_error") is not None:
+        lines += ["", f"({cell(value['decode_error'])})"]
     return "\n".join([*lines, ""])

@@ -2,6 +2,7 @@
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
 from msmq.interfaces.directory import (
     DirectoryError,
     IAddressBook,
@@ -52,10 +53,14 @@ from msmq.queues.snapshot import Snapshot, StoredMessage
 __all__ = [
     "AppendEvent",
     "AppendLog",
+    "Body",
+    "BodyNotDecoded",
     "Change",
+    "DecodedBody",
     "DirectoryError",
     "Explanation",
     "IAddressBook",
+    "IBodyDecoder",
     "IBroker",
     "IClock",
     "IConnector",

@@ -65,7 +65,7 @@ Headers: TypeAlias = Sequence[tuple[str, bytes]]
 class Reading:
     """How bodies and extensions are read.
 
-    @ivar decode: the body as JSON text, and why it could not be read; at least one of them is C{None}.
+    @ivar decode: the body as JSON text, and why it could not be read; both if only a part of it could be.
     @ivar headers: the headers in the extension; C{None} if there are none.
     """
 

@@ -1,0 +1,58 @@
+"""All decoders of bodies that are installed, and how rows are read with them."""
+
+from __future__ import annotations
+
+import json
+
+from twisted.plugin import getPlugins
+
+from msmq.decoding.bodies import AUTO, Body, BodyDecoders, IBodyDecoder, extension_headers
+from msmq.pipeline.rows import Headers, Reading, text
+from msmq.structures.user_message_view import UserMessageView
+
+NONE = "none"
+"""What is asked for if bodies are not to be read."""
+
+
+def installed_decoders() -> BodyDecoders:
+    """The decoders of msmq and those that plugins add.
+
+    @raise ValueError: two have the same name.
+    """
+    return BodyDecoders(getPlugins(IBodyDecoder))
+
+
+def reading(choice: str, *, headers: bool = False) -> Reading:
+    """How rows are read if bodies are asked for in this way.
+
+    @param choice: C{auto}, the name of a decoder, or C{none}.
+    @param headers: whether the headers in the extension are asked for.
+    @raise ValueError: no decoder has this name, or two have the same; the text says which there are.
+    """
+    of_headers = _headers if headers else None
+    if choice == NONE:
+        return Reading(headers=of_headers)
+    decoders = installed_decoders()
+    if choice not in decoders.names:
+        raise ValueError(f"decode = {choice!r} is none of {', '.join((NONE, *decoders.names))}")
+
+    def decode(view: UserMessageView) -> tuple[str | None, str | None]:
+        outcome = decoders.decode(body_of(view), choice)
+        decoded = outcome.decoded
+        told = None if decoded is None else text(json.dumps(decoded.as_json(), ensure_ascii=False))
+        return told, text(outcome.error) or None
+
+    return Reading(decode, of_headers)
+
+
+def body_of(view: UserMessageView) -> Body:
+    """What decoders look at in a packet."""
+    return Body(bytes(view.body), view.body_type, bytes(view.extension))
+
+
+def _headers(view: UserMessageView) -> Headers | None:
+    found = extension_headers(bytes(view.extension))
+    return None if found is None else [(text(key), value) for key, value in found]
+
+
+__all__ = ["AUTO", "NONE", "body_of", "installed_decoders", "reading"]
