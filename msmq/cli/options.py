@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
@@ -22,10 +21,12 @@ _C = TypeVar("_C", bound=Callable[..., object])
 class Settings:
     """What the common options say so far.
 
-    @ivar control: the socket of the server, as the last option that names one has it.
+    @ivar control: where the server is, as the last option that names it has it.
+    @ivar token_file: what a server over the network wants to see.
     """
 
-    control: Path | None = None
+    control: str | None = None
+    token_file: str | None = None
     as_json: bool = False
 
     @property
@@ -37,10 +38,14 @@ class Settings:
     def client(self) -> ControlClient:
         """The server that the options, the environment or the place point to."""
         from msmq.control.client import ControlClient
+        from msmq.control.locations import LocationError, parse_location
 
-        if self.control is not None:
-            return ControlClient(self.control)
-        return ControlClient(Path(os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")))
+        control = self.control or os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")
+        token_file = self.token_file or os.environ.get("MSMQ_TOKEN_FILE")
+        try:
+            return ControlClient(parse_location(control, token_file=token_file))
+        except LocationError as error:
+            raise click.UsageError(f"--control: {error}") from error
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
@@ -48,7 +53,7 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def common_options(command: _C) -> _C:
-    """Let a verb, or the command itself, take C{--data}, C{--control} and C{--json}."""
+    """Let a verb, or the command itself, take C{--data}, C{--control}, C{--token-file} and C{--json}."""
     for option in (
         click.option(
             "--json",
@@ -58,11 +63,18 @@ def common_options(command: _C) -> _C:
             help="Print one JSON object a line, and nothing else.",
         ),
         click.option(
+            "--token-file",
+            metavar="F",
+            expose_value=False,
+            callback=_take_token_file,
+            help="The file with the token of a server over the network.  [env: MSMQ_TOKEN_FILE]",
+        ),
+        click.option(
             "--control",
-            metavar="PATH",
+            metavar="PLACE",
             expose_value=False,
             callback=_take_control,
-            help="The control socket of the server.  [env: MSMQ_CONTROL]",
+            help="The control socket of the server, or ssl:HOST:PORT.  [env: MSMQ_CONTROL]",
         ),
         click.option(
             "--data",
@@ -76,8 +88,8 @@ def common_options(command: _C) -> _C:
     return command
 
 
-def _socket_in(directory: str) -> Path:
-    return Path(directory) / "control.sock"
+def _socket_in(directory: str) -> str:
+    return "unix:" + os.path.join(directory, "control.sock")
 
 
 def _take_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -87,7 +99,12 @@ def _take_json(context: click.Context, parameter: click.Parameter, value: bool) 
 
 def _take_control(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).control = Path(value)
+        context.ensure_object(Settings).control = value
+
+
+def _take_token_file(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Settings).token_file = value
 
 
 def _take_data(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

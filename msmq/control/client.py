@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import select
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,8 +17,10 @@ from urllib.parse import quote, urlencode
 
 import attrs
 
+from msmq.control.locations import Location, UnixLocation
 from msmq.control.records import CONTENT_TYPE, PROTOCOL, Record, RecordDecoder, RecordLimits
 from msmq.control.refusals import read_refusal
+from msmq.control.tokens import TokenError
 from msmq.errors import RemoteProtocolError
 from msmq.structures.status import MQError, Status
 
@@ -29,23 +31,7 @@ _BATCH_MESSAGES: Final = 500
 _BATCH_BYTES: Final = 0x100000
 _PORTION: Final = 0x10000
 _OUTSTANDING: Final = 1000
-
-
-class UnixConnection(http.client.HTTPConnection):
-    """An HTTP connection over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect the socket."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self.sock.connect(os.fspath(self._path))
-        except OSError:
-            self.sock.close()
-            raise
+_NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 @attrs.frozen
@@ -87,7 +73,7 @@ class ReceiveStream:
     Leaving the context gives back whatever is not confirmed.
     """
 
-    def __init__(self, client: ControlClient, connection: UnixConnection, target: str) -> None:
+    def __init__(self, client: ControlClient, connection: http.client.HTTPConnection, target: str) -> None:
         self._client = client
         self._connection = connection
         self._response = client.upgrade(connection, target)
@@ -172,8 +158,12 @@ class ControlClient:
     goes away.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, where: Path | Location) -> None:
+        """Ask a server.
+
+        @param where: its control socket, or what L{msmq.control.locations.parse_location} reads.
+        """
+        self._where = UnixLocation(where) if isinstance(where, Path) else where
 
     def status(self) -> dict[str, Any]:
         """What the queue manager is and how it does."""
@@ -286,7 +276,7 @@ class ControlClient:
                 yield from self._send(batch)
 
     def _send(self, stream: bytes | Iterator[bytes]) -> Iterator[str]:
-        with contextlib.closing(UnixConnection(self._path)) as connection:
+        with contextlib.closing(self._connection()) as connection:
             response = self._ask(connection, "POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE})
             with self.losing(), response:
                 refused: MQError | None = None
@@ -323,7 +313,7 @@ class ControlClient:
             parameters["peek"] = "true"
         if transactional:
             parameters["transactional"] = "true"
-        connection = UnixConnection(self._path)
+        connection = self._connection()
         try:
             return ReceiveStream(self, connection, f"/v1/receive?{urlencode(parameters, errors='replace')}")
         except BaseException:
@@ -337,12 +327,12 @@ class ControlClient:
         @param outstanding: messages that are sent and not taken yet, at most.
         @raise MQError: a message is refused; those behind it may have been sent, and then have no answer.
         """
-        with contextlib.closing(UnixConnection(self._path)) as connection:
+        with contextlib.closing(self._connection()) as connection:
             self.upgrade(connection, "/v1/send")
             with self.losing():
                 yield from _Sending(self, connection.sock, messages, outstanding)
 
-    def upgrade(self, connection: UnixConnection, target: str) -> http.client.HTTPResponse:
+    def upgrade(self, connection: http.client.HTTPConnection, target: str) -> http.client.HTTPResponse:
         """Make a connection one of records in both directions, and wait until the server agrees.
 
         @raise MQError: it refuses.
@@ -356,13 +346,13 @@ class ControlClient:
 
     def call(self, method: str, target: str, body: bytes = b"") -> Any:
         """One request that is answered with JSON."""
-        with contextlib.closing(UnixConnection(self._path)) as connection:
+        with contextlib.closing(self._connection()) as connection:
             response = self.begin(connection, method, target, body)
             with self.losing():
                 return json.loads(response.read())
 
     def begin(
-        self, connection: UnixConnection, method: str, target: str, body: bytes = b""
+        self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes = b""
     ) -> http.client.HTTPResponse:
         """Send a request, and wait for the beginning of its answer.
 
@@ -386,27 +376,42 @@ class ControlClient:
     def lost(self, reason: str) -> MQError:
         """The refusal that stands for a server that went away, or is none."""
         return MQError(
-            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"the queue manager at {self._path} was lost: {reason}"
+            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"the queue manager at {self._where} was lost: {reason}"
         )
+
+    def _connection(self) -> http.client.HTTPConnection:
+        try:
+            return self._where.connection()
+        except OSError as error:
+            raise self._unreachable(error) from error
 
     def _ask(
         self,
-        connection: UnixConnection,
+        connection: http.client.HTTPConnection,
         method: str,
         target: str,
         body: bytes | Iterator[bytes],
         headers: Mapping[str, str],
     ) -> http.client.HTTPResponse:
         try:
+            shown = self._where.headers()
             connection.connect()
+        except TokenError as error:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
         except OSError as error:
-            raise MQError(
-                Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
-                f"no queue manager answers at {self._path}: {error.strerror or error}",
-            ) from error
+            raise self._unreachable(error) from error
         with self.losing():
-            connection.request(method, target, body, headers)
+            connection.request(method, target, body, {**headers, **shown})
             return connection.getresponse()
+
+    def _unreachable(self, error: OSError) -> MQError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = f"its certificate is not trusted: {error.verify_message}"
+        else:
+            reason = error.strerror or str(error)
+        return MQError(
+            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"no queue manager answers at {self._where}: {reason}"
+        )
 
     def _object(self, method: str, target: str, body: bytes = b"") -> dict[str, Any]:
         answer = self.call(method, target, body)
@@ -465,19 +470,18 @@ class _Sending:
     def _send(self) -> None:
         try:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except BlockingIOError:
+        except _NOT_NOW:
             pass
-        except BrokenPipeError:
+        except (BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
             # The server says why it stopped before it closes.
             self._unsent = memoryview(b"")
             self._is_complete = True
 
     def _answers(self) -> Iterator[str]:
         has_more = bool(self._unsent) or (self._unanswered < self._outstanding and not self._is_complete)
-        readable, _, _ = select.select([self._socket], [self._socket] if has_more else [], [])
-        if not readable:
+        data = self._receive(has_more)
+        if data is None:
             return
-        data = self._socket.recv(_READ)
         if not data:
             raise self._client.lost("the connection ended early")
         try:
@@ -493,6 +497,18 @@ class _Sending:
             self._unanswered -= count
             for ordinal in range(int(number), int(number) + count):
                 yield f"{stem}\\{ordinal}"
+
+    def _receive(self, has_more: bool) -> bytes | None:
+        """What has come; waits for it unless more is to be sent."""
+        # What TLS has taken from the socket and not given out does not show there.
+        if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
+            readable, _, _ = select.select([self._socket], [self._socket] if has_more else [], [])
+            if not readable:
+                return None
+        try:
+            return self._socket.recv(_READ)
+        except _NOT_NOW:
+            return None
 
 
 def _refused(header: Mapping[str, Any], otherwise: str) -> MQError:

@@ -37,6 +37,8 @@ UNIX_PATH_LIMIT = 107
 BACKLOG = 1024
 """Connections that may wait for being accepted; a burst beyond it delays its latecomers by seconds."""
 
+_READABLE = ("tcp", "tcp6")
+_REMOTE_CONTROL = ("ssl", "tls", *_READABLE)
 _BUILT_IN_SERVERS = frozenset({"tcp", "ssl", "tls", "unix"})
 _ARGUMENTS = {
     "tcp": ("port", "interface", "backlog"),
@@ -234,6 +236,23 @@ def parse_control_endpoint(text: str) -> Path:
             f"{UNIX_PATH_LIMIT}"
         )
     return Path(positional[1])
+
+
+def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
+    """Read the description of an endpoint on which callers of the control API show a token.
+
+    @raise ValueError: Twisted could not listen on it, or others could read the token on its way.
+    """
+    kind = split_description(text)[0][0]
+    if kind not in _REMOTE_CONTROL:
+        raise ValueError(f"must be one of {', '.join(f'{kind}:' for kind in _REMOTE_CONTROL)}, not {text!r}")
+    endpoint = parse_stream_endpoint(text)
+    if kind in _READABLE and (not endpoint.bind_address or not ip_address(endpoint.bind_address).is_loopback):
+        raise ValueError(
+            "would have the token sent for all to read: a tcp endpoint needs interface=127.0.0.1, and who is"
+            " elsewhere needs an ssl endpoint"
+        )
+    return endpoint
 
 
 def substitute_data(text: str, data: Path) -> str:

@@ -8,10 +8,9 @@ from uuid import UUID
 
 import attrs
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
-from twisted.web.server import Site
 
 from msmq.control.limits import ControlLimits
-from msmq.control.server import make_site
+from msmq.control.server import ControlSite, make_site
 from msmq.directory.factory import make_directory
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IAddressBook, IServedDirectory
@@ -66,7 +65,7 @@ class Parts:
     manager: QueueManagerService
     sessions: SessionFactory
     pings: PingResponderProtocol
-    control: Site
+    control: ControlSite
     pinger: Pinger
     search: DirectorySearch
     discovery: DiscoveryServerProtocol | None = None

@@ -18,6 +18,7 @@ from msmq.net.endpoints import (
     OFF,
     parse_control_endpoint,
     parse_datagram_endpoint,
+    parse_remote_control_endpoint,
     parse_stream_endpoint,
     replace_interface,
     substitute_data,
@@ -293,11 +294,16 @@ class _Reading:
         def endpoint(key: str, parse: Callable[[str], _T]) -> _T | None:
             return None if texts[key] == OFF else self._try(("listen", key), parse, texts[key])
 
+        if texts["remote_control"] != OFF and self._get("security", "control_token_file") is None:
+            self._refuse(
+                ("listen", "remote_control"), "needs the file of a token, [security] control_token_file"
+            )
         return ListenSettings(
             session=endpoint("session", parse_stream_endpoint),
             ping=endpoint("ping", parse_datagram_endpoint),
             discovery=endpoint("discovery", parse_datagram_endpoint),
             control=endpoint("control", parse_control_endpoint),
+            remote_control=endpoint("remote_control", parse_remote_control_endpoint),
         )
 
     def _get(self, table: str, key: str) -> Any:

@@ -9,7 +9,12 @@ import attrs
 
 from msmq.directory.factory import NONE as NO_DIRECTORY
 from msmq.directory.factory import DirectoryDescriptionError, check_directory
-from msmq.net.endpoints import OFF, parse_datagram_endpoint, parse_stream_endpoint
+from msmq.net.endpoints import (
+    OFF,
+    parse_datagram_endpoint,
+    parse_remote_control_endpoint,
+    parse_stream_endpoint,
+)
 from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, SecuritySettings, Timers
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
@@ -78,6 +83,11 @@ def _datagram(text: str) -> None:
         parse_datagram_endpoint(text)
 
 
+def _remote_control(text: str) -> None:
+    if text != OFF:
+        parse_remote_control_endpoint(text)
+
+
 def _unix(text: str) -> None:
     if text != OFF and not text.startswith("unix:"):
         raise ValueError(f'must be unix:PATH or "off", not {text!r}')
@@ -139,6 +149,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "ping": Key(Text(_datagram, "udp:PORT[:interface=IP] or off"), "udp:3527:interface=127.0.0.1"),
         "discovery": Key(Text(_datagram, "udp:PORT[:interface=IP] or off"), "udp:1801:interface=127.0.0.1"),
         "control": Key(Text(_unix, "unix:PATH or off"), "unix:{data}/control.sock"),
+        "remote_control": Key(Text(_remote_control, "a server endpoint or off"), OFF),
         "web": Key(Text(_no_web, "off"), OFF),
     },
     "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
@@ -204,6 +215,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "send_key_lifetime": _timed(1, 52 * _WEEK, _TIMERS["send_key_lifetime"]),
     },
     "security": {
+        "control_token_file": Key(Text(_file, "a file")),
         "hardened": Key(Flag(), _SECURITY["hardened"]),
         "trust_identifiers": Key(Flag(), _SESSION["trust_identifiers"]),
         "permit_insecure_nacks": Key(Flag(), _SECURITY["permit_insecure_nacks"]),

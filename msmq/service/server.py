@@ -23,6 +23,8 @@ from twisted.internet.interfaces import (
 )
 from twisted.logger import Logger
 
+from msmq.control.guarding import GuardedSite
+from msmq.control.tokens import TokenError, TokenFile
 from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import DirectoryContext
@@ -60,6 +62,7 @@ class Server(Service):
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
     @ivar parts: what it is made of, while it runs.
+    @ivar remote_control: address and port on which callers with a token are heard, if there is one.
     """
 
     name = "msmq"
@@ -75,6 +78,7 @@ class Server(Service):
         self.configuration = configuration
         self.parts: Parts | None = None
         self.started: Deferred[None] = Deferred()
+        self.remote_control: tuple[str, int] | None = None
         self._reactor = reactor
         self._session_protocol = session_protocol
         self._control_socket: Path | None = None
@@ -121,6 +125,7 @@ class Server(Service):
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)
+        tokens = self._tokens()
         if (warning := exposure(configuration)) is not None:
             self.log.warn("{line}", line=f"listen.session: {warning}")
         clock = SystemClock()
@@ -142,8 +147,10 @@ class Server(Service):
         await parts.manager.open()
         if listen.control is not None:
             await self._listen_for_control(listen.control, parts)
+        if listen.remote_control is not None and tokens is not None:
+            await self._listen_for_remote_control(listen.remote_control, tokens, parts)
         if listen.session is not None:
-            self._listens(await self._listen(listen.session, parts))
+            self._listens(await self._listen(listen.session, _listening(listen.session, parts), parts))
         if listen.ping is not None:
             self._listens(self._listen_for_pings(listen.ping, parts))
         if listen.discovery is not None and parts.discovery is not None:
@@ -170,14 +177,36 @@ class Server(Service):
         self._control_socket = path
         self._undo.append(port.stopListening)
 
-    async def _listen(self, endpoint: StreamEndpoint, parts: Parts) -> IListeningPort:
+    def _tokens(self) -> TokenFile | None:
+        """What callers over a network have to show, if there is an endpoint for them."""
+        path = self.configuration.security.control_token_file
+        if self.configuration.listen.remote_control is None or path is None:
+            return None
+        try:
+            return TokenFile(Path(path))
+        except TokenError as error:
+            raise StartError(str(error)) from error
+
+    async def _listen_for_remote_control(
+        self, endpoint: StreamEndpoint, tokens: TokenFile, parts: Parts
+    ) -> None:
+        site = GuardedSite(parts.control, tokens, self._reactor)
+        port = await self._listen(endpoint, site, parts)
+        self._undo.append(port.stopListening)
+        host = cast(IPv4Address | IPv6Address, port.getHost())
+        self.remote_control = (host.host, host.port)
+        self._tell(f"remote control on {socket_text(*self.remote_control)}")
+
+    async def _listen(
+        self, endpoint: StreamEndpoint, factory: IProtocolFactory, parts: Parts
+    ) -> IListeningPort:
         try:
             described = server_endpoint(self._reactor, endpoint.description, parts.tls)
         except Exception as error:
             # Each kind of endpoint has errors of its own: a file that is missing, a key that is none.
             raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
         try:
-            return await described.listen(_listening(endpoint, parts))
+            return await described.listen(factory)
         except CannotListenError as error:
             raise StartError(f"cannot listen on {endpoint}: {reason(error)}") from error
         except TlsError as error:
@@ -215,7 +244,7 @@ class Server(Service):
 
     async def _stop(self) -> None:
         """Undo what was done, the last first, each when the one before is done."""
-        self.parts = None
+        self.parts = self.remote_control = None
         self._addresses.clear()
         while self._undo:
             await maybeDeferred(self._undo.pop())

@@ -63,6 +63,9 @@ class ListenSettings:
     control: Path | None
     """The unix socket of the local API, mode 0600."""
 
+    remote_control: StreamEndpoint | None = None
+    """The same API, for callers who show a token."""
+
 
 @attrs.frozen(kw_only=True)
 class Limits:
@@ -128,6 +131,9 @@ class SecuritySettings:
 
     sessions_from: tuple[IPv4Network | IPv6Network, ...] = ()
     """From where connections are taken at all; from everywhere without any."""
+
+    control_token_file: str | None = None
+    """What callers of the control API over a network have to show."""
 
 
 @attrs.frozen(kw_only=True)

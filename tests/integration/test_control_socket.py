@@ -78,6 +78,19 @@ class Command(ProcessProtocol):
         self.ended.callback(Ended(reason.value.exitCode, self.output, self.errors.decode("utf-8")))
 
 
+def spawn(arguments: Sequence[str], environment: Mapping[str, str], directory: Path) -> Command:
+    """Start the command in a directory."""
+    command = Command()
+    reactor.spawnProcess(
+        command,
+        sys.executable,
+        [sys.executable, "-m", "msmq.cli", *arguments],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **environment},
+        path=str(directory),
+    )
+    return command
+
+
 class CommandTestCase(TestCase):
     """A queue manager with one empty queue, C{ORDERS}, and the command."""
 
@@ -106,20 +119,8 @@ class CommandTestCase(TestCase):
 
     def begin(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Command:
         """Start the command."""
-        command = Command()
-        reactor.spawnProcess(
-            command,
-            sys.executable,
-            [sys.executable, "-m", "msmq.cli", *arguments],
-            env={
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": str(PROJECT),
-                "MSMQ_CONTROL": str(self.socket),
-                **(environment or {}),
-            },
-            path=str(self.directory),
-        )
-        return command
+        told = {"MSMQ_CONTROL": str(self.socket), **(environment or {})}
+        return spawn(arguments, told, self.directory)
 
     async def msmq(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
         """Run the command to its end."""

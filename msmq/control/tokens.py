@@ -1,0 +1,127 @@
+"""The token that callers of the control API show where no file permissions say who they are.
+
+It is kept in a file and shown in the header C{Authorization}; no text and no log of ours ever has it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import stat
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, Final
+
+from twisted.logger import Logger
+
+from msmq.errors import MsmqError
+
+SHORTEST: Final = 32
+"""Characters of a token, at least."""
+LONGEST: Final = 512
+_LARGEST_FILE: Final = 0x4000
+_SCHEME: Final = b"bearer"
+_VISIBLE: Final = frozenset(range(0x21, 0x7F))
+
+
+class TokenError(MsmqError):
+    """A token file cannot be used; says which and why, and nothing of what is in it."""
+
+
+class Token:
+    """A token; whoever prints it sees nothing of it."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "<Token>"
+
+    @property
+    def authorization(self) -> str:
+        """The value of the header that shows it."""
+        return "Bearer " + self._text.decode("ascii")
+
+    @property
+    def digest(self) -> bytes:
+        """Stands for it where it is compared."""
+        return sha256(self._text).digest()
+
+
+def read_tokens(path: Path) -> list[Token]:
+    """The tokens in a file, one a line.
+
+    @raise TokenError: it cannot be read, all users can read it, or a line is no token.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise TokenError(f"token file {path}: {getattr(error, 'strerror', None) or error}") from None
+    if stat.S_ISREG(mode) and mode & stat.S_IROTH:
+        raise TokenError(f"token file {path}: every user of this computer can read it; chmod 600 ends that")
+    lines = [line.strip() for line in data.splitlines() if line.strip()]
+    if len(data) > _LARGEST_FILE or not lines:
+        raise TokenError(f"token file {path}: it holds no token, or more than {_LARGEST_FILE} bytes")
+    for number, line in enumerate(lines, 1):
+        if not SHORTEST <= len(line) <= LONGEST or not _VISIBLE.issuperset(line):
+            raise TokenError(
+                f"token file {path}: token {number} has to have {SHORTEST} to {LONGEST} visible characters"
+                " of ASCII"
+            )
+    return [Token(line) for line in lines]
+
+
+class TokenFile:
+    """What a server compares with; a file that changes counts at once, so that tokens can be replaced.
+
+    Every token in it is as good as another.
+    """
+
+    _log: ClassVar[Logger] = Logger()
+
+    def __init__(self, path: Path) -> None:
+        """Read a file.
+
+        @raise TokenError: it cannot be used.
+        """
+        self._path = path
+        self._seen = self._look()
+        self._digests = [token.digest for token in read_tokens(path)]
+
+    def __repr__(self) -> str:
+        return f"<TokenFile {self._path}>"
+
+    def accepts(self, authorization: bytes) -> bool:
+        """Whether the value of an C{Authorization} header shows one of the tokens.
+
+        How long this takes says nothing of how close it came.
+        """
+        self._refresh()
+        scheme, _, text = authorization.strip().partition(b" ")
+        shown = sha256(text.strip()).digest()
+        is_shown = False
+        for digest in self._digests:
+            is_shown |= hmac.compare_digest(digest, shown)
+        return is_shown and scheme.lower() == _SCHEME
+
+    def _refresh(self) -> None:
+        found = self._look()
+        if found == self._seen:
+            return
+        self._seen = found
+        try:
+            self._digests = [token.digest for token in read_tokens(self._path)]
+        except TokenError as error:
+            self._digests = []
+            self._log.error("{error}; until that changes nobody is let in", error=error)
+        else:
+            self._log.info("token file {path} has changed and was read again", path=self._path)
+
+    def _look(self) -> tuple[int, ...]:
+        try:
+            found = self._path.stat()
+        except (OSError, ValueError):
+            return ()
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

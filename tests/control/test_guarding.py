@@ -1,0 +1,260 @@
+"""The control API behind a guard: nothing is heard without the token, and little is kept of who has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from msmq.control.guarding import PATIENCE, GuardedSite
+from msmq.control.records import CONTENT_TYPE, PROTOCOL, Record
+from msmq.control.tokens import Token, TokenError, TokenFile, read_tokens
+from tests.control.support import ORDERS, Caller, ControlTestCase
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+OTHER = "fedcba9876543210fedcba9876543210"
+WRONG = TOKEN[:-1] + "g"
+
+
+def token_file(test: Any, *lines: str, mode: int = 0o600) -> Path:
+    """A file with these lines."""
+    path = Path(test.mktemp())
+    path.write_text("\n".join(lines) + "\n")
+    path.chmod(mode)
+    return path
+
+
+class TokenFileTests(SynchronousTestCase):
+    """What a token file may be."""
+
+    def refused(self, path: Path, *words: str) -> None:
+        text = str(self.assertRaises(TokenError, read_tokens, path))
+        for word in (str(path), *words):
+            self.assertIn(word, text)
+        self.assertNotIn(TOKEN[:31], text)
+
+    def test_refusals(self) -> None:
+        """A file that cannot be used is named, and nothing of what is in it is told."""
+        self.refused(Path("/nonexistent/token"), "No such file")
+        self.refused(token_file(self, ""), "no token")
+        self.refused(token_file(self, TOKEN[:31]), "32 to 512")
+        self.refused(token_file(self, TOKEN, TOKEN + "ü"), "token 2")
+        self.refused(token_file(self, TOKEN[:16] + " " + TOKEN[16:]), "visible")
+        self.refused(token_file(self, TOKEN * 17), "32 to 512")
+        self.refused(token_file(self, *[TOKEN * 10] * 100), "16384")
+        self.refused(token_file(self, TOKEN, mode=0o604), "chmod 600")
+        self.refused(Path("a\0b"))
+
+    def test_secret(self) -> None:
+        """A token does not show where it is printed."""
+        path = token_file(self, TOKEN)
+        [token] = read_tokens(path)
+        for shown in (repr(token), str(token), repr(TokenFile(path)), f"{[token]}"):
+            self.assertNotIn(TOKEN, shown)
+        self.assertEqual(token.authorization, f"Bearer {TOKEN}")
+        self.assertIsInstance(token, Token)
+
+    def test_accepts(self) -> None:
+        """Any of the tokens, as HTTP shows it, and nothing else."""
+        tokens = TokenFile(token_file(self, "", f"  {TOKEN} ", OTHER))
+        for shown in (f"Bearer {TOKEN}", f"bearer  {OTHER} ", f"BEARER {TOKEN}"):
+            self.assertTrue(tokens.accepts(shown.encode()), shown)
+        for shown in ("", TOKEN, f"Basic {TOKEN}", f"Bearer {WRONG}", f"Bearer {TOKEN}{OTHER}", "Bearer "):
+            self.assertFalse(tokens.accepts(shown.encode()), shown)
+
+    def test_replaced(self) -> None:
+        """A token that is replaced counts at once; while the file cannot be used, none does."""
+        path = token_file(self, TOKEN)
+        tokens = TokenFile(path)
+
+        def replace(text: str) -> None:
+            new = token_file(self, text)
+            new.rename(path)
+
+        replace(OTHER)
+        self.assertEqual([tokens.accepts(f"Bearer {text}".encode()) for text in (TOKEN, OTHER)], [0, 1])
+        path.unlink()
+        self.assertFalse(tokens.accepts(f"Bearer {OTHER}".encode()))
+        replace("short")
+        self.assertFalse(tokens.accepts(b"Bearer short"))
+        replace(TOKEN)
+        self.assertTrue(tokens.accepts(f"Bearer {TOKEN}".encode()))
+
+
+@implementer(ILogObserver)
+class _Observer:
+    """Keeps all that is logged, as text."""
+
+    def __init__(self, events: list[str]) -> None:
+        self._events = events
+
+    def __call__(self, event: LogEvent) -> None:
+        self._events.append(repr(event))
+
+
+class GuardTests(ControlTestCase):
+    """Connections to a guarded port with room for three strangers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.guarded = GuardedSite(
+            self.site, TokenFile(token_file(self, TOKEN)), self.clock.reactor, strangers=3
+        )
+        self.log: list[str] = []
+
+        observer = _Observer(self.log)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+
+    def stranger(self) -> Caller:
+        return Caller(self.guarded, self.clock)  # type: ignore[arg-type]
+
+    def asking(self, authorization: str | None, method: str = "GET", path: str = "/v1/status") -> Caller:
+        caller = self.stranger()
+        headers = {} if authorization is None else {"Authorization": authorization}
+        caller.ask(method, path, headers=headers)
+        return caller
+
+    def test_let_in(self) -> None:
+        """Who shows the token has the whole API."""
+        answer = self.asking(f"Bearer {TOKEN}").answer
+        self.assertEqual((answer.status, answer.json["state"]), (200, "running"))
+        self.assertNotIn(TOKEN, answer.body.decode())
+
+    def test_refused(self) -> None:
+        """Who does not show it is told so, and nothing else, whatever is asked for."""
+        for authorization in (None, "", f"Bearer {WRONG}", f"Basic {TOKEN}", TOKEN):
+            for path in ("/v1/status", "/nonexistent"):
+                answer = self.asking(authorization, path=path).answer
+                self.assert_refused(answer, 401, "MQ_ERROR_ACCESS_DENIED", "token")
+                self.assertEqual(answer.headers["www-authenticate"], 'Bearer realm="msmq"')
+                self.assertEqual(answer.headers["connection"], "close")
+
+    def test_two_headers(self) -> None:
+        """Two tokens are none."""
+        caller = self.stranger()
+        caller.feed(
+            f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\n\r\n".encode()
+        )
+        self.assertEqual(caller.answer.status, 401)
+
+    def test_nothing_is_sent(self) -> None:
+        """No body is taken in before the token is known, and the rest of the request is dropped."""
+        stream = Record({"destination": ORDERS}, b"x").to_bytes()
+        for method, headers in (
+            ("POST", {"Content-Type": CONTENT_TYPE}),
+            ("GET", {"Connection": "Upgrade", "Upgrade": PROTOCOL}),
+        ):
+            caller = self.stranger()
+            caller.ask(method, "/v1/send", stream, headers)
+            caller.feed(stream * 10)
+            caller.feed(f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+            self.assertEqual(caller.answer.status, 401)
+            self.assertEqual(caller.transport.value().count(b"HTTP/1.1"), 1)
+        caller = self.stranger()
+        caller.ask("POST", "/v1/messages", b"x", {"Expect": "100-continue"}, destination=ORDERS)
+        self.assertEqual(caller.answer.status, 401)
+        self.assertEqual(self.bodies(), [])
+
+    def test_streams(self) -> None:
+        """With the token a stream of records is sent as on the socket."""
+        stream = Record({"destination": ORDERS}, b"x").to_bytes()
+        caller = self.stranger()
+        shown = {"Authorization": f"Bearer {TOKEN}"}
+        caller.ask("POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE, **shown})
+        self.assertEqual((caller.answer.status, self.bodies()), (200, [b"x"]))
+        caller = self.stranger()
+        caller.ask("GET", "/v1/send", headers={"Connection": "Upgrade", "Upgrade": PROTOCOL, **shown})
+        caller.feed(stream)
+        self.assertIn(b'"first"', caller.transport.value())
+        self.assertEqual(self.bodies(), [b"x", b"x"])
+
+    def test_every_request(self) -> None:
+        """The next request on a connection shows the token too."""
+        caller = self.asking(f"Bearer {TOKEN}")
+        first = len(caller.transport.value())
+        caller.ask("GET", "/v1/status")
+        self.assertTrue(caller.transport.value()[first:].startswith(b"HTTP/1.1 401"))
+        self.clock.advance(PATIENCE)
+        self.assertTrue(caller.transport.disconnected)
+
+    def test_byte_by_byte(self) -> None:
+        """A head that comes in pieces is no other head."""
+        for authorization, status in ((TOKEN, 200), (WRONG, 401)):
+            caller = self.stranger()
+            head = f"GET /v1/status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {authorization}\r\n\r\n"
+            for byte in head.encode():
+                caller.feed(bytes([byte]))
+            self.assertEqual(caller.answer.status, status)
+
+    def test_patience(self) -> None:
+        """Who has not shown the token in time is cut off, however busy; who has may take any time."""
+        silent, busy, refused = self.stranger(), self.stranger(), self.asking(None)
+        waiting = self.stranger()
+        waiting.ask(
+            "GET", "/v1/messages", headers={"Authorization": f"Bearer {TOKEN}"}, queue=ORDERS, timeout=300
+        )
+        self.assertTrue(silent.transport.disconnected, "one more than three displaces the oldest")
+        busy.feed(b"GET /v1/status HTTP/1.1\r\n")
+        for _ in range(int(PATIENCE) - 1):
+            self.clock.advance(1)
+            busy.feed(b"X-Slow: 1\r\n")
+            refused.feed(b"more")
+        self.assertFalse(busy.transport.disconnected or refused.transport.disconnected)
+        self.clock.advance(1)
+        self.assertTrue(busy.transport.disconnected and refused.transport.disconnected)
+        self.clock.advance(60)
+        self.assertFalse(waiting.transport.disconnected)
+        self.put(b"late")
+        self.clock.advance(0)
+        self.assertEqual(waiting.answer.body, b"late")
+
+    def test_places(self) -> None:
+        """Of strangers as many as there are places are kept, the latest; others are not touched."""
+        known = self.asking(f"Bearer {TOKEN}")
+        strangers = [self.stranger() for _ in range(100)]
+        self.assertEqual([each.transport.disconnected for each in strangers], [True] * 97 + [False] * 3)
+        self.assertFalse(known.transport.disconnected)
+        for stranger in strangers[97:]:
+            stranger.hang_up()
+        self.assertEqual([self.stranger().transport.disconnected for _ in range(3)], [False] * 3)
+
+    def test_long_heads(self) -> None:
+        """A head without end is cut off long before it is in memory."""
+        caller = self.stranger()
+        for _ in range(20):
+            caller.feed(b"X: " + b"x" * 1000 + b"\r\n")
+        self.assertTrue(caller.transport.disconnecting or caller.transport.disconnected)
+
+    def test_nothing_in_the_log(self) -> None:
+        """The log tells of callers who were refused, now and then, and never of what they showed."""
+        for _ in range(50):
+            self.asking(f"Bearer {WRONG}")
+            self.asking(f"Bearer {TOKEN}")
+        lines = [event for event in self.log if "did not show the token" in event]
+        self.assertEqual(len(lines), 1)
+        self.clock.advance(61)
+        self.asking(None)
+        lines = [event for event in self.log if "did not show the token" in event]
+        self.assertEqual(len(lines), 2)
+        self.assertIn("'count': 50", lines[1])
+        for secret in (TOKEN, WRONG):
+            self.assertNotIn(secret, "".join(self.log))
+
+    def test_token_goes_no_further(self) -> None:
+        """Whoever handles a request does not see the token."""
+        seen: list[str] = []
+        render = self.site.resource.render
+
+        def watched(request: Any) -> Any:
+            seen.append(repr(request.requestHeaders))
+            return render(request)
+
+        self.patch(self.site.resource, "render", watched)
+        self.assertEqual(self.asking(f"Bearer {TOKEN}").answer.status, 200)
+        self.assertEqual(len(seen), 1)
+        self.assertNotIn(TOKEN, seen[0])
