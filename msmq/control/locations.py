@@ -29,7 +29,8 @@ CONNECT_TIMEOUT: Final = 15.0
 """Seconds until a computer that does not answer counts as one that cannot be reached."""
 
 _PART: Final = re.compile(r"(?:[^:\\]|\\.)*", re.DOTALL)
-_ARGUMENTS: Final = {"tcp": ("tokenFile",), "ssl": ("tokenFile", "caFile", "pins")}
+_TLS_ARGUMENTS: Final = ("tokenFile", "caFile", "pins")
+_ARGUMENTS: Final = {"tcp": ("tokenFile",), "ssl": _TLS_ARGUMENTS, "tls": _TLS_ARGUMENTS}
 _PIN_DIGITS: Final = 64
 _SILENCE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 
@@ -210,7 +211,7 @@ def parse_location(text: str, *, token_file: str | Path | None = None) -> Locati
         host.strip("[]"),
         int(port),
         Path(chosen),
-        is_tls=kind == "ssl",
+        is_tls=kind != "tcp",
         ca_file=Path(ca_file) if ca_file else None,
         pins=_pins(named["pins"]) if "pins" in named else frozenset(),
     )

@@ -142,7 +142,9 @@ class RemoteTestCase(TestCase):
     def configuration(self, **keys: str) -> Any:
         """Of the server."""
         endpoint = "tcp:0:interface=127.0.0.1"
-        if self.kind == "ssl":
+        if self.kind == "tls":
+            endpoint = f"tls:0:interface=127.0.0.1:certificate={self.key}:privateKey={self.key}"
+        elif self.kind == "ssl":
             endpoint = f"ssl:0:interface=127.0.0.1:privateKey={self.key}:certKey={self.key}"
         file = self.directory / "msmq.toml"
         file.write_text(
@@ -164,7 +166,7 @@ class RemoteTestCase(TestCase):
         return ":".join([self.kind, "127.0.0.1", str(self.port), *arguments])
 
     def client(self, *arguments: str) -> ControlClient:
-        trust = [f"caFile={self.ca}"] if self.kind == "ssl" and not arguments else []
+        trust = [f"caFile={self.ca}"] if self.kind != "tcp" and not arguments else []
         return ControlClient(parse_location(self.place(*arguments, *trust), token_file=self.token))
 
     async def beside(self, work: Any, *arguments: Any) -> Any:
@@ -341,6 +343,20 @@ class PlainTests(RemoteTestCase):
                 return response.status
 
         self.assertEqual(await self.beside(without), 401)
+
+
+class OtherTlsTests(RemoteTestCase):
+    """On an endpoint of the kind that sessions with pins have."""
+
+    kind = "tls"
+    storage = "memory"
+
+    async def test_reached(self) -> None:
+        """It is reached as an C{ssl:} endpoint is."""
+        self.assertEqual((await self.beside(self.client().status))["name"], "ALPHA")
+        place = f"ssl:127.0.0.1:{self.port}:caFile={self.ca}"
+        client = ControlClient(parse_location(place, token_file=self.token))
+        self.assertEqual((await self.beside(client.status))["name"], "ALPHA")
 
 
 class CommandTests(RemoteTestCase):
