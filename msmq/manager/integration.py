@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory, IServedDirectory, IWatchedDirectory
 from msmq.interfaces.routing import IRouter
@@ -24,11 +25,12 @@ from msmq.manager.wakeup import Wakeup
 from msmq.queues.changes import Change
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
 from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.enumerations import QueueManagerState
+from msmq.queues.directory.enumerations import QueueManagerState, refusal
 from msmq.queues.directory.initialization import Provisioning, initialize
 from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
 from msmq.queues.directory.objects import NO_KEYS, QueueManagerObject, QueueObject
 from msmq.queues.directory.public_queues import PublicQueues, definition_of
+from msmq.queues.directory.publishing import publish_keys
 from msmq.queues.directory.requests import (
     CreateLocally,
     DeleteLocally,
@@ -41,9 +43,11 @@ from msmq.queues.directory.requests import (
     Store,
     UpdateLocally,
 )
+from msmq.queues.directory.selecting import equals
 from msmq.queues.directory.upkeep import expire
 from msmq.queues.queue import Queue
 from msmq.structures.path_name import PathName
+from msmq.structures.public_keys import MqdsPublicKeys
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
 
@@ -75,6 +79,9 @@ _FROM_THE_DIRECTORY: Final = (
 )
 
 
+_KEYS: Final = "public_encryption_key_list"
+
+
 @attrs.frozen
 class Membership:
     """What a queue manager belongs to, as its directory says.
@@ -94,7 +101,7 @@ class Membership:
 class Integration:
     """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: does what the directory core asks for.
 
-    There are no keys yet, so a queue manager publishes none, and nobody can encrypt for it.
+    Without ciphers there are no keys, so a queue manager publishes none, and nobody can encrypt for it.
     A directory that gives objects identifiers of its own cannot be used, since ours is in what peers have
     heard of us.
 
@@ -113,6 +120,7 @@ class Integration:
         *,
         routing_server: bool = False,
         site: UUID | None = None,
+        ciphers: ICiphers | None = None,
     ) -> None:
         model = performer.model
         own = QueueManagerObject(
@@ -130,6 +138,7 @@ class Integration:
         self._served: IServedDirectory | None = IServedDirectory(directory, None)
         self._host = host
         self._site = site
+        self._ciphers = ciphers
         self._queues = PublicQueues(self.access)
         self._runner = DirectoryRunner(directory, performer.clock, self._perform)
         self._wakeup = Wakeup(reactor, performer.clock, self.access.timers.deadline, self._expire)
@@ -155,6 +164,37 @@ class Integration:
             self._limit(self.access.local.object)
         provisioning = None if QUEUE_MANAGER in state else Provisioning(self._site)
         await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
+        if self._ciphers is not None:
+            written = await self._run(publish_keys(self.access, self._keys()))
+            if not written.succeeded:
+                self.log.warn(
+                    "the public keys of this queue manager were not published, so nobody can encrypt for it;"
+                    " the next start tries again: {detail}",
+                    detail=written.detail or written.result.value,
+                )
+
+    def _keys(self) -> QueueManagerKeys:
+        """The keys that there are; which those are is decided by the configuration."""
+        ciphers = self._ciphers
+        if ciphers is None:
+            return QueueManagerKeys(NO_KEYS, NO_KEYS)
+        return QueueManagerKeys(ciphers.encryption_keys, ciphers.signing_keys)
+
+    async def encryption_keys(self, queue_manager: UUID) -> MqdsPublicKeys:
+        """[MS-MQQB] 3.1.7.1.5 RemoteQMPublicKey of a queue manager.
+
+        The directory is asked even if it was away a moment ago, for a message is lost over its answer.
+
+        @raise MQError: the directory does not know it, or cannot be reached.
+        """
+        procedure = self.access.read_directory(
+            QueueManagerObject, [equals("identifier", queue_manager)], (_KEYS,), force_directory_read=True
+        )
+        outcome = await self._runner.run(procedure)
+        if not outcome.succeeded:
+            raise refusal(outcome.result, outcome.detail or "the directory refuses", of_queue_manager=True)
+        keys: MqdsPublicKeys = outcome.value[_KEYS]
+        return keys
 
     def router(
         self,
@@ -299,7 +339,7 @@ class Integration:
             case FindDirectoryServers():
                 return await self._find_servers()
             case MakeKeys():
-                return QueueManagerKeys(NO_KEYS, NO_KEYS)
+                return self._keys()
         return None
 
     async def _find_servers(self) -> Sequence[str]:

@@ -23,6 +23,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
+from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import FormatName, PublicFormatName
 from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.path_name import PathName
@@ -200,11 +201,19 @@ class Outbox:
 
         @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not take;
             MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store;
-            MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own.
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own;
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a body that is to be encrypted for a direct name,
+            of which nobody knows whose key it needs ([MS-MQQB] 5.1).
         """
         store = self._performer.store
         is_durable = store.durable
+        targets = list(targets)
         own = [target.queue.definition for target in targets if target.is_local]
+        direct = [
+            target.name
+            for target in targets
+            if not target.is_local and isinstance(target.name, DirectFormatName)
+        ]
         for message in messages:
             if not is_durable and message.is_recoverable:
                 raise MQError(
@@ -215,6 +224,11 @@ class Outbox:
                 raise MQError(
                     Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
                     f"class {message.message_class:#06x} is the system's own, and no application sends it",
+                )
+            if message.privacy_level and direct:
+                raise MQError(
+                    Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+                    f"{direct[0]} is a direct name, for which nothing is encrypted; use PUBLIC= or PRIVATE=",
                 )
             for definition in own:
                 if definition.transactional != message.transactional:

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.routing import IRouter
@@ -37,6 +38,8 @@ from msmq.manager.reporting import Reports
 from msmq.manager.searching import Search
 from msmq.manager.securing.admission import Admission
 from msmq.manager.securing.arrival import Inspector
+from msmq.manager.securing.decrypting import Decryption
+from msmq.manager.securing.encrypting import Encryption
 from msmq.manager.securing.gate import Gate
 from msmq.manager.send_keys import SendKeys
 from msmq.manager.sending import Sender
@@ -49,6 +52,7 @@ from msmq.manager.ways import Ways
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.snapshot import Snapshot
+from msmq.session.securing.choosing import Preferences
 from msmq.session.settings import SessionSettings
 from msmq.structures.status import MQError
 
@@ -80,6 +84,8 @@ class Parts:
         gate: Gate,
         beside: Callable[..., Deferred[Any]],
         send_keys: SendKeys,
+        ciphers: ICiphers | None,
+        preferences: Preferences,
     ) -> None:
         self.model = model
         self.store = store
@@ -109,6 +115,7 @@ class Parts:
                 host,
                 routing_server=routing_server,
                 site=site,
+                ciphers=ciphers,
             )
             self.integration = integration
             self.public = integration.public_names(clock)
@@ -119,7 +126,15 @@ class Parts:
         self.router = router
         self.ways = Ways(model.identifier, router, reactor)
         forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
-        self.inspector = Inspector(reactor, (gate, Admission(gate)))
+        self.ciphers = None if directory is None else ciphers
+        self.decryption = Decryption(clock, self.ciphers, preferences)
+        self.encryption = Encryption(
+            clock,
+            self.ciphers,
+            None if self.integration is None else self.integration.encryption_keys,
+            preferences,
+        )
+        self.inspector = Inspector(reactor, (gate, self.decryption, Admission(gate)))
         arrivals = Arrivals(
             performer, outbox, self.events, self.turns, self.sequences, forwarding, self.inspector
         )
@@ -136,6 +151,7 @@ class Parts:
             acks,
             self.ways,
             _nobody if self.public is None else self.public.owner_of,
+            self.encryption,
         )
         forwarding.make_room = self.transfer.make_room
         if self.public is not None:
@@ -145,6 +161,7 @@ class Parts:
             self.transfer.on_sent = self.reports.departed
         self.wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
         self.sequences.on_change = self.turns.on_change = self.wakeup.look
+        self.encryption.on_change = self.decryption.on_change = self.wakeup.look
         self.keyed = KeyedMessages(clock, send_keys)
         self.transactions = Transactions(performer, outbox, self.sequences, self.keyed)
         self.search = Search(performer, outbox, self.events, self.transactions, reactor, new_identifier)
@@ -166,6 +183,8 @@ class Parts:
             self.keyed.keys.load(snapshot.state, self.clock.now())
             self.performer.start()
             await self._claim(snapshot)
+            if self.ciphers is not None:
+                self.ciphers.open()
             if self.integration is not None:
                 await self.integration.open(snapshot.state)
             if self.router is not None:
@@ -214,7 +233,12 @@ class Parts:
         return self.integration is not None and self.integration.access.local.object.routing_server
 
     def _deadline(self) -> float | None:
-        deadlines = (self.sequences.deadline, self.turns.deadline)
+        deadlines = (
+            self.sequences.deadline,
+            self.turns.deadline,
+            self.encryption.deadline,
+            self.decryption.deadline,
+        )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _expire(self) -> None:
@@ -222,6 +246,8 @@ class Parts:
         self.sequences.expire(now)
         self.order_acks.expire(now)
         self.turns.history.expire(now)
+        self.encryption.expire(now)
+        self.decryption.expire(now)
 
 
 def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:

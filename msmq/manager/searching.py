@@ -26,6 +26,7 @@ from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.reporting import read_report
 from msmq.queues.transaction import Transaction
+from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.base_header import INFINITE
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass
@@ -292,4 +293,13 @@ def message_of(view: UserMessageView) -> Message:
         correlation_id=view.correlation_id,
         application_tag=view.application_tag,
         extension=bytes(view.extension),
+        privacy_level=_privacy_level(view),
     )
+
+
+def _privacy_level(view: UserMessageView) -> PrivacyLevel:
+    """What the sender asked for; of a number that means nothing, nothing."""
+    try:
+        return PrivacyLevel(view.privacy_level)
+    except ValueError:
+        return PrivacyLevel.NONE

@@ -14,6 +14,7 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
@@ -37,6 +38,7 @@ from msmq.queues.directory.local import HostIdentity
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.transaction import Transaction, TransactionState
+from msmq.session.securing.choosing import Preferences
 from msmq.session.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.user_message_view import UserMessageView
@@ -71,6 +73,9 @@ class QueueManagerService(Overview, Service):
     @param router: finds the ways of messages to other queue managers; by default the directory is asked.
     @param gate: from whom messages are taken whose sender nothing verifies; by default from this machine.
     @param beside: calls a function where it holds up nobody.
+    @param ciphers: encrypts and decrypts bodies, with the keys of this queue manager; used with a directory,
+        where others find its public keys.
+    @param encryption: what the documents leave open about that; the defaults without.
     @param send_keys: how many keys are remembered of messages that were sent under one.
     @param send_key_lifetime: for how many seconds.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
@@ -102,6 +107,8 @@ class QueueManagerService(Overview, Service):
         site: uuid.UUID | None = None,
         gate: Gate | None = None,
         beside: Callable[..., Deferred[Any]] = deferToThread,
+        ciphers: ICiphers | None = None,
+        encryption: Preferences | None = None,
         send_keys: int = DEFAULT_KEYS,
         send_key_lifetime: float = DEFAULT_LIFETIME,
     ) -> None:
@@ -125,6 +132,8 @@ class QueueManagerService(Overview, Service):
             site=site,
             gate=Gate() if gate is None else gate,
             beside=beside,
+            ciphers=ciphers,
+            preferences=Preferences() if encryption is None else encryption,
             send_keys=SendKeys(send_keys, send_key_lifetime),
         )
         Overview.__init__(self, parts, host, addresses)

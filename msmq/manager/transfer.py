@@ -8,7 +8,7 @@ connection catches up, everything that may go is sent (reading 25).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from msmq.manager.next_hops import STILL, NextHops
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
+from msmq.manager.securing.encrypting import Encryption, Failure, plain
 from msmq.manager.sequences import Sequences
 from msmq.manager.ways import Ways
 from msmq.moment import Moment
@@ -35,6 +36,7 @@ from msmq.queues.position import MessagePosition, PositionState
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.session.state import OutgoingMessage
 from msmq.structures.management import ConnectionStatus
+from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 
@@ -76,6 +78,7 @@ class Transfer:
         acks: AckSessions,
         ways: Ways,
         owner_of: Callable[[UUID], UUID | None],
+        encryption: Encryption,
     ) -> None:
         self.arrivals = arrivals
         self._sequences = sequences
@@ -84,6 +87,7 @@ class Transfer:
         self._peers = peers
         self._hops = NextHops(sessions, peers, acks, ways, owner_of)
         self._ways = ways
+        self._encryption = encryption
         self._loading: set[ISession] = set()
         self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
         self._left: dict[ISession, list[OutgoingQueue]] = {}
@@ -228,8 +232,11 @@ class Transfer:
 
         @return: whether some of them may not be sent before others are acknowledged.
         """
-        if any(position.view is None for position in positions) or (
-            self._sequences.has_to_introduce(queue, session)
+        is_private = not queue.is_transit and self._encryption.concerns(positions)
+        if (
+            any(position.view is None for position in positions)
+            or self._sequences.has_to_introduce(queue, session)
+            or (is_private and self._encryption.has_to_ask(positions))
         ):
             self._loading.add(session)
             Deferred.fromCoroutine(self._load(session, queue, positions)).addErrback(
@@ -241,6 +248,10 @@ class Transfer:
             self._give_back(others, now)
         # What passes through is sent as it came; its places are those of its sender.
         stream = None if queue.is_transit else self._sequences.find(queue)
+        sealed = None
+        if is_private:
+            sealed = self._encryption.seal(positions)
+            positions = list(sealed.positions)
         sent: list[bytes] = []
         start = 0
         is_held = False
@@ -253,10 +264,14 @@ class Transfer:
                 end += 1
             if stream is None:
                 outgoing: Sequence[OutgoingMessage] = positions[start:end]
+                if sealed is not None:
+                    outgoing = sealed.outgoing(outgoing)
                 session.send(outgoing)
             else:
                 transmission = self._sequences.transmit(queue, stream, positions[start:end], now, session)
                 outgoing = transmission.outgoing
+                if sealed is not None:
+                    outgoing = sealed.outgoing(outgoing)
                 if outgoing:
                     self._carried.setdefault(session, {})[queue] = None
                     session.send(outgoing)
@@ -269,7 +284,29 @@ class Transfer:
             self._give_back(positions[start:], now)
         if sent and self.on_sent is not None:
             self.on_sent(session, sent)
+        if sealed is not None and sealed.failed:
+            self._cannot_encrypt(session, queue, sealed.failed, now)
         return is_held or bool(others)
+
+    def _cannot_encrypt(
+        self,
+        session: ISession,
+        queue: OutgoingQueue,
+        failed: Mapping[Failure, Sequence[MessagePosition]],
+        now: Moment,
+    ) -> None:
+        """[MS-MQQB] 3.1.7.1.5.1 Handling Encryption Errors: these messages leave, and are not sent."""
+        for failure, positions in failed.items():
+            entry = ConnectionHistoryEntry(
+                ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
+                now.unix_seconds,
+                int(failure.status),
+                (session.remote_address,),
+            )
+            queue.history.append(entry)
+            self._performer.perform(
+                self._performer.model.reject(positions, MessageClass.NACK_COULD_NOT_ENCRYPT, failure.reason)
+            )
 
     def _give_back(self, positions: Iterable[MessagePosition], now: Moment) -> None:
         """Put messages back that did not go; nobody is told, for whoever sees room again dispatches."""
@@ -281,6 +318,8 @@ class Transfer:
         performer = self._performer
         try:
             await performer.load(positions)
+            if not queue.is_transit:
+                await self._encryption.ask(positions)
             await self._sequences.introduce(queue, session)
         except MQError as error:
             self.log.error("outgoing messages could not be read: {error}", error=error)
@@ -353,7 +392,7 @@ class Transfer:
         """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten."""
         performer = self._performer
         removal = performer.model.remove(
-            message for message in messages if isinstance(message, MessagePosition)
+            message for message in plain(messages) if isinstance(message, MessagePosition)
         )
         performer.perform(removal.departures)
         if not removal.changes:
@@ -398,7 +437,7 @@ class Transfer:
         if left:
             self._left[session] = left
         effects = self._performer.model.release(
-            (message for message in unacknowledged if isinstance(message, MessagePosition)),
+            (message for message in plain(unacknowledged) if isinstance(message, MessagePosition)),
             self._performer.clock.now(),
         )
         if not self._is_stopped:

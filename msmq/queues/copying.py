@@ -26,6 +26,7 @@ EVENTS = {
     MessageClass.NACK_DELETED: "purged",
     MessageClass.NACK_Q_PURGED: "purged",
     MessageClass.NACK_Q_DELETED: "deleted",
+    MessageClass.NACK_COULD_NOT_ENCRYPT: "unencrypted",
 }
 """What the event log calls the ways in which a message leaves its queue; every other is C{rejected}."""
 
@@ -100,7 +101,7 @@ class Copying:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
         if not departure.is_told:
-            copies = self.lose(departure.positions, departure.message_class, changes, now)
+            copies = self.lose(departure.positions, departure.message_class, changes, now, departure.reason)
         if copies:
             self.holdings.reserve(changes)
         changes += removals(departure.positions)
@@ -112,8 +113,12 @@ class Copying:
         message_class: MessageClass,
         changes: list[Change],
         now: float,
+        why: str = "",
     ) -> list[MessagePosition]:
-        """The dead letters and events of messages that are lost, for the store to have them together."""
+        """The dead letters and events of messages that are lost, for the store to have them together.
+
+        @param why: why, in words, where the class does not say it all.
+        """
         copies: list[MessagePosition] = []
         for position in positions:
             dropped = self.dropped
@@ -124,7 +129,8 @@ class Copying:
                 reason = "kept as a dead letter"
             elif self.dropped != dropped:
                 reason = "there was no room for a dead letter"
-            changes.append(departure_event(position, message_class, now, reason))
+            told = "; ".join(filter(None, (why, reason)))
+            changes.append(departure_event(position, message_class, now, told))
         return copies
 
     def bury(

@@ -98,11 +98,20 @@ class Departures:
                 purged.append(position)
         return [*self._showing.show(back, now, is_return=True), *finish_purge(purged), *gone_with_queue(gone)]
 
-    def reject(self, positions: Iterable[MessagePosition]) -> list[Departure]:
-        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: an application will not have messages that it locked.
+    def reject(
+        self,
+        positions: Iterable[MessagePosition],
+        message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED,
+        reason: str = "",
+    ) -> list[Departure]:
+        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: whoever locked messages will not have them.
 
         They leave, with what follows for whoever asked to be told. Of a queue that was purged or deleted
         meanwhile they leave for that reason.
+
+        @param message_class: why, for those who are told: L{NACK_COULD_NOT_ENCRYPT
+            <MessageClass.NACK_COULD_NOT_ENCRYPT>} if a session cannot send them.
+        @param reason: the same in words, for the event log.
         """
         rejected: list[MessagePosition] = []
         purged: list[MessagePosition] = []
@@ -115,7 +124,7 @@ class Departures:
             elif position.state is PositionState.PURGE_PENDING:
                 purged.append(position)
         groups = by_queue(rejected).values()
-        departures = [departure(positions, MessageClass.NACK_RECEIVE_REJECTED) for positions in groups]
+        departures = [departure(positions, message_class, reason) for positions in groups]
         return [*departures, *finish_purge(purged)]
 
     def disposed(

@@ -18,12 +18,14 @@ class Departure:
 
     @ivar message_class: why, as the negative acknowledgement puts it.
     @ivar is_told: the event log tells of it already, and the dead letters are there.
+    @ivar reason: what the event log says beside that, in words.
     """
 
     queue: Queue = attrs.field(repr=False)
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
     message_class: MessageClass
     is_told: bool = False
+    reason: str = ""
 
 
 @attrs.frozen
@@ -53,9 +55,11 @@ class Removal:
     copies: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
 
 
-def departure(positions: Sequence[MessagePosition], message_class: MessageClass) -> Departure:
+def departure(
+    positions: Sequence[MessagePosition], message_class: MessageClass, reason: str = ""
+) -> Departure:
     """Of at least one message, all of one queue."""
-    return Departure(positions[0].queue, positions, message_class)
+    return Departure(positions[0].queue, positions, message_class, reason=reason)
 
 
 def gone_with_queue(positions: Iterable[MessagePosition], *, is_told: bool = False) -> list[Departure]:

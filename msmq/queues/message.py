@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
 from msmq.structures.base_header import INFINITE
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import APPLICATION_CLASS_MASK
@@ -28,6 +29,10 @@ TIME_TO_REACH_QUEUE: Final = 0x54600
 
 HASH_SHA_512: Final = 0x800E
 ENCRYPTION_AES_256: Final = 0x6610
+
+_LEVELS: Final = frozenset(PrivacyLevel)
+_ALGORITHMS: Final = frozenset(EncryptionAlgorithm)
+_WEAK: Final = frozenset({EncryptionAlgorithm.RC2, EncryptionAlgorithm.RC4})
 
 _NUMBERS: Final = (
     "body_type",
@@ -75,7 +80,10 @@ class Message:
     @ivar trace: the public queue that report messages go to; C{None} asks for none.
     @ivar message_class: [MS-MQMQ] 2.2.18.1.6; an application may make up others of the bits 0xE1FF.
     @ivar hash_algorithm: used if the message is signed.
-    @ivar encryption_algorithm: used if the message is encrypted.
+    @ivar privacy_level: how strongly the body is encrypted at least, on its way to another queue manager; the
+        packet that waits here has it in clear.
+    @ivar encryption_algorithm: what the sender would like; what is used depends on the keys of the receiver
+        ([MS-MQQB] 3.1.7.1.5).
     @raise MQError: a value is outside the range of its property, which the error names.
     """
 
@@ -101,6 +109,7 @@ class Message:
     hash_algorithm: int = HASH_SHA_512
     encryption_algorithm: int = ENCRYPTION_AES_256
     dead_letter_queue: str = ""
+    privacy_level: PrivacyLevel = PrivacyLevel.NONE
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.priority <= 7:
@@ -129,11 +138,31 @@ class Message:
             raise _illegal("class", self.message_class, f"the bits {APPLICATION_CLASS_MASK:#06X}")
         if not 0 <= self.acknowledge <= 0x0F:
             raise _illegal("acknowledge", int(self.acknowledge), "the bits 0x0F")
+        if self.privacy_level:
+            self._check_privacy()
 
     @property
     def is_recoverable(self) -> bool:
         """Whether it has to be on disk before its sender is told so; a transactional one always."""
         return self.transactional or self.delivery is Delivery.RECOVERABLE
+
+    def _check_privacy(self) -> None:
+        """[MS-MQMQ] 2.2.19.3 EncryptionAlgorithm: RC2 and RC4 are for the levels 1 and 3, AES is for 5.
+
+        C{ENCRYPTION_AES_256} is what a message has that does not choose, so it goes with every level.
+        """
+        if self.privacy_level not in _LEVELS:
+            raise _illegal("privacy level", self.privacy_level, "0, 1, 3, 5")
+        chosen = self.encryption_algorithm
+        if chosen != ENCRYPTION_AES_256 and (
+            chosen not in _ALGORITHMS or (chosen in _WEAK) is (self.privacy_level == PrivacyLevel.ADVANCED)
+        ):
+            allowed = "AES" if self.privacy_level == PrivacyLevel.ADVANCED else "RC2 and RC4"
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+                f"encryption algorithm 0x{chosen:04X} does not go with privacy level"
+                f" {int(self.privacy_level)}, which is for {allowed}",
+            )
 
     def _misfit(self) -> MQError:
         name, number = next(

@@ -187,7 +187,7 @@ class PacketBuilder:
                 message.application_tag,
                 body_size,
                 body_size,
-                0,
+                message.privacy_level,
                 message.hash_algorithm,
                 message.encryption_algorithm,
                 extension_size,

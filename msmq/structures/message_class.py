@@ -41,6 +41,8 @@ class MessageClass(enum.IntEnum):
     """Its signature does not verify."""
     NACK_BAD_ENCRYPTION = 0x8007
     """Its body cannot be decrypted."""
+    NACK_COULD_NOT_ENCRYPT = 0x8008
+    """Its body could not be encrypted, so it was not sent; the document gives the number no name."""
     NACK_NOT_TRANSACTIONAL_Q = 0x8009
     """A transactional message for a queue that is not."""
     NACK_NOT_TRANSACTIONAL_MSG = 0x800A

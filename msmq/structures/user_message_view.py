@@ -484,6 +484,11 @@ class UserMessageView:
         return self._u32(self._properties + 40)
 
     @property
+    def asks_for_privacy(self) -> bool:
+        """Whether PrivacyLevel is one of the document's and not 0; every message that is sent is asked."""
+        return self.packet[self._properties + 40] != 0
+
+    @property
     def hash_algorithm(self) -> int:
         """HashAlgorithm, as it came."""
         return self._u32(self._properties + 44)

@@ -34,12 +34,15 @@ TABLE = {
 }
 """The table of the document."""
 
+ELSEWHERE = {"MQMSG_CLASS_NACK_COULD_NOT_ENCRYPT": 0x8008}
+"""What has its number from [MC-MQAC] 2.2.2.9 (reading 63 of [MS-MQDMPR])."""
+
 
 class MessageClassTests(SynchronousTestCase):
     """L{MessageClass}, L{class_name} and L{is_application_class}."""
 
     def test_the_classes_are_those_of_the_document(self) -> None:
-        """Each has its name and its number, and there are no others.
+        """Each has its name and its number, and there are no others but one that we make.
 
         MQMQ-2.2.18.1.6-01, MQMQ-2.2.18.1.6-02, MQMQ-2.2.18.1.6-03, MQMQ-2.2.18.1.6-04,
         MQMQ-2.2.18.1.6-05, MQMQ-2.2.18.1.6-06, MQMQ-2.2.18.1.6-07, MQMQ-2.2.18.1.6-08,
@@ -48,7 +51,8 @@ class MessageClassTests(SynchronousTestCase):
         MQMQ-2.2.18.1.6-17, MQMQ-2.2.18.1.6-18, MQMQ-2.2.18.1.6-19, MQMQ-2.2.18.1.6-20
         """
         self.assertEqual(
-            {f"MQMSG_CLASS_{name}": member.value for name, member in MessageClass.__members__.items()}, TABLE
+            {f"MQMSG_CLASS_{name}": member.value for name, member in MessageClass.__members__.items()},
+            TABLE | ELSEWHERE,
         )
         self.assertEqual({class_name(number): number for number in TABLE.values()}, TABLE)
 

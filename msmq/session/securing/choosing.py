@@ -8,6 +8,11 @@ from typing import Final
 import attrs
 
 from msmq.errors import LocalProtocolError, MsmqError
+from msmq.session.securing.key_cache import (
+    RECEIVE_SYMMETRIC_KEY_CACHE_SIZE,
+    SEND_SYMMETRIC_KEY_CACHE_SIZE,
+    SYMMETRIC_KEY_SHORT_LIFETIME,
+)
 from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
 from msmq.structures.public_key_blob import PublicKeyBlob
 from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER, MqdsPublicKeys
@@ -56,6 +61,9 @@ class Preferences:
     @ivar sends_40_bits: SendEnhancedRC2Using40BitKeys.
     @ivar rejects_40_bits: RejectEnhancedRC2Using40BitKeys.
     @ivar weak: whether RC2, RC4 and keys of 40 bits may be used at all, by us and by those who send to us.
+    @ivar send_keys: SendSymmetricKeyCacheSize.
+    @ivar receive_keys: ReceiveSymmetricKeyCacheSize.
+    @ivar lifetime: SymmetricKeyShortLifetime, in seconds.
     """
 
     advanced: EncryptionAlgorithm = EncryptionAlgorithm.AES_256
@@ -64,6 +72,9 @@ class Preferences:
     sends_40_bits: bool = False
     rejects_40_bits: bool = False
     weak: bool = False
+    send_keys: int = SEND_SYMMETRIC_KEY_CACHE_SIZE
+    receive_keys: int = RECEIVE_SYMMETRIC_KEY_CACHE_SIZE
+    lifetime: float = SYMMETRIC_KEY_SHORT_LIFETIME
 
     def __attrs_post_init__(self) -> None:
         levels = (PrivacyLevel.ADVANCED, PrivacyLevel.ENHANCED, PrivacyLevel.BASE)
@@ -163,8 +174,8 @@ def why_not_decrypted(level: int, algorithm: int, preferences: Preferences) -> s
         return f"EncryptionAlgorithm 0x{algorithm:04X} is no cipher of PrivacyLevel {level}"
     if not preferences.allows(level):
         return (
-            f"its body is encrypted with {EncryptionAlgorithm(algorithm).name} at PrivacyLevel {level}, which"
-            f" {WEAK_LINE} would allow"
+            f"its body is encrypted with {EncryptionAlgorithm(algorithm).name} at PrivacyLevel {level}"
+            f" ({PROVIDERS[level]}), which {WEAK_LINE} would allow"
         )
     return None
 

@@ -1,0 +1,110 @@
+"""[MS-MQQB] 3.1.5.8.3 the step that decrypts the body of a message for a queue of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.ciphers import CipherError, ICiphers
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.arrival import Accepted, Refused
+from msmq.moment import Moment
+from msmq.queues.queue import Queue
+from msmq.session.securing.choosing import PROVIDERS, Preferences, is_padded, why_not_decrypted
+from msmq.session.securing.key_cache import CachedSymmetricKey, SymmetricKeyCache
+from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
+from msmq.structures.body_encryption import encryption_input, with_clear_body
+from msmq.structures.message_class import MessageClass
+from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.guid import guid_from_bytes
+
+
+class Decryption:
+    """Puts the clear body in place of the encrypted one; a message that it cannot read is refused.
+
+    A session key is remembered only once a body was decrypted with it, so that nobody can fill the cache
+    with what was never a key.
+
+    @ivar on_change: told that L{deadline} may have changed.
+    """
+
+    message_class = MessageClass.NACK_BAD_ENCRYPTION
+
+    def __init__(self, clock: IClock, ciphers: ICiphers | None, preferences: Preferences) -> None:
+        """Decrypt with the keys of this queue manager.
+
+        @param ciphers: C{None} without a directory: then nobody can know a key of ours.
+        """
+        self._clock = clock
+        self._ciphers = ciphers
+        self._preferences = preferences
+        self._cache = SymmetricKeyCache(preferences.receive_keys, preferences.lifetime)
+        self.on_change: Callable[[], None] = lambda: None
+
+    @property
+    def deadline(self) -> float | None:
+        """When L{expire} has something to do, in seconds of the monotonic clock."""
+        return self._cache.deadline
+
+    def expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.10 ReceiveSymmetricKeyCache Cleanup Timer Event."""
+        self._cache.expire(now)
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """A message without a SecurityHeader is not encrypted."""
+        return False
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Accepted | Refused:
+        """The message with its body in clear, or why that is not possible."""
+        security = message.security
+        if security is None or not security.is_body_encrypted:
+            return message
+        try:
+            view = UserMessageView(self._decrypted(message.view, security.encryption_key))
+        except CipherError as error:
+            return Refused(MessageClass.NACK_BAD_ENCRYPTION, str(error))
+        except LocalProtocolError as error:
+            return Refused(MessageClass.NACK_BAD_ENCRYPTION, f"its clear body is too large: {error}")
+        return attrs.evolve(message, view=view, security=view.security())
+
+    def _decrypted(self, view: UserMessageView, encrypted_key: bytes) -> bytes:
+        ciphers, preferences = self._ciphers, self._preferences
+        if ciphers is None:
+            raise CipherError(
+                "its body is encrypted, and this queue manager, without a directory, has no keys"
+            )
+        level, algorithm = view.privacy_level, view.encryption_algorithm
+        why_not = why_not_decrypted(level, algorithm, preferences)
+        if why_not is not None:
+            raise CipherError(why_not)
+        source = guid_from_bytes(view.source_queue_manager)
+        provider = PROVIDERS[level]
+        key = self._cache.received(source, provider, algorithm, encrypted_key)
+        is_new = key is None
+        if key is None:
+            now = self._clock.now()
+            found = ciphers.recover_session_key(provider, encrypted_key)
+            if found.algorithm != algorithm:
+                raise CipherError(
+                    f"EncryptionKey is for {EncryptionAlgorithm(found.algorithm).name}, and the body says"
+                    f" {EncryptionAlgorithm(algorithm).name}"
+                )
+            key = CachedSymmetricKey(source, provider, algorithm, encrypted_key, found.key, now.monotonic)
+        if (
+            preferences.rejects_40_bits
+            and level == PrivacyLevel.ENHANCED
+            and algorithm == EncryptionAlgorithm.RC2
+            and is_padded(key.key)
+        ):
+            raise CipherError(
+                "its RC2 key has 40 bits where the Enhanced provider has 128, which"
+                " [security] reject_enhanced_rc2_with_40_bit_keys forbids"
+            )
+        packet = with_clear_body(view, ciphers.decrypt(algorithm, key.key, encryption_input(view)))
+        if is_new:
+            self._cache.add_received(key, self._clock.now())
+            self.on_change()
+        return packet

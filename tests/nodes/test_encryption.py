@@ -1,0 +1,684 @@
+"""[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: bodies that only the queue manager of their queue can read."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from msmq.manager.securing.encrypting import FAILURE_HOLDS
+from msmq.net.session import SessionProtocol
+from msmq.queues.directory.objects import QueueManagerObject
+from msmq.queues.directory.selecting import equals
+from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.outgoing import OutgoingQueue, transit_name
+from msmq.session.securing.choosing import Preferences
+from msmq.session.state import OutgoingMessage
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
+from msmq.structures.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.management import ConnectionStatus
+from msmq.structures.message_class import MessageClass
+from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER, MqdsPublicKeys
+from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
+from msmq.testing.ciphers import MemoryCiphers
+from tests.builders import user_packet
+from tests.nodes.support import ADDRESSES, Node
+from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
+
+BASE, ENHANCED, ADVANCED = PrivacyLevel.BASE, PrivacyLevel.ENHANCED, PrivacyLevel.ADVANCED
+DEADLETTER, DEADXACT = ".\\system$;deadletter", ".\\system$;deadxact"
+SECRET = b"for the reader of the queue alone"
+
+
+class EncryptionTestCase(EnterpriseTestCase):
+    """ALPHA sends to a queue of BETA, which is in its site; everybody has keys.
+
+    @ivar wire: the packets that ALPHA has sent, in their order.
+    @ivar weak: whether weak ciphers may be used.
+    @ivar preferences: of all queue managers.
+    """
+
+    weak = True
+    preferences = Preferences(weak=True)
+
+    def setUp(self) -> None:
+        self.ciphers: dict[str, MemoryCiphers] = {}
+        self.wire: list[UserMessageView] = []
+        super().setUp()
+        self.path = self.queue(self.beta)
+        self.name = self.private_name(self.beta, self.path)
+
+    def member(self, name: str) -> Node:
+        ciphers = self.ciphers.setdefault(name, MemoryCiphers(name, weak=self.weak))
+        node = Node(
+            self.network,
+            self.clock,
+            name,
+            IDENTIFIERS[name],
+            self.settings,
+            self.disks.setdefault(name, MemoryMessageStore(durable=True)),
+            directory=self.directory,
+            options={"ciphers": ciphers, "encryption": self.preferences},
+        )
+        if name == "ALPHA":
+            node.factory.protocol = self.recording
+        return node
+
+    def recording(self, *arguments: Any) -> SessionProtocol:
+        """A session of ALPHA; what it sends is in L{wire}."""
+        wire = self.wire
+
+        class Recording(SessionProtocol):
+            def message_sent(self, message: OutgoingMessage) -> None:
+                wire.append(UserMessageView(message.packet))
+
+        return Recording(*arguments)
+
+    def publish(self, name: str, *providers: str) -> None:
+        """Have the directory hold only these keys of a queue manager."""
+        assert self.directory is not None
+        keys = self.ciphers[name].encryption_keys.keys
+        held = MqdsPublicKeys(tuple(key for key in keys if key.provider_name in providers))
+        written = QueueManagerObject(
+            identifier=IDENTIFIERS[name], computer_name=name, public_encryption_key_list=held
+        )
+        self.successResultOf(self.directory.write(written, ("public_encryption_key_list",)))
+
+    def encrypted(self, *bodies: bytes, level: PrivacyLevel = ADVANCED, **kwargs: Any) -> None:
+        """ALPHA sends, and it arrives."""
+        self.send(self.alpha, self.name, *bodies, privacy_level=level, **kwargs)
+        self.clock.advance(5)
+
+    def key(self, number: int = -1) -> bytes:
+        """EncryptionKey of a packet on the wire."""
+        security = self.wire[number].security()
+        assert security is not None
+        return security.encryption_key
+
+    def outgoing(self, name: str | None = None) -> OutgoingQueue:
+        """The outgoing queue of ALPHA."""
+        found = self.alpha.model.collection.find_outgoing(parse_format_name(name or self.name))
+        assert found is not None
+        return found
+
+    def explain(self, node: Node, view: UserMessageView) -> list[str]:
+        """What the event log of a queue manager says of a message."""
+        explanation = self.run_to_end(node.service.explain(view.identifier))
+        return [f"{event.event}: {event.reason}" for event in explanation.events]
+
+    def plain(self, number: int = 1) -> bytes:
+        """A packet of ALPHA for the queue, from another hand, that nobody has encrypted."""
+        return user_packet(
+            SECRET,
+            private_number=int(self.name.rpartition("\\")[2], 16),
+            queue_manager=IDENTIFIERS["BETA"],
+            source=IDENTIFIERS["ALPHA"],
+            message_id=0x10000 + number,
+            sent_time=self.clock.now().unix_seconds,
+        )
+
+    def foreign(
+        self, *, level: int = 5, algorithm: int = 0x6610, receiver: str = "BETA", number: int = 1
+    ) -> bytes:
+        """The same, encrypted, whatever it says of that."""
+        ciphers = self.ciphers["ALPHA"]
+        public_key = self.ciphers[receiver].encryption_keys.keys[2].key
+        made = ciphers.make_session_key(0x6610, 256, 256, public_key)
+        cipher_text = ciphers.encrypt(0x6610, made.key, SECRET)
+        body = EncryptedBody(cipher_text, level, algorithm, made.encrypted)
+        return with_encrypted_body(UserMessageView(self.plain(number)), body)
+
+    def put(self, packet: bytes) -> None:
+        """Have ALPHA send a packet as it is."""
+        self.run_to_end(self.alpha.service._parts.outbox.put_packet(parse_format_name(self.name), packet))
+        self.clock.advance(5)
+
+
+class SendingTests(EncryptionTestCase):
+    """What leaves is encrypted, and arrives in clear."""
+
+    def test_body(self) -> None:
+        """MQQB-3.1.7.1.5-01 MQQB-3.1.5.8.3-15: on the way EB is set and the body another, then not."""
+        self.encrypted(SECRET)
+        [sent] = self.wire
+        self.assertTrue(is_encrypted(sent))
+        self.assertNotIn(SECRET, sent.packet)
+        [view] = self.take(self.beta, self.path)
+        self.assertEqual(bytes(view.body), SECRET)
+        self.assertFalse(is_encrypted(view))
+        self.assertEqual(view.privacy_level, ADVANCED)
+
+    def test_aes_is_preferred(self) -> None:
+        """MQQB-5.1-01: whatever the level is; the packet says so (MQDMPR-3.1.1.12-14)."""
+        for level in (BASE, ENHANCED, ADVANCED):
+            self.encrypted(SECRET, level=level)
+            self.assertEqual((self.wire[-1].privacy_level, self.wire[-1].encryption_algorithm), (5, 0x6610))
+
+    def test_three_levels(self) -> None:
+        """MQQB-3.1.5.8.3-12: each means a provider, and each body is decrypted with the key of its own."""
+        for provider, level, algorithm in (
+            (BASE_PROVIDER, BASE, 0x6801),
+            (ENHANCED_PROVIDER, ENHANCED, 0x6801),
+            (AES_PROVIDER, ADVANCED, 0x6610),
+        ):
+            self.publish("BETA", provider)
+            self.clock.advance(self.preferences.lifetime)
+            self.encrypted(SECRET, level=level)
+            self.assertEqual(
+                (self.wire[-1].privacy_level, self.wire[-1].encryption_algorithm), (level, algorithm)
+            )
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET] * 3)
+
+    def test_sizes(self) -> None:
+        """MQQB-3.1.7.1.5-13: 20 bytes are 32 under AES, and so MessageSize says."""
+        self.encrypted(b"twenty bytes of body")
+        self.assertEqual((self.wire[0].body_size, self.wire[0].allocation_body_size), (32, 32))
+        [view] = self.take(self.beta, self.path)
+        self.assertEqual((view.body_size, view.allocation_body_size), (20, 20))
+
+    def test_nothing_else_is_another(self) -> None:
+        """Label, extension, tag and times arrive as they were sent; an empty body as well."""
+        self.encrypted(b"", label="label", extension=b"more", application_tag=7, body_type=8)
+        [view] = self.take(self.beta, self.path)
+        self.assertEqual(
+            (view.label, view.extension, view.application_tag, view.body_type, view.body_size),
+            ("label", b"more", 7, 8, 0),
+        )
+
+    def test_what_asks_for_nothing_stays_plain(self) -> None:
+        """MQQB-5.1-02: neither a message without a level nor one to a direct name is encrypted."""
+        self.send(self.alpha, self.name, b"plain")
+        self.send(self.alpha, f"DIRECT=TCP:{ADDRESSES['BETA']}\\private$\\orders", b"direct")
+        self.clock.advance(5)
+        self.assertEqual([is_encrypted(view) for view in self.wire], [False, False])
+        self.assertEqual(sorted(self.bodies(self.beta, self.path)), [b"direct", b"plain"])
+
+    def test_among_others(self) -> None:
+        """Plain and encrypted messages keep their order."""
+        messages = [
+            Message(body=b"%d" % number, privacy_level=ADVANCED if number % 2 else PrivacyLevel.NONE)
+            for number in range(6)
+        ]
+        self.run_to_end(self.alpha.service.send(self.name, messages))
+        self.clock.advance(5)
+        self.assertEqual([is_encrypted(view) for view in self.wire], [False, True] * 3)
+        self.assertEqual(self.bodies(self.beta, self.path), [b"0", b"1", b"2", b"3", b"4", b"5"])
+
+    def test_recoverable_and_transactional(self) -> None:
+        """They are stored in clear, survive a restart of their sender, and arrive once and in order."""
+        transactional = self.queue(self.beta, "in_order", transactional=True)
+        name = self.private_name(self.beta, transactional)
+        self.kill("BETA")
+        self.clock.advance(1)
+        self.send(self.alpha, self.name, SECRET, privacy_level=ADVANCED, delivery=Delivery.RECOVERABLE)
+        self.send(self.alpha, name, b"1", b"2", privacy_level=ADVANCED, transactional=True)
+        self.clock.advance(1)
+        [position] = self.outgoing().peek(10)
+        assert position.view is not None
+        self.assertEqual(bytes(position.view.body), SECRET)
+        self.kill("ALPHA")
+        self.revive("ALPHA")
+        self.alpha = self.nodes["ALPHA"]
+        self.clock.advance(1)
+        self.revive("BETA")
+        self.beta = self.nodes["BETA"]
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+        self.assertEqual(self.bodies(self.beta, transactional), [b"1", b"2"])
+        self.assertTrue(self.wire)
+        self.assertEqual({is_encrypted(view) for view in self.wire if view.body_size}, {True})
+        self.assertFalse(self.outgoing(name).positions)
+
+    def test_several_destinations(self) -> None:
+        """Each copy is encrypted for its own receiver."""
+        gamma = self.queue(self.nodes["GAMMA"])
+        names = f"{self.name},{self.private_name(self.nodes['GAMMA'], gamma)}"
+        self.send(self.alpha, names, SECRET, privacy_level=ADVANCED)
+        self.clock.advance(10)
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+        self.assertEqual(self.bodies(self.nodes["GAMMA"], gamma), [SECRET])
+        self.assertNotEqual(self.key(0), self.key(1))
+
+    def test_routing_servers_hand_on_what_they_cannot_read(self) -> None:
+        """MQDMPR-3.1.1.12-53: from ALPHA over the gates to ZETA, whose key alone opens it."""
+        path = self.queue(self.zeta)
+        self.kill("EPSILON")
+        self.send(self.alpha, self.private_name(self.zeta, path), SECRET, privacy_level=ADVANCED)
+        self.clock.advance(5)
+        transit = self.nodes["DELTA"].model.collection.find_outgoing(transit_name(IDENTIFIERS["ZETA"]))
+        assert transit is not None
+        [position] = transit.peek(10)
+        assert position.view is not None
+        self.assertTrue(is_encrypted(position.view))
+        self.assertNotIn(SECRET, position.packet)
+        self.assertEqual(self.ciphers["DELTA"].recovered + self.ciphers["BETA"].recovered, 0)
+        self.revive("EPSILON")
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.zeta, path), [SECRET])
+
+
+class CacheTests(EncryptionTestCase):
+    """Keys are made, read and decrypted once, for a while."""
+
+    def test_key_is_used_again(self) -> None:
+        """MQQB-3.1.1.3-03 MQQB-3.1.7.1.5-09: two messages to one queue manager have one blob.
+
+        MQQB-3.1.1.3-02: which its receiver decrypts once.
+        """
+        self.encrypted(SECRET)
+        self.encrypted(b"another")
+        self.assertEqual(self.key(0), self.key(1))
+        self.assertEqual(self.ciphers["BETA"].recovered, 1)
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET, b"another"])
+
+    def test_key_to_send_with_ends(self) -> None:
+        """MQQB-3.1.2.11-01 MQQB-3.1.7.1.5-12: after eleven minutes there is a new one."""
+        self.encrypted(SECRET)
+        self.clock.advance(9 * 60)
+        self.encrypted(SECRET)
+        self.assertEqual(self.key(0), self.key(1))
+        self.clock.advance(11 * 60)
+        self.encrypted(SECRET)
+        self.assertNotEqual(self.key(1), self.key(2))
+
+    def test_received_key_ends(self) -> None:
+        """MQQB-3.1.2.10-01: after eleven minutes the same blob is decrypted again."""
+        packet = self.foreign()
+        for minutes in (0, 9, 2):
+            self.clock.advance(minutes * 60)
+            self.put(packet)
+        self.assertEqual(self.ciphers["BETA"].recovered, 2)
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET] * 3)
+
+    def test_any_difference_is_a_miss(self) -> None:
+        """MQQB-3.1.5.8.3-14: another sender with the same blob has it decrypted again."""
+        packet = self.foreign()
+        self.put(packet)
+        self.put(packet)
+        self.assertEqual(self.ciphers["BETA"].recovered, 1)
+        self.put(packet[:16] + UUID(int=5).bytes_le + packet[32:])
+        self.assertEqual(self.ciphers["BETA"].recovered, 2)
+
+    def test_directory_is_read_once(self) -> None:
+        """MQQB-3.1.3.2-15 MQQB-3.1.7.1.5-03: PublicEncryptionKeyList, at the first message."""
+        assert self.directory is not None
+        asked: list[Any] = []
+        read = self.directory.read
+
+        def reading(of: Any, filters: Any = (), attributes: Any = None) -> Any:
+            if attributes == ("public_encryption_key_list",):
+                asked.append((of, list(filters)))
+            return read(of, filters, attributes)
+
+        self.patch(self.directory, "read", reading)
+        self.send(self.alpha, self.name, b"plain")
+        self.clock.advance(5)
+        self.assertEqual(asked, [])
+        self.encrypted(SECRET)
+        self.encrypted(SECRET)
+        self.assertEqual(asked, [(QueueManagerObject, [equals("identifier", IDENTIFIERS["BETA"])])])
+
+    def test_receiver_has_new_keys(self) -> None:
+        """Once its key is looked at again, nothing is encrypted with the old one any more."""
+        self.encrypted(SECRET)
+        self.ciphers["BETA"] = MemoryCiphers("BETA reborn")
+        self.kill("BETA")
+        self.revive("BETA")
+        self.beta = self.nodes["BETA"]
+        self.clock.advance(self.preferences.lifetime)
+        self.encrypted(b"anew")
+        self.assertIn(b"anew", self.bodies(self.beta, self.path))
+
+
+class ReceivingTests(EncryptionTestCase):
+    """What cannot be decrypted is refused, and why is told; nothing is heard of it on the wire."""
+
+    def refused(self, packet: bytes) -> str:
+        """Why BETA does not take a packet."""
+        self.put(packet)
+        self.assertEqual(self.bodies(self.beta, self.path), [])
+        [told] = self.explain(self.beta, UserMessageView(packet))
+        kind, _, reason = told.partition(": ")
+        self.assertEqual(kind, "refused")
+        self.assertTrue(reason.startswith(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}"), reason)
+        return reason
+
+    def test_levels_that_are_none(self) -> None:
+        """MQQB-3.1.5.8.3-13: EB with a PrivacyLevel that means no provider."""
+        for number, level in enumerate((0, 2, 4, 6), 1):
+            self.assertIn(f"PrivacyLevel is {level}", self.refused(self.foreign(level=level, number=number)))
+
+    def test_ciphers_that_are_none(self) -> None:
+        """MQMQ-2.2.19.3-23: 0x6601 with EB is refused; without it nobody looks."""
+        self.assertIn("0x6601", self.refused(self.foreign(algorithm=0x6601)))
+        self.assertIn("0x6801", self.refused(self.foreign(algorithm=0x6801, number=2)))
+        plain = bytearray(self.plain(3))
+        offset = UserMessageView(bytes(plain)).properties_offset + 48
+        plain[offset : offset + 4] = (0x6601).to_bytes(4, "little")
+        self.put(bytes(plain))
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+
+    def test_what_was_tampered_with(self) -> None:
+        """MQQB-3.1.5.8.3-19: the blob, its head, its length, the body, its length."""
+        packet = self.foreign()
+        view = UserMessageView(packet)
+        security = view.security()
+        assert security is not None
+        blob, body = security.encryption_key, bytes(view.body)
+        changes: list[tuple[bytes, bytes]] = [
+            (blob[:12] + bytes((blob[12] ^ 1,)) + blob[13:], body),
+            (blob[:-1] + bytes((blob[-1] ^ 1,)), body),
+            (b"\2" + blob[1:], body),
+            (blob[:4] + b"\x0e" + blob[5:], body),
+            (blob[:-1], body),
+            (blob + b"x", body),
+            (blob[:12], body),
+            (blob, body[:-1]),
+            (blob, body + b"x"),
+            (blob, b""),
+            (blob, body[:-1] + bytes((body[-1] ^ 0x80,))),
+        ]
+        for number, (key, cipher_text) in enumerate(changes, 10):
+            plain = UserMessageView(self.plain(number))
+            self.refused(with_encrypted_body(plain, EncryptedBody(cipher_text, 5, 0x6610, key)))
+
+    def test_third_party(self) -> None:
+        """MQQB-3.1.5.8.3-19: what was encrypted for GAMMA is nothing for BETA; transactional or not."""
+        self.refused(self.foreign(receiver="GAMMA"))
+
+    def test_nobody_hears_of_it(self) -> None:
+        """The NACK that was asked for is not sent, unless the operator wants it."""
+        admin = self.queue(self.alpha, "admin")
+        view = UserMessageView(self.foreign(level=2))
+        self.put(view.packet)
+        self.assertEqual(self.take(self.alpha, admin), [])
+        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_ENCRYPTION": 1})
+
+    def test_queue_manager_without_keys(self) -> None:
+        """Whoever has none refuses, and says so."""
+        self.kill("BETA")
+        node = self.nodes["BETA"] = Node(
+            self.network,
+            self.clock,
+            "BETA",
+            IDENTIFIERS["BETA"],
+            self.settings,
+            self.disks["BETA"],
+            directory=self.directory,
+        )
+        node.start()
+        self.beta = node
+        self.assertIn("has no keys", self.refused(self.foreign()))
+
+    def test_acknowledgement_of_an_encrypted_message(self) -> None:
+        """MQMQ-2.2.20.6-05: it is decrypted before anybody is told, and told of under its own name."""
+        admin = self.queue(self.alpha, "admin")
+        self.encrypted(
+            SECRET,
+            acknowledge=Acknowledge.POSITIVE_ARRIVAL | Acknowledge.POSITIVE_RECEIVE,
+            admin_queue=parse_format_name(self.private_name(self.alpha, admin)),
+        )
+        self.bodies(self.beta, self.path)
+        self.clock.advance(5)
+        answers = self.take(self.alpha, admin)
+        self.assertEqual(
+            [view.message_class for view in answers], [MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE]
+        )
+        self.assertEqual({is_encrypted(view) for view in answers}, {False})
+
+
+class WeakTests(EncryptionTestCase):
+    """Weak ciphers, where they are allowed."""
+
+    def use(self, provider: str, preferences: Preferences) -> None:
+        """BETA has published a key of one provider, and everybody else starts anew with this in mind."""
+        self.preferences = preferences
+        for name in ("ALPHA", "BETA"):
+            self.kill(name)
+            self.revive(name)
+        self.alpha, self.beta = self.nodes["ALPHA"], self.nodes["BETA"]
+        self.publish("BETA", provider)
+
+    def test_every_cipher(self) -> None:
+        """RC2 and RC4, of 40 and of 128 bits (MQQB-3.1.3.1-08: RC2 of the Enhanced provider has 128)."""
+        for provider, preferences, level in (
+            (BASE_PROVIDER, Preferences(base=EncryptionAlgorithm.RC2, weak=True), BASE),
+            (BASE_PROVIDER, Preferences(weak=True), BASE),
+            (ENHANCED_PROVIDER, Preferences(enhanced=EncryptionAlgorithm.RC2, weak=True), ENHANCED),
+            (ENHANCED_PROVIDER, Preferences(weak=True), ENHANCED),
+        ):
+            self.use(provider, preferences)
+            self.encrypted(SECRET, level=level)
+            self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+            self.assertNotIn(SECRET, self.wire[-1].packet)
+
+    def test_padded_rc2(self) -> None:
+        """MQQB-3.1.7.1.5-10 MQQB-3.1.3.1-09: 40 bits and 88 zeros, if that is wanted, are accepted."""
+        short = Preferences(enhanced=EncryptionAlgorithm.RC2, sends_40_bits=True, weak=True)
+        self.use(ENHANCED_PROVIDER, short)
+        self.encrypted(SECRET, level=ENHANCED)
+        key = self.ciphers["BETA"].recover_session_key(ENHANCED_PROVIDER, self.key()).key
+        self.assertEqual((len(key), key[5:]), (16, bytes(11)))
+        self.assertTrue(any(key[:5]))
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+
+    def test_padded_rc2_may_be_rejected(self) -> None:
+        """MQQB-3.1.5.8.3-17: if RejectEnhancedRC2Using40BitKeys is set; a key of 128 bits is not."""
+        short = Preferences(
+            enhanced=EncryptionAlgorithm.RC2, sends_40_bits=True, rejects_40_bits=True, weak=True
+        )
+        self.use(ENHANCED_PROVIDER, short)
+        self.encrypted(SECRET, level=ENHANCED)
+        self.assertEqual(self.bodies(self.beta, self.path), [])
+        [told] = self.explain(self.beta, self.wire[-1])
+        self.assertIn("40 bits", told)
+        self.use(ENHANCED_PROVIDER, attrs.evolve(short, sends_40_bits=False))
+        self.encrypted(SECRET, level=ENHANCED)
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+
+    def test_weak_ciphers_by_default(self) -> None:
+        """Nobody sends them, and nobody takes them; the line that would change that is told."""
+        self.use(BASE_PROVIDER, Preferences())
+        self.encrypted(SECRET, level=BASE)
+        self.assertEqual([view for view in self.wire if view.body_size], [])
+        packet = self.foreign(level=1, algorithm=0x6801)
+        self.put(packet)
+        [told] = self.explain(self.beta, UserMessageView(packet))
+        self.assertIn(
+            "RC4 at PrivacyLevel 1 (Microsoft Base Cryptographic Provider v1.0), which [security]"
+            " weak_algorithms = true would allow",
+            told,
+        )
+
+
+class FailingTests(EncryptionTestCase):
+    """[MS-MQQB] 3.1.7.1.5.1: what cannot be encrypted is not sent, and leaves a trace."""
+
+    def failed(self, level: PrivacyLevel = ADVANCED, **kwargs: Any) -> tuple[UserMessageView | None, str]:
+        """A message that ALPHA cannot encrypt: its dead letter, and what is told of it."""
+        [identifier] = self.run_to_end(
+            self.alpha.service.send(self.name, [Message(body=SECRET, privacy_level=level, **kwargs)])
+        )
+        self.clock.advance(10)
+        self.assertEqual(self.wire, [])
+        self.assertEqual(self.bodies(self.beta, self.path), [])
+        self.assertFalse(self.outgoing().positions)
+        explanation = self.run_to_end(self.alpha.service.explain(identifier))
+        [event] = [event for event in explanation.events if event.event == "unencrypted"]
+        self.assertEqual(event.message_class, 0x8008)
+        queue = DEADXACT if kwargs.get("transactional") else DEADLETTER
+        letters = self.take(self.alpha, queue)
+        return (letters[0] if letters else None), event.reason
+
+    def test_receiver_without_a_key(self) -> None:
+        """MQQB-3.1.7.1.5.1-01 MQQB-3.1.7.1.5.1-03: nothing is sent, and the history tells."""
+        self.publish("BETA")
+        letter, reason = self.failed()
+        self.assertIsNone(letter)
+        self.assertIn(AES_PROVIDER, reason)
+        entry = self.outgoing().history[-1]
+        self.assertEqual(entry.status, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE)
+        self.assertEqual(entry.status.document_name, "CertificateValidationFailure")
+        self.assertEqual(entry.time, self.clock.now().unix_seconds - 10)
+        self.assertEqual(Status(entry.error), Status.MQ_ERROR_PUBLIC_KEY_NOT_FOUND)
+        self.assertEqual(entry.addresses, (ADDRESSES["BETA"],))
+
+    def test_dead_letters(self) -> None:
+        """MQQB-3.1.7.1.5.1-02: if its sender wants one; of a transactional message elsewhere."""
+        self.publish("BETA", BASE_PROVIDER)
+        letter, reason = self.failed(dead_letter=True)
+        assert letter is not None
+        self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
+        self.assertIn("kept as a dead letter", reason)
+        letter, _ = self.failed(dead_letter=True, delivery=Delivery.RECOVERABLE)
+        assert letter is not None
+        self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
+
+    def test_transactional(self) -> None:
+        """It leaves its place in the sequence, and what follows arrives."""
+        transactional = self.queue(self.beta, "in_order", transactional=True)
+        self.name = self.private_name(self.beta, transactional)
+        self.publish("BETA")
+        letter, _ = self.failed(dead_letter=True, transactional=True)
+        assert letter is not None
+        self.assertEqual(bytes(letter.body), SECRET)
+        self.send(self.alpha, self.name, b"next", transactional=True)
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.beta, transactional), [b"next"])
+
+    def test_nack(self) -> None:
+        """MQDMPR-3.1.1.12-11: NackCouldNotEncrypt, 0x8008, for whoever wants to hear of failures."""
+        self.publish("BETA")
+        admin = self.queue(self.alpha, "admin")
+        self.failed(
+            acknowledge=Acknowledge.NEGATIVE_ARRIVAL,
+            admin_queue=parse_format_name(self.private_name(self.alpha, admin)),
+        )
+        self.assertEqual([view.message_class for view in self.take(self.alpha, admin)], [0x8008])
+
+    def test_directory_is_away(self) -> None:
+        """MQQB-3.1.7.1.5-03: then nobody knows the key; a little later it is asked again."""
+        assert self.directory is not None
+        self.directory.is_connected = False
+        letter, reason = self.failed(dead_letter=True)
+        self.assertIsNotNone(letter)
+        self.assertIn("the directory gives no public key", reason)
+        self.directory.is_connected = True
+        self.clock.advance(FAILURE_HOLDS)
+        self.encrypted(SECRET)
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+
+    def test_others_go_on(self) -> None:
+        """What is plain leaves, in its place."""
+        self.publish("BETA")
+        messages = [
+            Message(body=b"%d" % number, privacy_level=ADVANCED if number % 2 else PrivacyLevel.NONE)
+            for number in range(6)
+        ]
+        self.run_to_end(self.alpha.service.send(self.name, messages))
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, self.path), [b"0", b"2", b"4"])
+
+    def test_requeue(self) -> None:
+        """A dead letter that is sent again asks for the same encryption."""
+        self.publish("BETA")
+        [identifier] = self.run_to_end(
+            self.alpha.service.send(
+                self.name, [Message(body=SECRET, privacy_level=ADVANCED, dead_letter=True)]
+            )
+        )
+        self.clock.advance(5)
+        self.publish("BETA", AES_PROVIDER)
+        self.clock.advance(self.preferences.lifetime)
+        self.run_to_end(self.alpha.service.requeue(identifier))
+        self.clock.advance(5)
+        self.assertEqual([is_encrypted(view) for view in self.wire], [True])
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+
+    def test_direct_names_are_refused(self) -> None:
+        """MQQB-5.1-02: whoever sends is told at once; a queue of ours gets it as it is, for it stays here."""
+        name = f"DIRECT=TCP:{ADDRESSES['BETA']}\\private$\\orders"
+        for names in (name, f"{self.name},{name}"):
+            failure = self.failureResultOf(
+                self.deferred(self.alpha.service.send(names, [Message(body=SECRET, privacy_level=ADVANCED)])),
+                MQError,
+            )
+            self.assertEqual(failure.value.status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+            self.assertIn("direct name", failure.value.detail)
+        own = self.queue(self.alpha)
+        self.send(
+            self.alpha, f"DIRECT=OS:ALPHA\\private$\\{own.rpartition(chr(92))[2]}", SECRET, privacy_level=BASE
+        )
+        self.assertEqual(self.bodies(self.alpha, own), [SECRET])
+
+    def test_direct_name_in_a_packet(self) -> None:
+        """MQQB-3.1.7.1.5-02: however it got there, it is not sent; JN makes a dead letter."""
+        name = f"DIRECT=TCP:{ADDRESSES['BETA']}\\private$\\orders"
+        packet = bytearray(
+            user_packet(
+                SECRET,
+                destination=name.removeprefix("DIRECT="),
+                user_flags=0x0100,
+                source=IDENTIFIERS["ALPHA"],
+            )
+        )
+        offset = UserMessageView(bytes(packet)).properties_offset + 40
+        packet[offset] = ADVANCED
+        self.run_to_end(self.alpha.service._parts.outbox.put_packet(parse_format_name(name), bytes(packet)))
+        self.clock.advance(5)
+        self.assertEqual(self.wire, [])
+        [letter] = self.take(self.alpha, DEADLETTER)
+        self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
+        [told] = self.explain(self.alpha, letter)
+        self.assertIn("only messages to PUBLIC= and PRIVATE= names can be encrypted", told)
+        entry = self.outgoing(name).history[-1]
+        self.assertEqual(entry.status, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE)
+
+    def test_too_large(self) -> None:
+        """A packet of nearly 4 MiB has no room for a key."""
+        body = bytes(4 * 1024 * 1024 - 300)
+        self.send(self.alpha, self.name, body, privacy_level=ADVANCED, dead_letter=True)
+        self.clock.advance(10)
+        self.assertEqual(self.wire, [])
+        [letter] = self.take(self.alpha, DEADLETTER)
+        [told] = self.explain(self.alpha, letter)
+        self.assertIn("too large", told)
+
+
+class PublishingTests(EncryptionTestCase):
+    """What the directory holds of a queue manager."""
+
+    def published(self, name: str) -> tuple[MqdsPublicKeys, MqdsPublicKeys]:
+        """Both lists."""
+        assert self.directory is not None
+        entry = self.successResultOf(
+            self.directory.read(QueueManagerObject, [equals("identifier", IDENTIFIERS[name])])
+        )
+        return entry["public_encryption_key_list"], entry["public_signing_key_list"]
+
+    def test_keys_are_published(self) -> None:
+        """MQMQ-2.2.20.6-19: at the first start, and whenever they are others (MQDMPR-3.1.1.1-22)."""
+        ciphers = self.ciphers["GAMMA"]
+        self.assertEqual(self.published("GAMMA"), (ciphers.encryption_keys, ciphers.signing_keys))
+        other = self.ciphers["GAMMA"] = MemoryCiphers("GAMMA reborn")
+        self.kill("GAMMA")
+        self.revive("GAMMA")
+        self.assertEqual(self.published("GAMMA"), (other.encryption_keys, other.signing_keys))
+        self.assertNotEqual(other.encryption_keys, ciphers.encryption_keys)
+
+    def test_directory_is_away_at_the_start(self) -> None:
+        """The next start publishes them."""
+        assert self.directory is not None
+        other = self.ciphers["GAMMA"] = MemoryCiphers("GAMMA reborn")
+        self.kill("GAMMA")
+        self.directory.is_connected = False
+        self.revive("GAMMA")
+        self.kill("GAMMA")
+        self.directory.is_connected = True
+        self.assertNotEqual(self.published("GAMMA")[0], other.encryption_keys)
+        self.revive("GAMMA")
+        self.assertEqual(self.published("GAMMA")[0], other.encryption_keys)
