@@ -22,7 +22,21 @@ with atheris.instrument_imports(include=["msmq"]):
     from tests.fuzz.corpus import inputs
     from tests.fuzz.targets import TARGETS
 
-LONGEST = {"names": 256, "directory": 640, "datagrams": 640, "internal_packets": 640, "captures": 4096}
+LONGEST = {
+    "names": 256,
+    "directory": 640,
+    "descriptors": 640,
+    "datagrams": 640,
+    "internal_packets": 640,
+    "captures": 4096,
+}
+    "names": 256,
+    "directory": 640,
+    "descriptors": 640,
+    "datagrams": 640,
+    "internal_packets": 640,
+    "captures": 4096,
+}
 """Bytes of an input, else 2048; the large ones are for the tests, which need not guess them."""
 
 SECONDS = 5

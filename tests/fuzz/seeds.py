@@ -32,6 +32,7 @@ from msmq.structures.queue_names import (
     PublicQueueFormatName,
     QueueNameKind,
 )
+from msmq.structures.sddl import parse_sddl
 from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
 from msmq.structures.soap_header import SoapHeader
 from msmq.structures.ta_address import TaAddress
@@ -39,6 +40,7 @@ from msmq.structures.transaction_header import TransactionHeader
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message import UserMessage
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.wire.sid import parse_sid
 from tests.builders import (
     ALPHA,
     BETA,
@@ -227,6 +229,22 @@ def _directory() -> Iterable[bytes]:
     yield b"\xff" + SID
 
 
+SDDL: Final = (
+    "O:BAG:SYD:(A;;0x3f;;;WD)(D;;0x2;;;AN)",
+    "O:S-1-5-21-1-2-3-1001G:DUD:PAI(A;CIOI;GA;;;OW)(A;IO;GR;;;CO)(D;ID;GW;;;S-1-5-7)S:(AU;SAFA;WD;;;WD)",
+    "D:NO_ACCESS_CONTROL",
+    "D:",
+    f"O:PSD:(OA;;CCDC;{GAMMA};;BU)(OD;;RP;;{GAMMA};AU)(A;NP;RCWDWO;;;PS)",
+)
+
+
+def _descriptors() -> Iterable[bytes]:
+    domain = parse_sid("S-1-5-21-1-2-3")
+    for text in SDDL:
+        yield b"\1" + text.encode()
+        yield b"\0" + parse_sddl(text, domain).to_bytes()
+
+
 def step(kind: int, payload: bytes) -> bytes:
     """One step of a session."""
     return bytes([kind]) + len(payload).to_bytes(2, "little") + payload
@@ -269,6 +287,7 @@ _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
     "datagrams": _datagrams,
     "names": _names,
     "directory": _directory,
+    "descriptors": _descriptors,
     "sessions": _sessions,
     "captures": _captures,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tests.fuzz.targets.captures import captures
 from tests.fuzz.targets.datagrams import datagrams
+from tests.fuzz.targets.descriptors import descriptors
 from tests.fuzz.targets.directory import directory
 from tests.fuzz.targets.internal_packets import internal_packets
 from tests.fuzz.targets.names import names
@@ -20,6 +21,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "datagrams": datagrams,
     "names": names,
     "directory": directory,
+    "descriptors": descriptors,
     "sessions": sessions,
     "captures": captures,
 }
