@@ -30,13 +30,6 @@ LONGEST = {
     "internal_packets": 640,
     "captures": 4096,
 }
-    "names": 256,
-    "directory": 640,
-    "descriptors": 640,
-    "datagrams": 640,
-    "internal_packets": 640,
-    "captures": 4096,
-}
 """Bytes of an input, else 2048; the large ones are for the tests, which need not guess them."""
 
 SECONDS = 5

@@ -88,9 +88,8 @@ def _change(descriptor: SecurityDescriptor) -> None:
     expect(with_entry(allowed, allow(USER, mask)) == allowed, "what is allowed is not allowed twice")
     denied = with_entry(allowed, deny(USER, mask))
     expect(without_entries_of(denied, USER) == bare or descriptor.dacl is None, "a change is taken back")
-    expect(
-        within(within(descriptor, QUEUE_KIND), QUEUE_KIND) == within(descriptor, QUEUE_KIND), "once is all"
-    )
+    inside = within(descriptor, QUEUE_KIND)
+    expect(within(inside, QUEUE_KIND) == inside, "what is within stays within")
     try:
         restricted(descriptor, QUEUE_KIND)
     except LocalProtocolError:
