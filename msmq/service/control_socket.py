@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import socket
 import stat
 from pathlib import Path
 
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
 
@@ -19,24 +21,49 @@ class ControlSocketError(MsmqError):
 
 
 async def listen_on_control_socket(
-    reactor: IReactorTime, path: Path, factory: IProtocolFactory
+    reactor: IReactorTime, path: Path, factory: IProtocolFactory, group: str | None = None
 ) -> IListeningPort:
     """Listen on a socket for this user only, in place of one that a server which died has left.
+
+    Nobody else can connect at any time, not even before the socket has got its mode.
 
     Twisted's lock file is off: it would outlive a killed process, and in a container the next one has
     the same process identifier and would take it for a running server.
     The lock on the data directory does its work.
 
-    @raise ControlSocketError: another server answers there, or something else has that name.
+    @param group: the name of a group that may connect too.
+    @raise ControlSocketError: another server answers there, or something else has that name, or there is no
+        such group, or it is not one of this user's.
     """
+    number = None if group is None else _group_number(path, group)
     _remove_abandoned(path)
+    mask = os.umask(0o177)
     try:
         description = join_description(("unix", os.fspath(path)), {"mode": "600", "lockfile": "0"})
-        return await server_endpoint(reactor, description).listen(factory)
+        port = await server_endpoint(reactor, description).listen(factory)
     except CannotListenError as error:
         # Twisted has told the factory that a port begins, and does not tell it that none came of it.
         factory.doStop()
         raise ControlSocketError(f"cannot listen on the control socket {path}: {reason(error)}") from error
+    finally:
+        os.umask(mask)
+    if number is not None:
+        try:
+            os.chown(path, -1, number)
+            path.chmod(0o660)
+        except OSError as error:
+            await maybeDeferred(port.stopListening)
+            raise ControlSocketError(
+                f"cannot give the control socket {path} to the group {group}: {error.strerror}"
+            ) from error
+    return port
+
+
+def _group_number(path: Path, group: str) -> int:
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        raise ControlSocketError(f"control socket {path}: there is no group {group}") from None
 
 
 def reason(error: CannotListenError) -> str:

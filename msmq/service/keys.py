@@ -68,6 +68,11 @@ def _one_of(*texts: str) -> Text:
     return Text(accept, f"{', '.join(others)} or {last}")
 
 
+def _group(text: str) -> None:
+    if not text or "\0" in text:
+        raise ValueError("must be the name of a group")
+
+
 def _stream(text: str) -> None:
     if text != OFF:
         parse_stream_endpoint(text)
@@ -222,6 +227,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "unauthenticated": Key(_one_of("loopback", "deny", "allow"), "loopback"),
         "peers": Key(Array(Network(), "IP addresses and networks"), ()),
         "sessions_from": Key(Array(Network(), "IP addresses and networks"), ()),
+        "control_group": Key(Text(_group, "a group")),
     },
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

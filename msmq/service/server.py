@@ -173,7 +173,9 @@ class Server(Service):
         return load_identity(queue_manager.data, lambda: known or uuid4())
 
     async def _listen_for_control(self, path: Path, parts: Parts) -> None:
-        port = await listen_on_control_socket(self._reactor, path, parts.control)
+        port = await listen_on_control_socket(
+            self._reactor, path, parts.control, self.configuration.security.control_group
+        )
         self._control_socket = path
         self._undo.append(port.stopListening)
 

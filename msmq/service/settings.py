@@ -135,6 +135,9 @@ class SecuritySettings:
     control_token_file: str | None = None
     """What callers of the control API over a network have to show."""
 
+    control_group: str | None = None
+    """The group that may use the control socket too; its mode is 0660 then."""
+
 
 @attrs.frozen(kw_only=True)
 class Timers:

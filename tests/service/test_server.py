@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import shutil
 import socket
@@ -87,6 +88,21 @@ class ServerTests(TestCase):
         mode = (self.data / "control.sock").stat().st_mode
         self.assertTrue(stat.S_ISSOCK(mode))
         self.assertEqual(stat.S_IMODE(mode), 0o600)
+
+    async def test_gives_the_control_socket_to_a_group(self) -> None:
+        """The group that is named may use it, and nobody else; one that does not exist is named in turn."""
+        group = grp.getgrgid(os.getegid()).gr_name
+        mask = os.umask(0)
+        self.addCleanup(os.umask, mask)
+        server = await self.started(CLOSED + f'[security]\ncontrol_group = "{group}"\n')
+        status = (self.data / "control.sock").stat()
+        self.assertEqual((stat.S_IMODE(status.st_mode), status.st_gid), (0o660, os.getegid()))
+        self.assertEqual(os.umask(0), 0)
+        await server.stopService()
+        refusal = await self.refused(
+            self.server(CLOSED + '[security]\ncontrol_group = "no such group"\n'), ControlSocketError
+        )
+        self.assertIn("there is no group no such group", refusal)
 
     async def test_tells_who_and_where_it_is(self) -> None:
         """The log says name, identifier, addresses, directory, and that the store is not durable."""
