@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from msmq.interfaces.session import IConnector, ISession, ISessions, RoutedHop
@@ -14,10 +14,15 @@ from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
+from msmq.structures.user_message_patches import patch_queue_manager_address
+from msmq.structures.user_message_view import UserMessageView
 
 STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 """The states in which nothing is sent from a queue."""
 
+
+NOBODY: Final = bytes(16)
+"""The QueueManagerAddress of a message that does not say whose queue it is for."""
 
 Key: TypeAlias = str | UUID | tuple[UUID, ...]
 """By what a next hop is known: an address, a queue manager, or those of which one will do."""
@@ -233,6 +238,17 @@ class NextHops:
         if queue in self._divided:
             return all(self._ack_session(hop, position) for position in queue.peek(LOOKED_AT))
         return self._session(hop) is not None
+
+    def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
+        """[MS-MQQB] 3.1.7.4: what was sent before anybody knew where its queue is says that now."""
+        name = queue.destination
+        owner = self._owner_of(name.queue) if isinstance(name, PublicFormatName) else None
+        if owner is None:
+            return
+        for position in positions:
+            view = position.view
+            if view is not None and view.queue_manager_address == NOBODY:
+                position.view = UserMessageView(patch_queue_manager_address(view.packet, owner.bytes_le))
 
     def part(
         self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition]

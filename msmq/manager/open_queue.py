@@ -75,8 +75,8 @@ class OpenQueue:
     ) -> list[MessageIdentifier]:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}.
 
-        @raise MQError: of a public queue of another queue manager also MQ_ERROR_QUEUE_NOT_FOUND, and
-            MQ_ERROR_NO_DS while the directory is away.
+        @raise MQError: for a public queue that the directory does not have also
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, and MQ_ERROR_QUEUE_NOT_FOUND for one that it has here.
         """
         return await self._sender.send(self._targets, messages, transaction, keys)
 

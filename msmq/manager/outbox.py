@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from msmq.manager.answers import Answer, Answers
 from msmq.manager.performing import Performer
-from msmq.manager.public_names import UnknownPublicQueue
+from msmq.manager.public_names import PublicName, UnknownPublicQueue
 from msmq.manager.targets import Target, destination
 from msmq.manager.undivided import undivided
 from msmq.queues.acknowledgement import Acknowledgement, acknowledgement
@@ -26,7 +26,6 @@ from msmq.queues.transaction import Transaction
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import FormatName, PublicFormatName
 from msmq.structures.message_class import MessageClass, is_application_class
-from msmq.structures.path_name import PathName
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 
@@ -73,7 +72,7 @@ class Outbox:
         there is to be one; told whether the message was refused on arrival.
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
-    @ivar learn: asks the directory where a public queue is; C{None} without a directory.
+    @ivar learn: asks the directory where a public queue is, or what is in a list; C{None} without one.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -82,7 +81,7 @@ class Outbox:
         self._performer = performer
         self._send_insecure = send_insecure
         self.make_room: Callable[[], bool] = lambda: True
-        self.learn: Callable[[PublicFormatName | PathName], Awaitable[None]] | None = None
+        self.learn: Callable[[PublicName], Awaitable[None]] | None = None
         self.final_ack: Callable[[UserMessageView, MessageClass, bool], tuple[FormatName, bytes] | None] = (
             lambda view, message_class, is_refusal: None
         )

@@ -121,6 +121,7 @@ class Parts:
             self.public = integration.public_names(clock)
             outbox.learn = self.public.learn
             model.find_public = self.public.find
+            model.find_members = self.public.members
             if router is None:
                 router = integration.router(reactor, clock, lambda: self.ways.changed(), beside)
         self.router = router

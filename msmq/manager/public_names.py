@@ -1,10 +1,10 @@
-"""[MS-MQDMPR] 3.1.7.1.5 and [MS-MQQB] 3.1.7.4: public queues of other queue managers, by the directory."""
+"""[MS-MQDMPR] 3.1.7.1.5 and [MS-MQQB] 3.1.7.4: public queues of others, and lists, by the directory."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -15,16 +15,21 @@ from msmq.interfaces.clock import IClock
 from msmq.manager.routing import Runner
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.names import UnresolvedList, expand_format_name
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject
 from msmq.queues.directory.requests import Outcome
 from msmq.queues.directory.selecting import AttributeFilter, equals
 from msmq.queues.model import PublicQueue
-from msmq.structures.format_name import PublicFormatName
+from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
 
 REMEMBERED: Final = 10_000
 """Public queues of which it is remembered where they are."""
+
+REMEMBERED_LISTS: Final = 1000
+"""Distribution lists of which it is remembered what is in them."""
 
 FRESH: Final = 600.0
 """Seconds after which the directory is asked again where a queue is, when somebody opens it anew."""
@@ -33,19 +38,26 @@ RETRY: Final = 60.0
 """Seconds after which a queue for which messages wait is looked for again."""
 
 
+PublicName: TypeAlias = PublicFormatName | DistributionListFormatName | PathName
+"""What only a directory knows."""
+
+
 class UnknownPublicQueue(MQError):
-    """A public queue that was not looked for yet; see L{PublicNames.learn}.
+    """A public queue, or a list of queues, that was not looked for yet; see L{PublicNames.learn}.
 
     @ivar name: what it was called.
     """
 
-    def __init__(self, name: PublicFormatName | PathName) -> None:
-        super().__init__(Status.MQ_ERROR_NO_DS, f"{name} is a public queue that was not looked for yet")
+    def __init__(self, name: PublicName) -> None:
+        super().__init__(Status.MQ_ERROR_NO_DS, f"{name} was not looked for in the directory yet")
         self.name = name
 
 
 class PublicNames:
-    """Remembers where the public queues of others are.
+    """Remembers where the public queues of others are, and which queues a distribution list has.
+
+    A public queue that nobody can tell of, because the directory is away, is one without a queue manager for
+    the time being, so that what is sent to it waits (reading 21).
 
     @ivar on_found: told of a public queue that was looked for, when it was found, or that is somewhere else
         than it was; and when it was not found, some time later, so that whoever still wants it asks again.
@@ -66,6 +78,10 @@ class PublicNames:
         self._is_stopped = False
         self._known: OrderedDict[UUID, tuple[PublicQueue, float]] = OrderedDict()
         self._paths: dict[str, UUID] = {}
+        self._lists: OrderedDict[DistributionListFormatName, tuple[tuple[FormatName, ...], float]] = (
+            OrderedDict()
+        )
+        self._unplaced: dict[UUID, float] = {}
         self._asked: set[UUID] = set()
         self.on_found: Callable[[UUID], None] = lambda identifier: None
 
@@ -89,23 +105,62 @@ class PublicNames:
         """
         identifier = name.queue if isinstance(name, PublicFormatName) else self._paths.get(_key(name))
         known = None if identifier is None else self._known.get(identifier)
+        now = self._clock.now().monotonic
+        if known is not None and known[1] >= now:
+            return known[0]
+        if isinstance(name, PublicFormatName) and self._unplaced.get(name.queue, -1.0) >= now:
+            return PublicQueue(name, NULL_GUID)
+        raise UnknownPublicQueue(name)
+
+    def members(self, name: DistributionListFormatName) -> tuple[FormatName, ...]:
+        """[MS-MQDMPR] 3.1.7.3.8 the queues that a distribution list stands for.
+
+        @raise UnknownPublicQueue: it has to be learned first, or again.
+        """
+        known = self._lists.get(name)
         if known is None or known[1] < self._clock.now().monotonic:
             raise UnknownPublicQueue(name)
         return known[0]
 
-    async def learn(self, name: PublicFormatName | PathName) -> None:
-        """Ask the directory where a public queue is.
+    async def learn(self, name: PublicName) -> None:
+        """Ask the directory where a public queue is, or which queues a distribution list has.
 
-        What was known before holds as long as the directory cannot be reached.
+        What was known before holds as long as the directory cannot be reached; of a public queue of which
+        nothing is known it is known then that it has to be looked for later.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS if the directory cannot be reached.
+        @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a format name that is not in the
+            directory, MQ_ERROR_QUEUE_NOT_FOUND for a path; MQ_ERROR_NO_DS for a path if the directory cannot
+            be reached.
         """
+        if isinstance(name, DistributionListFormatName):
+            await self._expand(name)
+            return
         wanted = (
             equals("identifier", name.queue)
             if isinstance(name, PublicFormatName)
             else equals("pathname", f"{name.computer}\\{name.queue_path}")
         )
-        await self._read(wanted, str(name), name if isinstance(name, PathName) else None)
+        try:
+            await self._read(wanted, str(name), name if isinstance(name, PathName) else None)
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_NO_DS or not isinstance(name, PublicFormatName):
+                raise
+            self._unplaced[name.queue] = self._clock.now().monotonic + RETRY
+            if len(self._unplaced) > REMEMBERED:
+                del self._unplaced[next(iter(self._unplaced))]
+
+    async def _expand(self, name: DistributionListFormatName) -> None:
+        known = self._lists.get(name)
+        try:
+            members = await self._run(expand_format_name(self._access, (name,)))
+        except UnresolvedList as unresolved:
+            if known is None or not unresolved.is_away:
+                raise
+            members = known[0]
+        self._lists[name] = members, self._clock.now().monotonic + FRESH
+        self._lists.move_to_end(name)
+        if len(self._lists) > REMEMBERED_LISTS:
+            self._lists.popitem(last=False)
 
     def _retry(self, identifier: UUID) -> None:
         del self._retries[identifier]
@@ -137,9 +192,16 @@ class PublicNames:
         if not outcome.succeeded:
             if self._is_away(outcome) and self._renew(wanted.value, path):
                 return
-            raise self._refused(outcome, shown)
+            refused = self._refused(outcome, shown)
+            if refused.status is Status.MQ_ERROR_QUEUE_NOT_FOUND and path is None:
+                raise MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, str(refused))
+            raise refused
         identifier: UUID = outcome.value["identifier"]
         computer = parse_path_name(outcome.value["pathname"], lenient=True).computer
+        if self._access.local.is_own_name(computer):
+            raise MQError(
+                Status.MQ_ERROR_QUEUE_NOT_FOUND, f"the directory has {shown} here, and there is no such queue"
+            )
         host = await self._run(
             self._access.read_directory(
                 QueueManagerObject, [equals("computer_name", computer)], ("identifier",)
@@ -174,6 +236,7 @@ class PublicNames:
     def _remember(self, found: PublicQueue, path: PathName | None) -> None:
         identifier = found.name.queue
         before = self._known.get(identifier)
+        self._unplaced.pop(identifier, None)
         self._known[identifier] = found, self._clock.now().monotonic + FRESH
         self._known.move_to_end(identifier)
         if path is not None:

@@ -125,9 +125,9 @@ class Sender:
         return [MessageIdentifier(self._identifier, number) for number in numbers]
 
     async def learn(self, unknown: UnknownPublicQueue) -> None:
-        """Have a public queue looked for in the directory.
+        """Have a public queue or a distribution list looked for in the directory.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS if there is no directory or it is away.
+        @raise MQError: as L{msmq.manager.public_names.PublicNames.learn}; MQ_ERROR_NO_DS without a directory.
         """
         if self._outbox.learn is None:
             raise unknown

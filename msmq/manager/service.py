@@ -352,10 +352,11 @@ class QueueManagerService(Overview, Service):
     async def format_name(self, destination: str) -> str:
         """The format names of a destination as of L{send}, with commas.
 
-        The directory is asked for a public queue elsewhere, which L{open_queue} does not wait for.
+        The directory is asked for a public queue elsewhere, and for the members of distribution lists, which
+        L{open_queue} does not wait for.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS while the directory is away, or that the name
-            cannot be sent to.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS for a path while the directory is away, or
+            that the name cannot be sent to.
         """
         return ",".join(str(target.name) for target in await self._targets(destination))
 

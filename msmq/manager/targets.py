@@ -16,6 +16,7 @@ from msmq.queues.packing import PacketBuilder, list_of_destinations
 from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import (
+    DistributionListFormatName,
     FormatName,
     PrivateFormatName,
     PublicFormatName,
@@ -103,9 +104,10 @@ def destinations(model: QueueManagerModel, text: str, now: Moment) -> list[Targe
     @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND for a local queue that is not there;
         MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
         MQ_ERROR_NO_DS for a public name without a directory; or that a name is malformed.
-    @raise UnknownPublicQueue: a public queue of another queue manager has to be looked for first.
+    @raise UnknownPublicQueue: a public queue of another queue manager, or what is in a distribution list, has
+        to be looked for first.
     """
-    return all_destinations(model, _parse_destinations(text), now)
+    return all_destinations(model, _expanded(model, _parse_destinations(text)), now)
 
 
 def all_destinations(
@@ -135,10 +137,11 @@ def destination_names(model: QueueManagerModel, text: str, now: Moment) -> list[
     """The format names of L{destinations}, whose queues are there; nobody is asked yet where public ones are.
 
     @raise MQError: as L{destinations}.
-    @raise UnknownPublicQueue: a path names a public queue, whose format name has to be learned first.
+    @raise UnknownPublicQueue: a path names a public queue, whose format name has to be learned first, or a
+        name is a distribution list, whose members have to.
     """
     found: dict[FormatName, None] = {}
-    for name in _parse_destinations(text):
+    for name in _expanded(model, _parse_destinations(text)):
         if isinstance(name, PublicFormatName) and model.find_public and model.find(name) is None:
             queue: Queue = model.outgoing(name, now)
         else:
@@ -153,7 +156,29 @@ def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
     if "=" not in text:
         return (parse_path_name(text),)
     names = parse_format_names(text)
-    return expand(names) if len(names) > 1 else names
+    if len(names) > 1 and not any(isinstance(name, DistributionListFormatName) for name in names):
+        return expand(names)
+    return names
+
+
+def _expanded(
+    model: QueueManagerModel, names: tuple[FormatName | PathName, ...]
+) -> tuple[FormatName | PathName, ...]:
+    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: the queues of distribution lists in the place of these.
+
+    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION without a directory, which knows the members.
+    """
+    found: list[FormatName] = []
+    is_list = False
+    for name in names:
+        if isinstance(name, PathName):
+            return names
+        if isinstance(name, DistributionListFormatName) and model.find_members is not None:
+            found += model.find_members(name)
+            is_list = True
+        else:
+            found.append(name)
+    return expand(found) if is_list or len(found) > 1 else names
 
 
 @lru_cache(maxsize=1024)

@@ -246,6 +246,7 @@ class Transfer:
         positions, others = self._hops.part(session, queue, positions)
         if others:
             self._give_back(others, now)
+        self._hops.address(queue, positions)
         # What passes through is sent as it came; its places are those of its sender.
         stream = None if queue.is_transit else self._sequences.find(queue)
         sealed = None

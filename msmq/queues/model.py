@@ -41,7 +41,12 @@ from msmq.queues.showing import Showing
 from msmq.queues.snapshot import Snapshot
 from msmq.queues.transacting import Transacting
 from msmq.queues.transaction import Abortion, Commitment
-from msmq.structures.format_name import FormatName, MachineFormatName, PublicFormatName
+from msmq.structures.format_name import (
+    DistributionListFormatName,
+    FormatName,
+    MachineFormatName,
+    PublicFormatName,
+)
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathName
 
@@ -57,7 +62,7 @@ def _nowhere(address: str) -> bool:
 class PublicQueue:
     """What is known of a public queue of another queue manager.
 
-    @ivar owner: that queue manager.
+    @ivar owner: that queue manager; the null GUID while nobody can tell.
     @ivar base_priority: BasePriority, -32768 to 32767.
     """
 
@@ -67,6 +72,7 @@ class PublicQueue:
 
 
 FindPublic: TypeAlias = Callable[[PublicFormatName | PathName], PublicQueue]
+FindMembers: TypeAlias = Callable[[DistributionListFormatName], Sequence[FormatName]]
 
 
 class QueueManagerModel:
@@ -81,6 +87,7 @@ class QueueManagerModel:
         DefaultTimeToLive); its owner may set what a directory says.
     @ivar find_public: finds a public queue of another queue manager; C{None} without a directory. Its owner
         sets it.
+    @ivar find_members: the same for the queues of a distribution list.
     @ivar names: which names are its own, and which queue they mean.
     @ivar collection: the queues.
     @ivar storage: what all queues hold together; its owner may set C{throttled}
@@ -123,6 +130,7 @@ class QueueManagerModel:
         self.is_hardened = is_hardened
         self.time_to_reach_queue = TIME_TO_REACH_QUEUE
         self.find_public: FindPublic | None = None
+        self.find_members: FindMembers | None = None
         self.names = QueueNames(identifier, computer_names, is_own_address)
         self.storage = Storage(
             quota_in_bytes(quota),

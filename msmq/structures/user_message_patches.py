@@ -34,6 +34,7 @@ _PACKET_SIZE: Final = 8
 _TIME_TO_REACH_QUEUE: Final = 12
 _TIME_TO_BE_RECEIVED: Final = 48
 _USER_FLAGS: Final = 60
+_QUEUE_MANAGER_ADDRESS: Final = 32
 _FOREVER: Final = _U32.pack(INFINITE)
 
 
@@ -62,6 +63,11 @@ def patch_hop_count(packet: bytes, hop_count: int) -> bytes:
         raise LocalProtocolError(f"Flags.RC: {hop_count} is not within 0 to {MAXIMUM_HOP_COUNT}")
     (flags,) = _U32.unpack_from(packet, _USER_FLAGS)
     return _replaced(packet, _USER_FLAGS, _U32.pack(flags & ~UserHeader.RC | hop_count))
+
+
+def patch_queue_manager_address(packet: bytes, owner: bytes) -> bytes:
+    """[MS-MQMQ] 2.2.20.1 the packet with UserHeader.QueueManagerAddress as given, the 16 bytes of a GUID."""
+    return _replaced(packet, _QUEUE_MANAGER_ADDRESS, owner)
 
 
 def patch_time_to_reach_queue(packet: bytes, seconds: int) -> bytes:

@@ -38,14 +38,91 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.clock.advance(5)
         self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [b"first", b"later"])
 
-    def test_open_queue_that_nobody_has(self) -> None:
-        """Who sends is told; so is one whose directory is away."""
-        queue = self.alpha.service.open_queue(f"PUBLIC={UUID(int=0x77)}", QueueAccessType.SEND)
-        for is_connected, status in ((True, Status.MQ_ERROR_QUEUE_NOT_FOUND), (False, Status.MQ_ERROR_NO_DS)):
-            assert self.directory is not None
-            self.directory.is_connected = is_connected
-            failure = self.failureResultOf(self.deferred(queue.send([Message(body=b"x")])), MQError)
-            self.assertEqual(failure.value.status, status)
+    def refused(self, name: str) -> Status:
+        sending = self.deferred(self.alpha.service.send(name, [Message(body=b"x")]))
+        error = self.failureResultOf(sending, MQError).value
+        assert isinstance(error, MQError)
+        return error.status
+
+    def test_queue_that_nobody_has(self) -> None:
+        """MQDMPR-3.1.7.1.5-16: by its format name it is refused, when it is sent to."""
+        name = f"PUBLIC={UUID(int=0x77)}"
+        self.assertEqual(self.refused(name), Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+        queue = self.alpha.service.open_queue(name, QueueAccessType.SEND)
+        failure = self.failureResultOf(self.deferred(queue.send([Message(body=b"x")])), MQError)
+        self.assertEqual(failure.value.status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+        self.assertEqual(self.refused("ZETA\\nothing"), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+
+    def test_queue_of_our_own_that_is_not_here(self) -> None:
+        """MQDMPR-3.1.7.1.5-17: what the directory has here, and is not, is not found."""
+        assert self.directory is not None
+        identifier = UUID(int=0x66)
+        self.directory.add(QueueObject(identifier=identifier, pathname="alpha\\lost"))
+        self.assertEqual(self.refused(f"PUBLIC={identifier}"), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.assertEqual(self.alpha.service.outgoing(), [])
+
+    def test_directory_is_away(self) -> None:
+        """What is sent by a format name waits until it can be asked where the queue is; a path is refused.
+
+        Also over a restart; and gates on the way get to know for whom it is.
+        """
+        assert self.directory is not None
+        self.directory.is_connected = False
+        self.send(self.alpha, self.name, b"kept", delivery=Delivery.RECOVERABLE)
+        [queue] = self.alpha.service.outgoing()
+        self.assertEqual((queue["state"], queue["messages"]), ("NEED VALIDATION", 1))
+        self.assertEqual(self.refused("ZETA\\orders"), Status.MQ_ERROR_NO_DS)
+        self.kill("ALPHA")
+        self.revive("ALPHA")
+        self.alpha = self.nodes["ALPHA"]
+        self.send(self.alpha, self.name, b"later")
+        for _ in range(60):
+            self.clock.advance(2)
+        self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [])
+        self.directory.is_connected = True
+        for _ in range(120):
+            self.clock.advance(2)
+        views = self.take(self.zeta, "ZETA\\orders")
+        self.assertEqual([bytes(view.body) for view in views], [b"kept", b"later"])
+        for view in views:
+            self.assertEqual(view.queue_manager_address, IDENTIFIERS["ZETA"].bytes_le)
+            self.assertEqual(view.hop_count, 3)
+
+    def test_distribution_list(self) -> None:
+        """MQDMPR-3.1.7.1.5-01: it stands for its members, wherever these are, and for theirs.
+
+        Ten minutes later its members are asked for again; when the directory is away those that were known
+        hold.
+        """
+        assert self.directory is not None
+        own = self.alpha.service.queue(self.queue(self.alpha))["format_name"]
+        put = self.directory.add_distribution_list
+        inner = put([parse_format_name(self.name)])
+        outer = put([inner, parse_format_name(own)])
+        empty = put([])
+        name = str(outer)
+        waiting = self.assertRaises(MQError, self.alpha.service.open_queue, name, QueueAccessType.SEND)
+        self.assertEqual(waiting.status, Status.MQ_ERROR_NO_DS)
+        self.run_to_end(self.alpha.service.send(name, [Message(body=b"both")]))
+        queue = self.alpha.service.open_queue(name, QueueAccessType.SEND)
+        self.assertEqual(set(queue.format_name.split(",")), {self.name, own})
+        self.run_to_end(queue.send([Message(body=b"again")]))
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [b"both", b"again"])
+        self.assertEqual(self.bodies(self.alpha, ORDERS), [b"both", b"again"])
+        put([parse_format_name(own)], outer.identifier)
+        self.forget()
+        self.directory.is_connected = False
+        self.run_to_end(self.alpha.service.send(name, [Message(body=b"away")]))
+        self.directory.is_connected = True
+        self.clock.advance(120)
+        self.forget()
+        self.run_to_end(self.alpha.service.send(f"{name},{name}", [Message(body=b"alone")]))
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [b"away"])
+        self.assertEqual(self.bodies(self.alpha, ORDERS), [b"away", b"alone"])
+        for nobody in (str(empty), f"DL={UUID(int=0xD4)}"):
+            self.assertEqual(self.refused(nobody), Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
 
     def test_open_queue_by_path(self) -> None:
         """Its format name is asked for first; with others it is one of several destinations."""

@@ -91,6 +91,21 @@ def _check_known(name: FormatName, outcome: Outcome) -> None:
         )
 
 
+class UnresolvedList(MQError):
+    """A distribution list whose members are not known.
+
+    @ivar is_away: the directory that knows them cannot be asked.
+    """
+
+    def __init__(self, name: DistributionListFormatName, outcome: Outcome) -> None:
+        reason = outcome.detail or "the directory does not say why"
+        super().__init__(
+            Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+            f"{name} cannot be resolved: {reason} ({outcome.result.value})",
+        )
+        self.is_away = outcome.is_disconnected
+
+
 def expand_format_name(
     access: DirectoryAccess, names: Sequence[FormatName]
 ) -> Procedure[tuple[FormatName, ...]]:
@@ -141,8 +156,7 @@ def _members(access: DirectoryAccess, name: DistributionListFormatName) -> Proce
         answer = yield AskDirectory(ResolveDistributionList(name))
         outcome = answer.outcome
     if not outcome.succeeded:
-        reason = outcome.detail or "the directory does not say why"
-        raise _unsupported(f"{name} cannot be resolved: {reason} ({outcome.result.value})")
+        raise UnresolvedList(name, outcome)
     members: Sequence[FormatName] = outcome.value
     return members
 
