@@ -22,6 +22,7 @@ from msmq.structures.format_name import PublicFormatName
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock
+from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA
 
 ORDERS = PublicFormatName(UUID(int=0x0F))
@@ -82,7 +83,8 @@ class PublicNamesTests(SynchronousTestCase):
 
     def test_not_found(self) -> None:
         """Of a queue that nobody has that is told, and nothing is remembered."""
-        self.assertEqual(self.refused(PublicFormatName(UUID(int=1))), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        unknown = self.refused(PublicFormatName(UUID(int=1)))
+        self.assertEqual(unknown, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
         self.assertEqual(self.refused(parse_path_name("BETA\\nothing")), Status.MQ_ERROR_QUEUE_NOT_FOUND)
         self.assertRaises(UnknownPublicQueue, self.names.find, PublicFormatName(UUID(int=1)))
 
@@ -112,7 +114,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.assertEqual(self.found, [ORDERS.queue])
 
     def test_directory_away(self) -> None:
-        """What was known holds, by both names; what was not cannot be learned."""
+        """What was known holds, by both names; a path that was not cannot be learned, and a name only later."""
         self.done(self.names.learn(PATH))
         self.directory.is_connected = False
         self.clock.advance(FRESH + 1)
@@ -120,9 +122,17 @@ class PublicNamesTests(SynchronousTestCase):
             self.done(self.names.learn(name))
             self.assertEqual(self.names.find(name), PublicQueue(ORDERS, BETA, 5))
             self.clock.advance(FRESH + 1)
-        for other in (PublicFormatName(UUID(int=4)), parse_path_name("BETA\\other")):
-            for _ in range(2):
-                self.assertEqual(self.refused(other), Status.MQ_ERROR_NO_DS)
+        other = PublicFormatName(UUID(int=4))
+        for _ in range(2):
+            self.assertEqual(self.refused(parse_path_name("BETA\\other")), Status.MQ_ERROR_NO_DS)
+            self.assertRaises(UnknownPublicQueue, self.names.find, other)
+            self.done(self.names.learn(other))
+            self.assertEqual(self.names.find(other), PublicQueue(other, NULL_GUID))
+            self.clock.advance(RETRY + 1)
+        self.directory.is_connected = True
+        self.directory.add(QueueObject(identifier=other.queue, pathname="BETA\\other"))
+        self.done(self.names.learn(other))
+        self.assertEqual(self.names.find(other), PublicQueue(other, BETA))
 
     def test_bound(self) -> None:
         """Of very many the one that was not asked for for longest is forgotten, with its path."""

@@ -65,6 +65,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         """What is sent by a format name waits until it can be asked where the queue is; a path is refused.
 
         Also over a restart; and gates on the way get to know for whom it is.
+        MQQB-3.1.7.4-03
         """
         assert self.directory is not None
         self.directory.is_connected = False

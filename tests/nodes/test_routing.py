@@ -153,18 +153,19 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual(views[0].queue_manager_address, IDENTIFIERS["ZETA"].bytes_le)
 
     def test_public_queue_that_nobody_has(self) -> None:
-        """MQQB-3.1.7.4-03: the sender is told, and so is one whose directory is away."""
+        """The sender is told, and so is one who names a path while the directory is away."""
         assert self.directory is not None
-        for name in (f"PUBLIC={UUID(int=0x77)}", "ZETA\\nothing"):
+        unknown = f"PUBLIC={UUID(int=0x77)}"
+        for name, is_connected, status in (
+            (unknown, True, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION),
+            ("ZETA\\nothing", True, Status.MQ_ERROR_QUEUE_NOT_FOUND),
+            ("ZETA\\nothing", False, Status.MQ_ERROR_NO_DS),
+        ):
+            self.directory.is_connected = is_connected
             failure = self.failureResultOf(
                 self.deferred(self.alpha.service.send(name, [Message(body=b"x")])), MQError
             )
-            self.assertEqual(failure.value.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
-        self.directory.is_connected = False
-        failure = self.failureResultOf(
-            self.deferred(self.alpha.service.send(f"PUBLIC={UUID(int=0x78)}", [Message(body=b"x")])), MQError
-        )
-        self.assertEqual(failure.value.status, Status.MQ_ERROR_NO_DS)
+            self.assertEqual(failure.value.status, status)
 
     def test_transactional(self) -> None:
         """Exactly once and in order from end to end; the acknowledgements find their way back."""
