@@ -41,6 +41,7 @@ class PublicNamesTests(SynchronousTestCase):
         local = LocalQueueManager(
             QueueManagerObject(identifier=ALPHA, computer_name="ALPHA"), directory_integrated=True
         )
+        self.local = local
         access = DirectoryAccess(local)
         runner = DirectoryRunner(self.directory, self.clock, self.perform)
         self.names = PublicNames(access, runner.run, self.clock, self.clock.reactor)
@@ -114,7 +115,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.assertEqual(self.found, [ORDERS.queue])
 
     def test_directory_away(self) -> None:
-        """What was known holds, by both names; a path that was not cannot be learned, and a name only later."""
+        """What was known holds, by both names; what was not is learned later, and by a path not at all."""
         self.done(self.names.learn(PATH))
         self.directory.is_connected = False
         self.clock.advance(FRESH + 1)
@@ -131,6 +132,7 @@ class PublicNamesTests(SynchronousTestCase):
             self.clock.advance(RETRY + 1)
         self.directory.is_connected = True
         self.directory.add(QueueObject(identifier=other.queue, pathname="BETA\\other"))
+        self.local.directory_offline = False
         self.done(self.names.learn(other))
         self.assertEqual(self.names.find(other), PublicQueue(other, BETA))
 
