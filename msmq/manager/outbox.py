@@ -24,7 +24,7 @@ from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
 from msmq.structures.direct_format_name import DirectFormatName
-from msmq.structures.format_name import FormatName, PublicFormatName
+from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
