@@ -144,6 +144,7 @@ def with_security(
             place += (2 + struct.unpack_from("<H", packet, place)[0] + 3) & ~3
         elif kind == 3:
             place += 4 if shift == 10 else 20
+    place += 16 if user_flags & 0x00400000 else 0
     place += 20 if user_flags & 0x00100000 else 0
     if flags is None:
         flags = bool(security_id) | (0xC0 if encryption_key or signature or certificate else 0)

@@ -150,6 +150,47 @@ class IQueueManager(Interface):
         MQ_ERROR_NO_DS without a directory.
         """
 
+    def certificates() -> Sequence[Mapping[str, Any]]:
+        """The certificates that messages can be signed with, without their keys.
+
+        Each has C{fingerprint} (SHA-256), C{subject}, C{issuer}, C{serial_number}, C{not_before} and
+        C{not_after} (seconds since 1970-01-01 UTC), C{key}, C{sid}, C{internal}, C{valid}, and
+        C{certificate}, its DER.
+        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if the queue manager has nowhere to keep any.
+        """
+
+    def certificate(fingerprint: str = "") -> Mapping[str, Any]:
+        """One of them, by the first eight hex digits or more; by default the one that is signed with.
+
+        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none.
+        """
+
+    def create_certificate(
+        *, sid: str = "", name: str = "", days: int = 3650, renew: bool = False
+    ) -> Awaitable[Mapping[str, Any]]:
+        """[MS-MQDMPR] 3.1.1.19 generate a key and the internal certificate of a user, who has one at most.
+
+        MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one takes its place.
+
+        @param sid: of the user; by default whoever sends here.
+        @param name: for people to read; by default the SID.
+        """
+
+    def import_certificate(data: bytes, *, password: bytes | None = None, sid: str = "") -> Mapping[str, Any]:
+        """Take over a certificate with its key from a file: PEM, DER or PKCS#12.
+
+        MQ_ERROR_INVALID_CERTIFICATE tells what is wrong with it.
+        """
+
+    def delete_certificate(fingerprint: str) -> Mapping[str, Any]:
+        """Forget a certificate and its key; a directory still has it."""
+
+    def publish_certificate(fingerprint: str = "") -> Awaitable[Mapping[str, Any]]:
+        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
+
+        MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it does not take it.
+        """
+
     def queues() -> Sequence[Mapping[str, Any]]:
         """Every queue of its own."""
 

@@ -28,7 +28,13 @@ from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.enumerations import QueueManagerState, refusal
 from msmq.queues.directory.initialization import Provisioning, initialize
 from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
-from msmq.queues.directory.objects import NO_KEYS, QueueManagerObject, QueueObject
+from msmq.queues.directory.objects import (
+    NO_KEYS,
+    DirectoryObject,
+    QueueManagerObject,
+    QueueObject,
+    UserObject,
+)
 from msmq.queues.directory.public_queues import PublicQueues, definition_of
 from msmq.queues.directory.publishing import publish_keys
 from msmq.queues.directory.requests import (
@@ -37,13 +43,14 @@ from msmq.queues.directory.requests import (
     DirectoryEffect,
     FindDirectoryServers,
     MakeKeys,
+    Outcome,
     Procedure,
     QueueManagerChanged,
     QueueManagerKeys,
     Store,
     UpdateLocally,
 )
-from msmq.queues.directory.selecting import equals
+from msmq.queues.directory.selecting import AttributeFilter, equals
 from msmq.queues.directory.upkeep import expire
 from msmq.queues.queue import Queue
 from msmq.structures.path_name import PathName
@@ -251,6 +258,25 @@ class Integration:
             local.object.connected_network_identifier_list,
             () if self._served is None else self._served.servers,
         )
+
+    async def read(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter],
+        attributes: tuple[str, ...] | None = None,
+    ) -> Outcome:
+        """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
+        return await self._run(self.access.read_directory(of, filters, attributes))
+
+    async def write_user(self, user: UserObject, *, is_new: bool) -> Outcome:
+        """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
+
+        @param is_new: it does not know the user yet.
+        """
+        if is_new:
+            return await self._run(self.access.create_directory_object(user))
+        attributes = ("certificate_digest_list", "certificates")
+        return await self._run(self.access.write_directory(user, attributes))
 
     # Public queues
 

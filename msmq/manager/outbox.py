@@ -73,6 +73,7 @@ class Outbox:
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
     @ivar learn: asks the directory where a public queue is, or what is in a list; C{None} without one.
+    @ivar sign: signs the packet of a message; told whether it goes into a queue of ours.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -82,6 +83,7 @@ class Outbox:
         self._send_insecure = send_insecure
         self.make_room: Callable[[], bool] = lambda: True
         self.learn: Callable[[PublicName], Awaitable[None]] | None = None
+        self.sign: Callable[[UserMessageView, Message, bool], UserMessageView] | None = None
         self.final_ack: Callable[[UserMessageView, MessageClass, bool], tuple[FormatName, bytes] | None] = (
             lambda view, message_class, is_refusal: None
         )
@@ -202,7 +204,8 @@ class Outbox:
             MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store;
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own;
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a body that is to be encrypted for a direct name,
-            of which nobody knows whose key it needs ([MS-MQQB] 5.1).
+            of which nobody knows whose key it needs ([MS-MQQB] 5.1); MQ_ERROR_CERTIFICATE_NOT_PROVIDED for
+            one that is not signed and a queue of ours that demands it.
         """
         store = self._performer.store
         is_durable = store.durable
@@ -237,19 +240,39 @@ class Outbox:
                         else "transactional messages only"
                     )
                     raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{definition.path} takes {kind}")
+                if definition.authenticate and not message.authentication_level:
+                    raise MQError(
+                        Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
+                        f"{definition.path} takes only authenticated messages, and this one is not signed",
+                    )
 
     def build(
         self, targets: Sequence[Target], messages: Sequence[Message]
     ) -> tuple[int, list[tuple[Queue, UserMessageView]]]:
-        """Number messages and make their packets, for each target; answers with the first number as well."""
+        """Number messages and make their packets, for each target; answers with the first number as well.
+
+        @raise MQError: one cannot be signed, see L{Signer.sign<msmq.manager.securing.signing.Signer.sign>}.
+        """
         model = self._performer.model
         first = model.take_message_ids(len(messages))
         sent_time = self._performer.clock.now().unix_seconds
-        return first, [
-            (target.queue, target.builder.view(message, number, sent_time))
-            for target in targets
-            for number, message in enumerate(messages, first)
-        ]
+        arrivals: list[tuple[Queue, UserMessageView]] = []
+        for target in targets:
+            view = target.builder.view
+            for number, message in enumerate(messages, first):
+                packet = view(message, number, sent_time)
+                if message.authentication_level:
+                    packet = self._signed(packet, message, target)
+                arrivals.append((target.queue, packet))
+        return first, arrivals
+
+    def _signed(self, packet: UserMessageView, message: Message, target: Target) -> UserMessageView:
+        if self.sign is None:
+            raise MQError(
+                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
+                "this queue manager has nothing that signs messages",
+            )
+        return self.sign(packet, message, target.is_local)
 
     def answers(self) -> Answers:
         """What is to be told of some messages, together with what happens to them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, succeed
@@ -36,8 +36,8 @@ from msmq.manager.public_names import PublicNames
 from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
 from msmq.manager.searching import Search
-from msmq.manager.securing.admission import Admission
-from msmq.manager.securing.arrival import Inspector
+from msmq.manager.securing.assembly import Securing, SecurityProviders
+from msmq.manager.securing.certificates import UserDirectory
 from msmq.manager.securing.decrypting import Decryption
 from msmq.manager.securing.encrypting import Encryption
 from msmq.manager.securing.gate import Gate
@@ -49,7 +49,11 @@ from msmq.manager.transfer import Transfer
 from msmq.manager.turns import Turns
 from msmq.manager.wakeup import Wakeup
 from msmq.manager.ways import Ways
+from msmq.queues.directory.access import NO_DIRECTORY
 from msmq.queues.directory.local import HostIdentity
+from msmq.queues.directory.objects import DirectoryObject, UserObject
+from msmq.queues.directory.requests import Outcome
+from msmq.queues.directory.selecting import AttributeFilter, equals
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.snapshot import Snapshot
 from msmq.session.securing.choosing import Preferences
@@ -86,6 +90,7 @@ class Parts:
         send_keys: SendKeys,
         ciphers: ICiphers | None,
         preferences: Preferences,
+        security: SecurityProviders,
     ) -> None:
         self.model = model
         self.store = store
@@ -135,7 +140,14 @@ class Parts:
             None if self.integration is None else self.integration.encryption_keys,
             preferences,
         )
-        self.inspector = Inspector(reactor, (gate, self.decryption, Admission(gate)))
+        self.securing = Securing(
+            security, gate, self.decryption, reactor, clock, self._read_directory, new_identifier, beside
+        )
+        self.securing.on_change = lambda: self.wakeup.look()
+        if self.integration is not None and self.securing.certificates is not None:
+            self.securing.certificates.users = UserDirectory(self._read_user, self._write_user)
+        outbox.sign = self.securing.sign
+        self.inspector = self.securing.inspector
         arrivals = Arrivals(
             performer, outbox, self.events, self.turns, self.sequences, forwarding, self.inspector
         )
@@ -186,6 +198,7 @@ class Parts:
             await self._claim(snapshot)
             if self.ciphers is not None:
                 self.ciphers.open()
+            self.securing.open()
             if self.integration is not None:
                 await self.integration.open(snapshot.state)
             if self.router is not None:
@@ -239,6 +252,7 @@ class Parts:
             self.turns.deadline,
             self.encryption.deadline,
             self.decryption.deadline,
+            self.securing.deadline,
         )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -249,6 +263,26 @@ class Parts:
         self.turns.history.expire(now)
         self.encryption.expire(now)
         self.decryption.expire(now)
+        self.securing.expire(now)
+
+    async def _read_directory(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter],
+        attributes: tuple[str, ...] | None,
+    ) -> Outcome:
+        """[MS-MQDMPR] 3.1.7.1.20 Read Directory, if there is one."""
+        if self.integration is None:
+            return NO_DIRECTORY
+        return await self.integration.read(of, filters, attributes)
+
+    async def _read_user(self, sid: bytes) -> Outcome:
+        return await self._read_directory(UserObject, [equals("security_identifier", sid)], None)
+
+    async def _write_user(self, user: UserObject, is_new: bool) -> Outcome:
+        if self.integration is None:
+            return NO_DIRECTORY
+        return await self.integration.write_user(user, is_new=is_new)
 
 
 def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:

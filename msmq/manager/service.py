@@ -27,7 +27,9 @@ from msmq.manager.overview import Overview
 from msmq.manager.parts import Parts
 from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reservation import Reservation
+from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.gate import Gate
+from msmq.manager.securing.requests import CertificateRequests
 from msmq.manager.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
 from msmq.manager.state import QueueManagerState
 from msmq.manager.subscriptions import Subscriptions
@@ -48,7 +50,7 @@ DEFAULT_EVENTS: Final = 100_000
 
 
 @implementer(IQueueManager)
-class QueueManagerService(Overview, Service):
+class QueueManagerService(Overview, CertificateRequests, Service):
     """[MS-MQDMPR] 3.1.1.1: one queue manager; add it to the services of an application.
 
     Every method that answers with an awaitable raises L{MQError} when it refuses.
@@ -78,6 +80,7 @@ class QueueManagerService(Overview, Service):
     @param encryption: what the documents leave open about that; the defaults without.
     @param send_keys: how many keys are remembered of messages that were sent under one.
     @param send_key_lifetime: for how many seconds.
+    @param security: what signs messages and verifies signatures; nothing does by default.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -111,6 +114,7 @@ class QueueManagerService(Overview, Service):
         encryption: Preferences | None = None,
         send_keys: int = DEFAULT_KEYS,
         send_key_lifetime: float = DEFAULT_LIFETIME,
+        security: SecurityProviders | None = None,
     ) -> None:
         host = HostIdentity(computer_name, qualified_computer_name=dns_name)
         parts = Parts(
@@ -135,6 +139,7 @@ class QueueManagerService(Overview, Service):
             ciphers=ciphers,
             preferences=Preferences() if encryption is None else encryption,
             send_keys=SendKeys(send_keys, send_key_lifetime),
+            security=SecurityProviders() if security is None else security,
         )
         Overview.__init__(self, parts, host, addresses)
         self.model = model

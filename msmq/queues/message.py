@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
+from msmq.structures.algorithms import AuthenticationLevel, EncryptionAlgorithm, PrivacyLevel
 from msmq.structures.base_header import INFINITE
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import APPLICATION_CLASS_MASK
@@ -79,6 +79,10 @@ class Message:
     @ivar correlation_id: 20 bytes that only applications give a meaning to.
     @ivar trace: the public queue that report messages go to; C{None} asks for none.
     @ivar message_class: [MS-MQMQ] 2.2.18.1.6; an application may make up others of the bits 0xE1FF.
+    @ivar authentication_level: which signature it gets; one to several queues gets that of MSMQ 3.0 whichever
+        this says.
+    @ivar sender_certificate: the beginning of the SHA-256 of the certificate that it is signed with, in hex
+        digits; by default the queue manager takes the one of its sender.
     @ivar hash_algorithm: used if the message is signed.
     @ivar privacy_level: how strongly the body is encrypted at least, on its way to another queue manager; the
         packet that waits here has it in clear.
@@ -110,6 +114,8 @@ class Message:
     encryption_algorithm: int = ENCRYPTION_AES_256
     dead_letter_queue: str = ""
     privacy_level: PrivacyLevel = PrivacyLevel.NONE
+    authentication_level: AuthenticationLevel = AuthenticationLevel.NONE
+    sender_certificate: str = ""
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.priority <= 7:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from msmq.errors import LocalProtocolError
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.base_header import INFINITE, BaseHeader
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.kept_packet import packet_of
+from msmq.structures.multi_queue_format_header import MQFSignatureHeader
 from msmq.structures.security_header import SecurityHeader
 from msmq.structures.session_header import SessionHeader
 from msmq.structures.transaction_header import TransactionHeader
@@ -110,6 +113,33 @@ def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, t
     flags |= TransactionHeader.FM * is_first | TransactionHeader.LM * is_last
     flags |= transaction_id << TransactionHeader.ID_SHIFT & TransactionHeader.ID
     return _replaced(view.packet, place, _U32.pack(flags))
+
+
+def patch_security_header(
+    view: UserMessageView, header: SecurityHeader, multi_queue_signature: bytes = b""
+) -> UserMessageView:
+    """[MS-MQQB] 3.1.7.1.4 the message with this SecurityHeader, which a message of ours does not have yet.
+
+    @param multi_queue_signature: for the MultiQueueFormatHeader, which then is the last part of the packet.
+    @raise LocalProtocolError: the header cannot be written, or the packet gets larger than any may be.
+    """
+    if view.flags & UserHeader.SH:
+        raise LocalProtocolError("SecurityHeader: the message has one")
+    packet = packet_of(view.packet)
+    kept = view.packet[len(packet) :]
+    if multi_queue_signature:
+        multi_queue = view.multi_queue_format()
+        if multi_queue is None:
+            raise LocalProtocolError("MultiQueueFormatHeader: the message has none")
+        signed = attrs.evolve(multi_queue, signature=MQFSignatureHeader(multi_queue_signature))
+        packet = packet[: -len(multi_queue.to_bytes())] + signed.to_bytes()
+    place = view.security_offset
+    packet = b"".join((packet[:place], header.to_bytes(), packet[place:]))
+    if len(packet) > BaseHeader.MAXIMUM_PACKET_SIZE:
+        raise LocalProtocolError(f"PacketSize: {len(packet)} is more than {BaseHeader.MAXIMUM_PACKET_SIZE}")
+    packet = _replaced(packet, _PACKET_SIZE, _U32.pack(len(packet)))
+    packet = _replaced(packet, _USER_FLAGS, _U32.pack(view.flags | UserHeader.SH))
+    return type(view)(packet + kept)
 
 
 def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel) -> UserMessageView:

@@ -45,8 +45,9 @@ class ShowTests(ControlTestCase):
 
     def test_subqueue_and_journal_are_queues_too(self) -> None:
         """They are shown by their own names, with the limits that hold for them."""
-        path = self.make_queue("kept", journal=True, quota=10, journal_quota=5, authenticate=True)
+        path = self.make_queue("kept", journal=True, quota=10, journal_quota=5)
         self.put(b"1", queue=path)
+        self.run_to_end(self.service.set_queue(path, {"authenticate": True}))
         self.post(resource("messages", self.identifiers(path)[0], "move"), {"queue": path + ";sub"})
         subqueue = self.show(path + ";sub")
         self.assertEqual((subqueue["path"], subqueue["type"]), (path + ";sub", "private"))

@@ -188,6 +188,12 @@ class Inspector:
             if isinstance(outcome, Refused):
                 return outcome
             message = outcome
+        if queue.definition.authenticate and message.authentication is AuthenticationLevel.NONE:
+            # No step has said who sent it, so none let it pass: there may be none that could.
+            return Refused(
+                MessageClass.NACK_BAD_SIGNATURE,
+                f"{queue.definition.path} takes only authenticated messages, and nobody here has verified it",
+            )
         return message
 
     async def _wait(self, answer: Deferred[Any], deadline: float) -> Outcome:

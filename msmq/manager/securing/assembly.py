@@ -1,0 +1,112 @@
+"""What secures the messages of one queue manager: its parts, and the order in which arrivals are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.signing import ICertificateStore, ISigning
+from msmq.manager.securing.admission import Admission
+from msmq.manager.securing.arrival import Inspector, Step
+from msmq.manager.securing.authenticating import Authentication, ReadDirectory, SigningPolicy
+from msmq.manager.securing.certificates import Certificates
+from msmq.manager.securing.decrypting import Decryption
+from msmq.manager.securing.demands import Demands
+from msmq.manager.securing.gate import Gate
+from msmq.manager.securing.signing import Signer
+from msmq.moment import Moment
+from msmq.queues.message import Message
+from msmq.session.securing.certificate_cache import UserCertCache
+from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.sid import parse_sid
+
+NOBODY: Final = parse_sid("S-1-5-7")
+"""Anonymous: who sends without being told as whom."""
+
+
+@attrs.frozen(kw_only=True)
+class SecurityProviders:
+    """What a queue manager is given for the security of its messages; without a part it does without.
+
+    @ivar signing: makes and verifies signatures.
+    @ivar certificates: keeps those to sign with; without it nothing is signed.
+    @ivar signing_policy: which signatures are believed, and made.
+    @ivar sender: the SID of whoever sends here.
+    """
+
+    signing: ISigning | None = None
+    certificates: ICertificateStore | None = None
+    signing_policy: SigningPolicy = attrs.field(factory=SigningPolicy)
+    sender: bytes = NOBODY
+
+
+class Securing:
+    """The security of one queue manager.
+
+    @ivar inspector: judges what arrives.
+    @ivar certificates: to sign with; C{None} if nothing can be signed.
+    @ivar sign: signs the packet of a message; C{None} if nothing can be.
+    @ivar user_cert_cache: the certificates that the directory has vouched for.
+    @ivar on_change: called when C{deadline} may be another.
+    """
+
+    def __init__(
+        self,
+        providers: SecurityProviders,
+        gate: Gate,
+        decryption: Decryption,
+        reactor: IReactorTime,
+        clock: IClock,
+        read_directory: ReadDirectory,
+        new_identifier: Callable[[], UUID],
+        beside: Callable[..., Deferred[Any]],
+    ) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self.user_cert_cache = UserCertCache()
+        self.certificates: Certificates | None = None
+        self.sign: Callable[[UserMessageView, Message, bool], UserMessageView] | None = None
+        signing, policy = providers.signing, providers.signing_policy
+        steps: list[Step] = [gate, Demands(), decryption]
+        if signing is not None:
+            if providers.certificates is not None:
+                certificates = self.certificates = Certificates(
+                    signing, providers.certificates, clock, providers.sender, new_identifier, beside
+                )
+                certificates.on_published = self.user_cert_cache.forget
+                self.sign = Signer(signing, policy, clock, certificates).sign
+            steps.append(
+                Authentication(
+                    signing,
+                    policy,
+                    clock,
+                    self.user_cert_cache,
+                    lambda: () if self.certificates is None else self.certificates.kept,
+                    read_directory,
+                    lambda: self.on_change(),
+                )
+            )
+        steps.append(Admission(gate))
+        self.inspector = Inspector(reactor, steps)
+
+    def open(self) -> None:
+        """Take over what is kept.
+
+        @raise MQError: the certificates cannot be read.
+        """
+        if self.certificates is not None:
+            self.certificates.load()
+
+    @property
+    def deadline(self) -> float | None:
+        """When L{expire} has something to do, on the clock that never goes back."""
+        return self.user_cert_cache.deadline
+
+    def expire(self, now: Moment) -> None:
+        """Forget what is too old."""
+        self.user_cert_cache.expire(now)

@@ -1,0 +1,293 @@
+"""[MS-MQQB] 3.1.5.8.3 the signature of a message that arrives, and whether its sender is who it says.
+
+A signature that holds proves that its certificate's owner made it. Who that is the directory says: the user
+of the SID that the message names has to have just this certificate there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
+from msmq.interfaces.signing import CertificateFacts, ISigning, KeptCertificate, Unusable
+from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, UserObject
+from msmq.queues.directory.requests import Outcome as DirectoryOutcome
+from msmq.queues.directory.selecting import AttributeFilter, equals
+from msmq.queues.queue import Queue
+from msmq.session.securing.certificate_cache import UserCertCache
+from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
+from msmq.structures.message_class import MessageClass
+from msmq.structures.security_header import SecurityHeader, SenderIdType
+from msmq.structures.signature_input import SIGNATURE_INPUTS
+from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.user_sign_certs import digest_of
+from msmq.wire.guid import format_guid, guid_from_bytes
+from msmq.wire.sid import format_sid
+
+HASH_NAMES: Final[Mapping[HashAlgorithm, str]] = MappingProxyType(
+    {
+        HashAlgorithm.MD2: "md2",
+        HashAlgorithm.MD4: "md4",
+        HashAlgorithm.MD5: "md5",
+        HashAlgorithm.SHA_1: "sha1",
+        HashAlgorithm.SHA_256: "sha256",
+        HashAlgorithm.SHA_512: "sha512",
+    }
+)
+"""What C{[security] hashes} calls each of them."""
+
+STRONG_HASHES: Final = frozenset({HashAlgorithm.SHA_256, HashAlgorithm.SHA_512})
+
+SMALLEST_KEY: Final = 1024
+"""Bits of the shortest key that is believed by default; every Windows makes longer ones or this."""
+
+PROVIDERS: Final = frozenset(
+    {
+        "Microsoft Base Cryptographic Provider v1.0",
+        "Microsoft Enhanced Cryptographic Provider v1.0",
+        "Microsoft Strong Cryptographic Provider",
+        "Microsoft Enhanced RSA and AES Cryptographic Provider",
+        "Microsoft Enhanced RSA and AES Cryptographic Provider (Prototype)",
+        "Microsoft AES Cryptographic Provider",
+    }
+)
+"""Those of Windows whose signatures are RSA's over the hashes above, so that it makes no difference which."""
+
+ReadDirectory = Callable[
+    [type[DirectoryObject], Sequence[AttributeFilter], tuple[str, ...]], Awaitable[DirectoryOutcome]
+]
+"""[MS-MQDMPR] 3.1.7.1.20 Read Directory, on behalf of this queue manager."""
+
+
+@attrs.frozen
+class SigningPolicy:
+    """What the operator lets pass.
+
+    @ivar hashes: the algorithms that signatures may be made with.
+    @ivar smallest_key: bits of the shortest RSA key that is believed.
+    """
+
+    hashes: frozenset[HashAlgorithm] = STRONG_HASHES
+    smallest_key: int = SMALLEST_KEY
+
+
+class Authentication:
+    """Verifies signatures, and that certificates are those of their senders.
+
+    @param kept: the certificates of this queue manager itself, which need no directory.
+    @param read_directory: asks the directory; in workgroup mode it answers that there is none.
+    """
+
+    message_class = MessageClass.NACK_BAD_SIGNATURE
+
+    def __init__(
+        self,
+        signing: ISigning,
+        policy: SigningPolicy,
+        clock: IClock,
+        cache: UserCertCache,
+        kept: Callable[[], Sequence[KeptCertificate]],
+        read_directory: ReadDirectory,
+        remembered: Callable[[], None],
+    ) -> None:
+        """Believe what this policy lets pass.
+
+        @param remembered: called after something was put into C{cache}, whose timer may have started.
+        """
+        self._signing = signing
+        self._policy = policy
+        self._clock = clock
+        self._cache = cache
+        self._kept = kept
+        self._read_directory = read_directory
+        self._remembered = remembered
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """What is not signed has nothing to verify; whether it may come L{Demands} decides."""
+        return False
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
+        """See L{Step.check<msmq.manager.securing.arrival.Step.check>}."""
+        security = message.security
+        if security is None or not message.is_signed:
+            return message
+        problem = self._unusable(security, message.view)
+        if problem is not None:
+            return problem
+        level = self._verify(security, message.view)
+        if isinstance(level, Refused):
+            return level
+        return self._identify(queue, attrs.evolve(message, authentication=level), security)
+
+    def _unusable(self, security: SecurityHeader, view: UserMessageView) -> Refused | None:
+        """Why a signature is not even looked at."""
+        if not security.sender_cert:
+            return _bad("it is signed, and there is no certificate with it")
+        if not security.is_default_provider:
+            if security.provider_info is None:
+                return _bad("it was not signed by the default provider, and does not say by which")
+            name = security.provider_info.provider_name
+            if name not in PROVIDERS:
+                return Refused(
+                    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+                    f"it was signed by the provider {name[:64]!r}, of which nothing is known",
+                )
+        number = view.hash_algorithm
+        try:
+            algorithm = HashAlgorithm(number)
+        except ValueError:
+            return _bad(f"its signature is made with the hash algorithm {number:#06x}, which nobody knows")
+        if algorithm not in self._policy.hashes:
+            name = HASH_NAMES[algorithm]
+            return _bad(f'its signature is made with {name}, and [security] hashes does not have "{name}"')
+        facts = self._signing.facts(security.sender_cert)
+        if isinstance(facts, Unusable):
+            return _bad(f"its certificate {facts.reason}")
+        if facts.key_type != "RSA":
+            return _bad(f"its certificate {_shown(facts)} has a key of {facts.key_type}, not of RSA")
+        if facts.key_bits < self._policy.smallest_key:
+            return _bad(
+                f"its certificate {_shown(facts)} has a key of {facts.key_bits} bits,"
+                f" and [security] smallest_key is {self._policy.smallest_key}"
+            )
+        now = self._clock.now().wall
+        if now < facts.not_before:
+            return _bad(f"its certificate {_shown(facts)} is not valid before {_time(facts.not_before)}")
+        if now > facts.not_after:
+            return _bad(f"its certificate {_shown(facts)} expired at {_time(facts.not_after)}")
+        return None
+
+    def _verify(self, security: SecurityHeader, view: UserMessageView) -> AuthenticationLevel | Refused:
+        """Over which fields the signature was made (reading 71)."""
+        levels = tuple(SIGNATURE_INPUTS)
+        signature = security.signature
+        if not signature:
+            multi_queue = view.multi_queue_format()
+            signature = b"" if multi_queue is None else multi_queue.signature.signature
+            levels = (AuthenticationLevel.SIG_3_0,)
+        inputs = (SIGNATURE_INPUTS[level](view) for level in levels)
+        found = self._signing.verify(security.sender_cert, signature, view.hash_algorithm, inputs)
+        if isinstance(found, Unusable):
+            return _bad(f"its certificate {found.reason}")
+        if found is None:
+            shown = self._certificate(security.sender_cert)
+            return _bad(
+                f"its signature is not that of its certificate {shown} over the message:"
+                " one of them was made for another, or was changed on the way"
+            )
+        return levels[found]
+
+    def _identify(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
+        """Who the owner of the certificate is."""
+        certificate, sender = security.sender_cert, security.security_id
+        if security.sender_id_type == SenderIdType.NONE:
+            return self._nobody(queue, message, "it names no sender")
+        if security.sender_id_type == SenderIdType.QUEUE_MANAGER:
+            return Deferred.fromCoroutine(self._ask_for_queue_manager(queue, message, security))
+        try:
+            sid = format_sid(sender)
+        except ValueError:
+            return _bad(f"its sender identifier of {len(sender)} bytes is no SID")
+        if security.sender_id_type != SenderIdType.SID:
+            return _bad(f"its sender identifier is of type {security.sender_id_type}, which nobody knows")
+        if self._cache.find(certificate, sender) is not None or any(
+            kept.security_identifier == sender and kept.credentials.certificate == certificate
+            for kept in self._kept()
+        ):
+            return attrs.evolve(message, sender=sender)
+        return Deferred.fromCoroutine(self._ask_for_user(message, security, sid))
+
+    async def _ask_for_user(self, message: Accepted, security: SecurityHeader, sid: str) -> Outcome:
+        certificate, sender = security.sender_cert, security.security_id
+        found = await self._read_directory(
+            UserObject, [equals("security_identifier", sender)], ("certificates",)
+        )
+        shown = self._certificate(certificate)
+        if not found.succeeded:
+            return _bad(f"nobody says that its certificate {shown} is that of {sid}: {_why(found, 'user')}")
+        registered = found.value.values.get("certificates")
+        entries = () if registered is None else registered.certificates
+        for entry in entries:
+            if entry.certificate == certificate:
+                self._cache.add(entry, sender, self._clock.now())
+                self._remembered()
+                return attrs.evolve(message, sender=sender)
+        owner = await self._owner(certificate)
+        if owner is not None:
+            return _bad(f"its certificate {shown} is that of {owner} in the directory, not of {sid}")
+        return _bad(f"its certificate {shown} is none of the {len(entries)} that the directory has for {sid}")
+
+    async def _owner(self, certificate: bytes) -> str | None:
+        """The user whose certificate it is, if the directory can tell."""
+        filters = [equals("certificate_digest_list", digest_of(certificate))]
+        found = await self._read_directory(UserObject, filters, ("security_identifier",))
+        if not found.succeeded:
+            return None
+        sid: Any = found.value.values.get("security_identifier")
+        try:
+            return format_sid(sid)
+        except (TypeError, ValueError):
+            return None
+
+    async def _ask_for_queue_manager(
+        self, queue: Queue, message: Accepted, security: SecurityHeader
+    ) -> Outcome:
+        """The queue manager that has signed the message itself; its keys are in the directory."""
+        sender = security.security_id
+        if len(sender) != 16 or sender != message.view.source_queue_manager:
+            return _bad("it is signed by a queue manager, and not by the one that it comes from")
+        name = format_guid(guid_from_bytes(sender))
+        filters = [equals("identifier", guid_from_bytes(sender))]
+        found = await self._read_directory(QueueManagerObject, filters, ("public_signing_key_list",))
+        if not found.succeeded:
+            why = _why(found, "queue manager")
+            return self._nobody(queue, message, f"nobody tells the keys of the queue manager {name}: {why}")
+        facts = self._signing.facts(security.sender_cert)
+        published = found.value.values.get("public_signing_key_list")
+        for entry in () if published is None else published.keys:
+            if isinstance(facts, CertificateFacts) and (entry.key.modulus, entry.key.public_exponent) == (
+                facts.modulus,
+                facts.public_exponent,
+            ):
+                return attrs.evolve(message, sender=sender)
+        return _bad(f"the directory has another signing key for the queue manager {name}")
+
+    def _nobody(self, queue: Queue, message: Accepted, why: str) -> Outcome:
+        """The signature holds, and says nothing of the sender; anybody can make such a one."""
+        if queue.definition.authenticate:
+            return _bad(f"{queue.definition.path} takes only authenticated messages: it is signed, but {why}")
+        return attrs.evolve(message, authentication=AuthenticationLevel.NONE)
+
+    def _certificate(self, certificate: bytes) -> str:
+        facts = self._signing.facts(certificate)
+        return "" if isinstance(facts, Unusable) else _shown(facts)
+
+
+def _bad(reason: str) -> Refused:
+    return Refused(MessageClass.NACK_BAD_SIGNATURE, reason)
+
+
+def _shown(facts: CertificateFacts) -> str:
+    """What people know a certificate by; a name in it may be of any length."""
+    return f"{facts.subject[:100]!r} ({facts.fingerprint[:16]})"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _why(outcome: DirectoryOutcome, what: str) -> str:
+    if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+        return f"the directory knows no such {what}"
+    if outcome.result is DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
+        return f"the directory has nothing for this {what}"
+    return f"the directory does not answer ({outcome.detail or outcome.result.name})"

@@ -1,0 +1,610 @@
+"""Signed messages: what is believed, what is refused and why, as both sides see it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from msmq.decoding.message_json import message_json
+from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
+from msmq.manager.securing.assembly import SecurityProviders
+from msmq.manager.securing.authenticating import SigningPolicy
+from msmq.queues.directory.objects import EnterpriseObject, QueueManagerObject, UserObject
+from msmq.queues.message import Delivery, Message
+from msmq.security.memory import MemoryCertificateStore, MemorySigning
+from msmq.security.signatures import Signing
+from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
+from msmq.structures.message_class import MessageClass
+from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.public_keys import AES_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.testing.clock import START
+from msmq.wire.sid import parse_sid
+from tests.builders import GAMMA, with_security
+from tests.contracts.signing import OTHER_SID, SID
+from tests.nodes.scripted import ScriptedTestCase
+from tests.nodes.support import Node
+from tests.signed_messages import CHANGES, COVERED, Fields
+
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\{}"
+DAY = 86400.0
+WALL = START.wall
+LEVELS = (AuthenticationLevel.SIG_1_0, AuthenticationLevel.SIG_2_0, AuthenticationLevel.SIG_3_0)
+BAD_SIGNATURE = "NACK_BAD_SIGNATURE from 127.0.0.4: "
+
+
+class CountedDirectory(MemoryDirectory):
+    """Counts what it is asked for.
+
+    @ivar reads: the types of the objects that were asked for.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.reads: list[type] = []
+
+    def read(self, of: type, *args: Any, **kwargs: Any) -> Any:
+        """See L{IDirectory.read}."""
+        self.reads.append(of)
+        return super().read(of, *args, **kwargs)
+
+
+class SigningTestCase(ScriptedTestCase):
+    """BETA in a directory that knows the certificate of one user, and GAMMA who signs as it likes.
+
+    @ivar policy: of BETA.
+    """
+
+    policy = SigningPolicy()
+
+    def setUp(self) -> None:
+        self.signing = self.make_signing()
+        self.own_stores: dict[str, MemoryCertificateStore] = {}
+        self.directory: CountedDirectory | None = None
+        self.registered: set[bytes] = set()
+        super().setUp()
+        self.path = self.queue(self.beta, transactional=True)
+        self.plain = self.queue(self.beta, "plain")
+        self.strict = self.queue(self.beta, "strict", authenticate=True)
+        self.alice = self.make_credentials(0)
+        self.bob = self.make_credentials(1)
+        self.register(SID, self.alice)
+        self.register(OTHER_SID, self.bob)
+        self.peer = self.dial()
+        self.number = 0
+
+    def make_signing(self) -> ISigning:
+        return MemorySigning()
+
+    def make_credentials(self, number: int) -> Credentials:
+        return self.signing.create(f"user {number}", WALL - DAY, WALL + DAY)
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        if self.directory is None:
+            self.directory = CountedDirectory(self.clock)
+            self.directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
+        store = self.own_stores.setdefault(name, MemoryCertificateStore())
+        providers = SecurityProviders(
+            signing=self.signing, certificates=store, signing_policy=self.policy, sender=SID
+        )
+        options = {"security": providers, **kwargs.pop("options", {})}
+        return super().node(name, identifier, directory=self.directory, options=options, **kwargs)
+
+    def register(self, sid: bytes, *made: Credentials) -> None:
+        """Have the directory hold these certificates of a user, and no others."""
+        entries = tuple(MqUserSignCert.of(each.certificate, UUID(int=7)) for each in made)
+        user = UserObject(
+            identifier=UUID(int=int.from_bytes(sid[-4:], "little")),
+            security_identifier=sid,
+            certificate_digest_list=tuple(entry.digest for entry in entries),
+            certificates=MqUserSignCerts(entries),
+        )
+        assert self.directory is not None
+        if sid in self.registered:
+            self.successResultOf(self.directory.write(user))
+        else:
+            self.registered.add(sid)
+            self.directory.add(user)
+
+    def signed(
+        self,
+        message: Fields,
+        level: int = 3,
+        *,
+        by: Credentials | None = None,
+        security_id: bytes = SID,
+        over: bytes | None = None,
+        algorithm: int = HashAlgorithm.SHA_512,
+        **kwargs: Any,
+    ) -> bytes:
+        """A message with a signature over what the documents list for that level."""
+        made = by or self.alice
+        data = message.signed_over(level) if over is None else over
+        signature = self.signing.sign(made, algorithm, data)
+        assert isinstance(signature, bytes), signature
+        return message.with_security(
+            security_id, signature, made.certificate, hash_algorithm=algorithm, **kwargs
+        )
+
+    def fields(self, **kwargs: Any) -> Fields:
+        """An express message of GAMMA."""
+        self.number += 1
+        kwargs = {"source": GAMMA, "recoverable": False, "message_id": self.number, "admin": "", **kwargs}
+        return Fields(acknowledge=0, **kwargs)
+
+    def say(self, *packets: bytes, seconds: float = 0.1) -> None:
+        self.peer.send(*packets)
+        self.clock.advance(seconds)
+
+    def arrived(self, path: str | None = None) -> list[UserMessageView]:
+        """What came into the queue."""
+        return self.take(self.beta, path or self.plain)
+
+    def reasons(self, node: Node | None = None) -> list[str]:
+        """Why messages were refused, since this was asked last."""
+        stored = self.successResultOf((node or self.beta).store.read_events(0, 1000))
+        found = [entry.event.reason for entry in stored if entry.event.event == "refused"]
+        seen, self._seen = getattr(self, "_seen", 0), len(found)
+        return found[seen:]
+
+    def refused(self, packet: bytes) -> str:
+        """Why a message is not taken."""
+        self.say(packet)
+        self.assertEqual(self.arrived(), [])
+        [reason] = self.reasons()
+        return reason.removeprefix(BAD_SIGNATURE)
+
+
+class ArrivingTests(SigningTestCase):
+    """[MS-MQQB] 3.1.5.8.3."""
+
+    def test_each_level(self) -> None:
+        """What a signature was made over is found, and told.
+
+        MQQB-3.1.5.8.3-02, MQQB-3.1.5.8.3-03, MQQB-3.1.5.8.3-04, MQMQ-2.2.20.6-15, MQDMPR-3.1.1.12-15.
+        """
+        for level in LEVELS:
+            several = ("TCP:127.0.0.3\\private$\\plain", "OS:other\\q")
+            for destinations in ((), several) if level is AuthenticationLevel.SIG_3_0 else ((),):
+                self.say(self.signed(self.fields(destinations=destinations), level))
+                [view] = self.arrived()
+                self.assertIs(view.authentication_level, level)
+                record = message_json(view)
+                self.assertTrue(record["authenticated"])
+                self.assertEqual(record["sender_id"], "S-1-5-21-1-2-3-1001")
+        self.assertEqual(self.reasons(), [])
+
+    def test_each_covered_field(self) -> None:
+        """A message of which a covered field was changed is refused; one with any other changed is taken.
+
+        MQMQ-2.5.2-01, MQMQ-2.5.2-02, MQMQ-2.5.3-01, MQMQ-2.5.3-02, MQQB-5.1-03.
+        """
+        for level in LEVELS:
+            for name, value in CHANGES.items():
+                original = self.fields(admin="OS:gamma\\private$\\admin")
+                change: dict[str, Any] = {name: value}
+                changed = attrs.evolve(original, **change)
+                if name in ("time_to_reach_queue", "time_to_be_received"):
+                    changed = attrs.evolve(changed, sent_time=int(WALL))
+                if name == "recoverable":
+                    changed = attrs.evolve(changed, recoverable=True)
+                if name in ("acknowledge",):
+                    changed = attrs.evolve(changed, admin=original.admin)
+                self.say(self.signed(changed, over=original.signed_over(level)))
+                found = [view.authentication_level for view in self.arrived()]
+                is_covered = name in COVERED[level]
+                self.assertEqual(found, [] if is_covered else [level], (level, name))
+                for reason in self.reasons():
+                    self.assertIn("its signature is not that of its certificate", reason)
+
+    def test_multiple_destinations_are_covered(self) -> None:
+        """So is the list of all destinations; the one destination of a copy is not."""
+        original = self.fields(destinations=("TCP:127.0.0.3\\private$\\plain", "OS:other\\q"))
+        change: dict[str, Any]
+        for change in ({"destinations": original.destinations[:1]}, {"body": b"another"}):
+            changed = attrs.evolve(original, **change)
+            self.assertIn(
+                "its signature is not that", self.refused(self.signed(changed, over=original.signed_over(5)))
+            )
+        copy = attrs.evolve(original, destination="OS:beta\\private$\\plain")
+        self.say(self.signed(copy, over=original.signed_over(5)))
+        self.assertEqual(len(self.arrived()), 1)
+
+    def test_wrong_signatures(self) -> None:
+        """A changed signature, one of another key, and one with another hash are refused."""
+        message = self.fields()
+        signature = self.signing.sign(self.alice, HashAlgorithm.SHA_512, message.signed_over(3))
+        assert isinstance(signature, bytes)
+        spoilt = bytes([signature[0] ^ 1]) + signature[1:]
+        for each in (spoilt, signature[:-1], signature + b"\0", b"\0"):
+            reason = self.refused(message.with_security(SID, each, self.alice.certificate))
+            self.assertIn("its signature is not that of its certificate 'CN=user 0' (", reason)
+        reason = self.refused(message.with_security(SID, signature, self.bob.certificate))
+        self.assertIn("its signature is not that of its certificate 'CN=user 1' (", reason)
+        packet = message.with_security(SID, signature, self.alice.certificate, hash_algorithm=0x800C)
+        self.assertIn("its signature is not that", self.refused(packet))
+
+    def test_whose_certificate_it_is(self) -> None:
+        """The user of the SID has to have just this certificate in the directory (MQQB-3.1.5.8.3-09)."""
+        message = self.fields()
+        reason = self.refused(self.signed(message, by=self.bob))
+        self.assertIn("is that of S-1-5-21-1-2-3-1002 in the directory, not of S-1-5-21-1-2-3-1001", reason)
+        stranger = self.make_credentials(2)
+        reason = self.refused(self.signed(message, by=stranger))
+        self.assertIn("is none of the 1 that the directory has for S-1-5-21-1-2-3-1001", reason)
+        reason = self.refused(self.signed(message, security_id=parse_sid("S-1-5-21-9")))
+        self.assertIn("is that of S-1-5-21-9: the directory knows no such user", reason)
+        reason = self.refused(self.signed(message, security_id=b"\1\2\3"))
+        self.assertEqual(reason, "its sender identifier of 3 bytes is no SID")
+        reason = self.refused(self.signed(message, flags=0x00C7))
+        self.assertEqual(reason, "its sender identifier is of type 7, which nobody knows")
+
+    def test_dates(self) -> None:
+        """A certificate that has expired, or is not valid yet, is refused."""
+        message = self.fields()
+        for first, last, expected in (
+            (WALL - 9 * DAY, WALL - DAY, "expired at 2023-11-13T22:13:20Z"),
+            (WALL + DAY, WALL + 9 * DAY, "is not valid before 2023-11-15T22:13:20Z"),
+        ):
+            made = self.signing.create("user", first, last)
+            self.register(SID, made)
+            self.assertIn(expected, self.refused(self.signed(message, by=made)))
+
+    def test_damaged_certificates(self) -> None:
+        """What is no certificate, and none at all, is refused."""
+        message = self.fields()
+        self.assertEqual(
+            self.refused(message.with_security(SID, b"signature", b"rubbish")),
+            "its certificate is no X.509 certificate",
+        )
+        self.assertEqual(
+            self.refused(message.with_security(SID, b"signature", b"")),
+            "it is signed, and there is no certificate with it",
+        )
+
+    def test_algorithms(self) -> None:
+        """Weak hashes and unknown ones are refused by name, if there is a signature.
+
+        MQQB-3.1.5.8.3-08, MQMQ-2.2.19.3-19, MQDMPR-3.1.1.12-43.
+        """
+        for algorithm, name in (
+            (HashAlgorithm.MD2, "md2"),
+            (HashAlgorithm.MD4, "md4"),
+            (HashAlgorithm.MD5, "md5"),
+            (HashAlgorithm.SHA_1, "sha1"),
+        ):
+            reason = self.refused(self.signed(self.fields(), algorithm=algorithm))
+            self.assertEqual(
+                reason, f'its signature is made with {name}, and [security] hashes does not have "{name}"'
+            )
+        message = self.fields()
+        signature = self.signing.sign(self.alice, HashAlgorithm.SHA_512, message.signed_over(3))
+        assert isinstance(signature, bytes)
+        packet = message.with_security(SID, signature, self.alice.certificate, hash_algorithm=0x9999)
+        self.assertEqual(
+            self.refused(packet), "its signature is made with the hash algorithm 0x9999, which nobody knows"
+        )
+        self.say(self.fields().with_security(SID, b"", b"", hash_algorithm=0x9999))
+        self.assertEqual(len(self.arrived()), 1)
+
+    def test_providers(self) -> None:
+        """A signature of a provider that nobody knows has a class of its own (MQMQ-2.2.20.6-06)."""
+        message = self.fields()
+        # Without DE the provider has to be named; the helper names none.
+        reason = self.refused(self.signed(message, flags=0x0081))
+        self.assertEqual(reason, "it was not signed by the default provider, and does not say by which")
+
+    def test_no_sender(self) -> None:
+        """A signature without a sender holds or not, and authenticates nobody."""
+        message = self.fields()
+        self.say(self.signed(message, security_id=b"", flags=0x00C0))
+        [view] = self.arrived()
+        self.assertFalse(message_json(view)["authenticated"])
+        spoilt = self.signed(message, security_id=b"", flags=0x00C0, over=b"another")
+        self.assertIn("its signature is not that", self.refused(spoilt))
+        strict = self.fields(destination="TCP:127.0.0.3\\private$\\strict")
+        reason = self.refused(self.signed(strict, security_id=b"", flags=0x00C0))
+        self.assertIn("takes only authenticated messages: it is signed, but it names no sender", reason)
+
+    def test_signed_by_a_queue_manager(self) -> None:
+        """What a queue manager has signed itself is believed if its key is in the directory.
+
+        MQMQ-2.2.20.6-14.
+        """
+        assert self.directory is not None
+        message = self.fields()
+        identifier = GAMMA.bytes_le
+        packet = self.signed(message, security_id=identifier, flags=0x00C2)
+        self.say(packet)
+        [view] = self.arrived()
+        self.assertFalse(message_json(view)["authenticated"])
+        facts = self.signing.facts(self.alice.certificate)
+        assert isinstance(facts, CertificateFacts)
+        blob = PublicKeyBlob(facts.modulus, facts.public_exponent, algorithm=KeyAlgorithm.SIGNATURE)
+        keys = MqdsPublicKeys((MqdsPublicKey(AES_PROVIDER, ProviderType.PROV_RSA_AES, blob),))
+        self.directory.add(
+            QueueManagerObject(
+                identifier=GAMMA,
+                computer_name="GAMMA",
+                qualified_computer_name="gamma.example.com",
+                public_signing_key_list=keys,
+            )
+        )
+        self.say(packet)
+        [view] = self.arrived()
+        self.assertEqual(message_json(view)["sender_id"], "{" + str(GAMMA).upper() + "}")
+        self.assertTrue(message_json(view)["authenticated"])
+        reason = self.refused(self.signed(message, by=self.bob, security_id=identifier, flags=0x00C2))
+        self.assertIn("the directory has another signing key", reason)
+        reason = self.refused(self.signed(message, security_id=bytes(16), flags=0x00C2))
+        self.assertIn("is signed by a queue manager, and not by the one that it comes from", reason)
+
+    def test_queues_that_demand_it(self) -> None:
+        """A queue that demands authentication takes what is signed and nothing else, header or not.
+
+        MQDMPR-3.1.1.2-10, MQQB-3.1.5.8.3-21.
+        """
+        strict = "TCP:127.0.0.3\\private$\\strict"
+        reason = self.refused(self.fields(destination=strict).packet())
+        self.assertEqual(reason, "private$\\strict takes only authenticated messages, and it is not signed")
+        reason = self.refused(self.fields(destination=strict).with_security(SID, b"", b"", flags=0x0311))
+        self.assertEqual(reason, "private$\\strict takes only authenticated messages, and it is not signed")
+        self.say(self.signed(self.fields(destination=strict)))
+        self.assertEqual(len(self.arrived(self.strict)), 1)
+
+    def test_privacy(self) -> None:
+        """A queue of privacy body takes nothing in clear; one of privacy none nothing that is encrypted."""
+        self.queue(self.beta, "secret", privacy="body")
+        self.queue(self.beta, "open", privacy="none")
+        self.say(self.fields(destination="TCP:127.0.0.3\\private$\\secret").packet())
+        self.say(
+            self.fields(destination="TCP:127.0.0.3\\private$\\open").with_security(
+                SID, b"", b"", flags=0x0021
+            )
+        )
+        self.assertEqual(
+            self.reasons(),
+            [
+                "NACK_BAD_ENCRYPTION from 127.0.0.4: private$\\secret takes only encrypted messages"
+                " (privacy body), and its body is in clear",
+                "NACK_BAD_ENCRYPTION from 127.0.0.4: private$\\open takes no encrypted messages"
+                " (privacy none), and its body is encrypted",
+            ],
+        )
+
+    def test_the_sender_is_told(self) -> None:
+        """A refused transactional message draws a FinalAck of its class (MQDMPR-3.1.1.12-11)."""
+        from tests.nodes.scripted import transactional
+
+        packet = transactional(b"1", (1 << 32, 1, 0))
+        self.say(
+            with_security(packet, SID, signature=b"wrong", certificate=self.alice.certificate), seconds=1
+        )
+        self.assertEqual(self.peer.final_acks, [(MessageClass.NACK_BAD_SIGNATURE, 1)])
+
+
+class CacheTests(SigningTestCase):
+    """[MS-MQQB] 3.1.1.3 UserCertCache, as whoever asks the directory sees it."""
+
+    def asked(self) -> int:
+        """How often users were asked for, since this was asked last."""
+        assert self.directory is not None
+        count = self.directory.reads.count(UserObject)
+        self.directory.reads.clear()
+        return count
+
+    def test_asked_once(self) -> None:
+        """A certificate is asked for once in twenty minutes, and each with its own user.
+
+        MQQB-3.1.1.3-01, MQQB-3.1.1.3.4-01, MQQB-3.1.5.8.3-10.
+        """
+        self.asked()
+        for _ in range(3):
+            self.say(self.signed(self.fields()))
+        self.assertEqual((len(self.arrived()), self.asked()), (3, 1))
+        self.refused(self.signed(self.fields(), by=self.bob))
+        self.assertEqual(self.asked(), 2)
+        self.clock.advance(1190)
+        self.peer = self.dial()
+        self.say(self.signed(self.fields()))
+        self.assertEqual((len(self.arrived()), self.asked()), (1, 0))
+        self.clock.advance(80)
+        self.peer = self.dial()
+        self.say(self.signed(self.fields()))
+        self.assertEqual((len(self.arrived()), self.asked()), (1, 1))
+
+    def test_the_directory_is_away(self) -> None:
+        """Without the directory what is known goes on, and everything else is refused."""
+        assert self.directory is not None
+        self.say(self.signed(self.fields()))
+        self.assertEqual(len(self.arrived()), 1)
+        self.directory.is_connected = False
+        self.say(self.signed(self.fields()))
+        self.assertEqual(len(self.arrived()), 1)
+        reason = self.refused(self.signed(self.fields(), by=self.bob, security_id=OTHER_SID))
+        self.assertIn("is that of S-1-5-21-1-2-3-1002: the directory does not answer", reason)
+
+
+class WeakTests(SigningTestCase):
+    """An operator who lets weak hashes pass."""
+
+    policy = SigningPolicy(hashes=frozenset(HashAlgorithm))
+
+    def test_hashes(self) -> None:
+        """What is allowed is believed."""
+        for algorithm in HashAlgorithm:
+            self.say(self.signed(self.fields(), algorithm=algorithm))
+        self.assertEqual(len(self.arrived()), len(HashAlgorithm))
+
+
+class LongKeyTests(SigningTestCase):
+    """An operator who wants longer keys than there are."""
+
+    policy = SigningPolicy(smallest_key=4096)
+
+    def test_keys(self) -> None:
+        """A key that is shorter than the smallest allowed is refused by that line."""
+        reason = self.refused(self.signed(self.fields()))
+        self.assertIn("has a key of 2048 bits, and [security] smallest_key is 4096", reason)
+
+
+class SendingTests(SigningTestCase):
+    """[MS-MQQB] 3.1.7.1.4: ALPHA signs, BETA verifies."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.own_stores["ALPHA"].add(KeptCertificate(self.alice, SID, is_internal=True))
+        self.alpha.service._parts.securing.open()
+
+    def arrived_from_alpha(self, path: str) -> list[UserMessageView]:
+        self.clock.advance(5)
+        return self.arrived(path)
+
+    def test_each_level(self) -> None:
+        """Each level arrives as what it was sent as, of every kind of message.
+
+        MQQB-3.1.7.1.4-01, MQQB-3.1.7.1.4-03, MQMQ-2.2.19.3-20, MQDMPR-3.1.1.12-42, MQDMPR-3.1.1.12-50,
+        MQDMPR-3.1.7.1.32-10.
+        """
+        for level in LEVELS:
+            self.send(self.alpha, TO_BETA.format("strict"), b"express", authentication_level=level)
+            self.send(
+                self.alpha,
+                TO_BETA.format("strict"),
+                b"recoverable",
+                authentication_level=level,
+                delivery=Delivery.RECOVERABLE,
+            )
+            found = self.arrived_from_alpha(self.strict)
+            self.assertEqual(sorted(bytes(view.body) for view in found), [b"express", b"recoverable"])
+            for view in found:
+                self.assertIs(view.authentication_level, level)
+                self.assertEqual(view.hash_algorithm, HashAlgorithm.SHA_512)
+                security = view.security()
+                assert security is not None
+                self.assertEqual(security.sender_cert, self.alice.certificate)
+            self.send(
+                self.alpha,
+                TO_BETA.format("orders"),
+                *(b"1", b"2", b"3"),
+                authentication_level=level,
+                transactional=True,
+                extension=b"an extension",
+                label="a label",
+            )
+            found = self.arrived_from_alpha(self.path)
+            self.assertEqual([bytes(view.body) for view in found], [b"1", b"2", b"3"])
+            self.assertEqual({view.authentication_level for view in found}, {level})
+
+    def test_flags_on_the_wire(self) -> None:
+        """Flags.AU and AS are 0 on the wire, DE and AI are 1, ST is that of a SID.
+
+        MQDMPR-3.1.7.1.32-06, MQDMPR-3.1.7.1.32-07, MQDMPR-3.1.7.1.32-09, MQDMPR-3.1.7.1.30-03.
+        """
+        self.listen(is_prompt=True)
+        name = "DIRECT=TCP:127.0.0.4\\private$\\q"
+        self.send(self.alpha, name, b"signed", authentication_level=AuthenticationLevel.SIG_2_0)
+        self.send(self.alpha, name, b"plain")
+        self.clock.advance(5)
+        signed, plain = self.peers[-1].messages
+        self.assertTrue(signed.user_flags & 0x00080000)
+        self.assertFalse(plain.user_flags & 0x00080000)
+        start = 64 + signed.name_size
+        self.assertEqual(signed.at("H", start), 0x00C1)
+        self.assertEqual(signed.at("H", start + 2), len(SID))
+
+    def test_several_destinations(self) -> None:
+        """A message to several queues has one signature over all, whatever level was asked for.
+
+        MQQB-3.1.7.1.4-02, MQDMPR-3.1.1.12-27, MQMQ-2.2.20.3-04.
+        """
+        others = self.queue(self.beta, "others", authenticate=True)
+        names = ",".join(TO_BETA.format(name) for name in ("strict", "others"))
+        self.send(self.alpha, names, b"body", authentication_level=AuthenticationLevel.SIG_1_0)
+        for path in (self.strict, others):
+            [view] = self.arrived_from_alpha(path)
+            self.assertIs(view.authentication_level, AuthenticationLevel.SIG_3_0)
+            multi_queue, security = view.multi_queue_format(), view.security()
+            assert multi_queue is not None
+            assert security is not None
+            self.assertEqual((bool(multi_queue.signature.signature), security.signature), (True, b""))
+
+    def test_here(self) -> None:
+        """A queue of the same queue manager knows who has signed, and demands it of whoever sends."""
+        path = self.queue(self.alpha, "strict", authenticate=True)
+        self.send(self.alpha, path, b"signed", authentication_level=AuthenticationLevel.SIG_2_0)
+        [view] = self.take(self.alpha, path)
+        self.assertTrue(message_json(view)["authenticated"])
+        sending = self.deferred(self.alpha.service.send(path, [Message(body=b"plain")]))
+        error = self.failureResultOf(sending, MQError).value
+        self.assertEqual(error.status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
+
+    def test_what_cannot_be_signed(self) -> None:
+        """No certificate, one that expired, a weak or unknown hash: the send is refused, and says why."""
+        level = AuthenticationLevel.SIG_2_0
+        for message, status in (
+            (Message(authentication_level=level, sender_certificate="00" * 32), "CERTIFICATE_NOT_PROVIDED"),
+            (Message(authentication_level=level, sender_certificate="00"), "CERTIFICATE_NOT_PROVIDED"),
+            (Message(authentication_level=level, hash_algorithm=0x8003), "ILLEGAL_PROPERTY_VALUE"),
+            (Message(authentication_level=level, hash_algorithm=0x9999), "ILLEGAL_PROPERTY_VALUE"),
+        ):
+            sending = self.deferred(self.alpha.service.send(TO_BETA.format("plain"), [message]))
+            error = self.failureResultOf(sending, MQError).value
+            self.assertEqual(error.status.name, f"MQ_ERROR_{status}")
+        self.clock.advance(2 * DAY)
+        sending = self.deferred(
+            self.alpha.service.send(TO_BETA.format("plain"), [Message(authentication_level=level)])
+        )
+        error = self.failureResultOf(sending, MQError).value
+        self.assertEqual(error.status, Status.MQ_ERROR_INVALID_CERTIFICATE)
+        sending = self.deferred(
+            self.beta.service.send(TO_BETA.format("plain"), [Message(authentication_level=level)])
+        )
+        error = self.failureResultOf(sending, MQError).value
+        self.assertEqual(error.status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
+
+    def test_both_sides_explain(self) -> None:
+        """Of a signed message that BETA refuses, both tell why in their own words."""
+        self.register(SID)
+        self.send(
+            self.alpha,
+            TO_BETA.format("orders"),
+            b"1",
+            transactional=True,
+            authentication_level=AuthenticationLevel.SIG_2_0,
+            dead_letter=True,
+        )
+        self.clock.advance(5)
+        [letter] = self.take(self.alpha, ".\\system$;deadxact")
+        self.assertEqual(letter.message_class, MessageClass.NACK_BAD_SIGNATURE)
+        told = self.run_to_end(self.beta.service.explain(letter.identifier))
+        self.assertIn("is none of the 0 that the directory has", " ".join(e.reason for e in told.events))
+        told = self.run_to_end(self.alpha.service.explain(letter.identifier))
+        self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
+
+    def test_a_third_party(self) -> None:
+        """What somebody else sends with ALPHA's certificate, which anybody can see, is refused."""
+        reason = self.refused(self.fields().with_security(SID, b"no signature", self.alice.certificate))
+        self.assertIn("its signature is not that of its certificate", reason)
+
+
+class RealSignatureTests(SendingTests):
+    """The same with RSA."""
+
+    def make_signing(self) -> ISigning:
+        return Signing()
+
+    def make_credentials(self, number: int) -> Credentials:
+        return real(number)
+
+
+@functools.cache
+def real(number: int) -> Credentials:
+    """A key and its certificate, made once."""
+    return Signing().create(f"user {number}", WALL - DAY, WALL + DAY)

@@ -1,0 +1,91 @@
+"""The certificates that the directory has vouched for: how many, and for how long."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.moment import Moment
+from msmq.session.securing.certificate_cache import CACHE_SIZE, LIFETIME, UserCertCache
+from msmq.structures.user_sign_certs import MqUserSignCert
+
+SID, OTHER = b"a sid", b"another sid"
+MINUTE = 60.0
+
+
+def at(minutes: float) -> Moment:
+    """So many minutes after the start; the wall clock jumps about."""
+    return Moment(1000.0 + minutes * MINUTE, 5.0 * minutes % 7)
+
+
+def certificate(number: int) -> MqUserSignCert:
+    return MqUserSignCert.of(b"certificate %d" % number, UUID(int=number))
+
+
+class CertificateCacheTests(SynchronousTestCase):
+    """L{UserCertCache}."""
+
+    def known(self, cache: UserCertCache, count: int = 100) -> list[int]:
+        """Which of the certificates it knows."""
+        return [number for number in range(count) if cache.find(certificate(number).certificate, SID)]
+
+    def test_a_certificate_and_its_user(self) -> None:
+        """It is found for its user only, and only if every byte is the same (MQQB-3.1.1.3.4-01)."""
+        cache = UserCertCache()
+        self.assertIsNone(cache.find(certificate(1).certificate, SID))
+        cache.add(certificate(1), SID, at(0))
+        found = cache.find(certificate(1).certificate, SID)
+        assert found is not None
+        self.assertEqual((found.user_cert, found.security_id), (certificate(1), SID))
+        self.assertIsNone(cache.find(certificate(1).certificate, OTHER))
+        self.assertIsNone(cache.find(certificate(1).certificate + b"\0", SID))
+
+    def test_size(self) -> None:
+        """Of 53 the oldest 26 make room for one more (MQQB-3.1.1.3-01, MQQB-3.1.3.1-03)."""
+        cache = UserCertCache()
+        self.assertEqual(CACHE_SIZE, 53)
+        for number in range(53):
+            cache.add(certificate(number), SID, at(number / 100))
+        self.assertEqual(self.known(cache), list(range(53)))
+        cache.add(certificate(53), SID, at(1))
+        self.assertEqual(self.known(cache), list(range(26, 54)))
+        self.assertEqual(len(cache), 28)
+
+    def test_lifetime(self) -> None:
+        """After twenty minutes it is still there, after twenty-one it is not (MQQB-3.1.3.1-03)."""
+        cache = UserCertCache()
+        self.assertEqual(LIFETIME, 20 * MINUTE)
+        self.assertIsNone(cache.deadline)
+        cache.add(certificate(0), SID, at(0))
+        cache.add(certificate(1), SID, at(5))
+        self.assertEqual(cache.deadline, at(20).monotonic)
+        cache.expire(at(19))
+        self.assertEqual(self.known(cache), [0, 1])
+        cache.expire(at(20))
+        self.assertEqual(self.known(cache), [0, 1])
+        self.assertEqual(cache.deadline, at(21).monotonic)
+        cache.expire(at(21))
+        self.assertEqual(self.known(cache), [1])
+        self.assertEqual(cache.deadline, at(26).monotonic)
+        cache.expire(at(26))
+        self.assertEqual((self.known(cache), cache.deadline), ([], None))
+
+    def test_added_again(self) -> None:
+        """What is added again is young again, and takes no second place."""
+        cache = UserCertCache(size=2)
+        cache.add(certificate(0), SID, at(0))
+        cache.add(certificate(1), SID, at(1))
+        cache.add(certificate(0), SID, at(2))
+        self.assertEqual(self.known(cache), [0, 1])
+        cache.add(certificate(2), SID, at(3))
+        self.assertEqual(self.known(cache), [0, 2])
+
+    def test_forget(self) -> None:
+        """What is known of one user is forgotten, and of no other."""
+        cache = UserCertCache()
+        cache.add(certificate(0), SID, at(0))
+        cache.add(certificate(0), OTHER, at(0))
+        cache.forget(SID)
+        self.assertEqual(self.known(cache), [])
+        self.assertIsNotNone(cache.find(certificate(0).certificate, OTHER))
