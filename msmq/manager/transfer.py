@@ -232,6 +232,7 @@ class Transfer:
 
         @return: whether some of them may not be sent before others are acknowledged.
         """
+        self._hops.address(queue, positions)
         is_private = not queue.is_transit and self._encryption.concerns(positions)
         if (
             any(position.view is None for position in positions)
@@ -246,7 +247,6 @@ class Transfer:
         positions, others = self._hops.part(session, queue, positions)
         if others:
             self._give_back(others, now)
-        self._hops.address(queue, positions)
         # What passes through is sent as it came; its places are those of its sender.
         stream = None if queue.is_transit else self._sequences.find(queue)
         sealed = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID, uuid4
 
 import attrs
@@ -11,12 +11,14 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from msmq.directory.ldap import operations as operations_module
 from msmq.directory.ldap.connection import LdapConnection
+from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.mapping import CLASSES, GUID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import Dialect, LdapSettings
 from msmq.directory.ldap.values import pack_guid
+from msmq.directory.ldap.wire import Scope
 from msmq.directory.ldap.writing import packed
 from msmq.interfaces import DirectoryError, IDirectory
 from msmq.net.clock import SystemClock
@@ -38,9 +40,36 @@ from msmq.queues.directory.objects import (
 )
 from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, equals
 from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
+from msmq.structures.public_key_blob import PublicKeyBlob
+from msmq.structures.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
 from tests.contracts.directory import NOWHERE, SID, WritableDirectoryContract
 
 T = TypeVar("T", bound=DirectoryObject)
+
+PUBLISHED: Final = frozenset(
+    "cn description distinguishedname dnshostname objectguid objectsid ntsecuritydescriptor"
+    " operatingsystemversion serviceprincipalname whenchanged whencreated".split()
+)
+"""[MS-MQDSSM] 2.4 the attributes that other classes have as well."""
+
+SCHEMA: Final = {
+    name: frozenset(attributes.split())
+    for name, attributes in {
+        "msmqqueue": "msmqauthenticate msmqbasepriority msmqjournal msmqlabelex msmq-multicastaddress"
+        " msmqprivacylevel msmqqueuejournalquota msmqqueuenameext msmqqueuequota msmqqueuetype"
+        " msmqtransactional",
+        "msmqconfiguration": "msmqcomputertypeex msmqdependentclientservices msmqdsservices msmqencryptkey"
+        " msmqforeign msmqinroutingservers msmqjournalquota msmqostype msmqoutroutingservers msmqquota"
+        " msmqroutingservices msmqservicetype msmqsites",
+        "computer": "msmqsigncertificates",
+        "site": "msmqinterval1 msmqinterval2 msmqnt4stub msmqsiteforeign",
+        "msmqenterprisesettings": "msmqcspname msmqlonglived msmqnamestyle msmqversion",
+        "user": "msmqdigests msmqsigncertificates",
+        "msmqsitelink": "msmqcost msmqsite1 msmqsite2 msmqsitegates",
+        "msmqsettings": "msmqdependentclientservice msmqdsservice msmqqmid msmqroutingservice msmqservices",
+    }.items()
+}
+"""[MS-MQDSSM] 2.4; mSMQSignKey is ours, for what the document has no place for."""
 
 
 class LdapDirectoryContract(WritableDirectoryContract):
@@ -144,6 +173,60 @@ class LdapDirectoryContract(WritableDirectoryContract):
             self.assertIn(told, error.detail)
             return error.result
         raise AssertionError("a DirectoryError was expected")
+
+    async def test_schema(self) -> None:
+        """What is published lies in the classes and attributes of [MS-MQDSSM] 2.4, and in no others.
+
+        MQDMPR-2.3-01 MQMQ-2.2.20.6-22
+        """
+        directory = await self.opened()
+        london, _ = sites = await self.sites("london", "paris")
+        keys = MqdsPublicKeys(
+            (MqdsPublicKey("P", ProviderType.PROV_RSA_FULL, PublicKeyBlob((1 << 512) - 1, 65537)),)
+        )
+        manager = await self.alpha(
+            site_identifier_list=(london.identifier,), routing_server=True, public_encryption_key_list=keys
+        )
+        queue = await self.queue(
+            "orders", label="new", journaling=True, quota=77, base_priority=-3, transactional=True
+        )
+        link = RoutingLinkObject(
+            site1_identifier=london.identifier,
+            site2_identifier=sites[1].identifier,
+            site_gate_identifier_list=(manager.identifier,),
+            actual_cost=5,
+        )
+        await self.add(link)
+        await self.add(EnterpriseObject(default_time_to_live=99))
+        root = await self.operations.root()
+        entries = await self.operations.find(root.domain, Scope.TREE, ANYTHING, ("*",))
+        if root.configuration not in [entry.name for entry in entries]:
+            entries = [
+                *entries,
+                *await self.operations.find(root.configuration, Scope.TREE, ANYTHING, ("*",)),
+            ]
+        told: dict[str, dict[str, bytes]] = {}
+        for entry in entries:
+            held = {name for name in entry.values if name.startswith("msmq") or name in PUBLISHED}
+            for name in {kind.decode().lower() for kind in entry.all("objectClass")} & set(SCHEMA):
+                self.assertLessEqual(held - {*PUBLISHED, "msmqsignkey"}, SCHEMA[name], entry.name)
+                told.setdefault(name, {}).update({each: entry.values[each][0] for each in held})
+        for name, attribute, value in (
+            ("msmqconfiguration", "mSMQEncryptKey", keys.to_bytes()),
+            ("msmqconfiguration", "mSMQSites", london.identifier.bytes_le),
+            ("msmqqueue", "mSMQLabelEx", b"new"),
+            ("msmqqueue", "mSMQJournal", b"TRUE"),
+            ("msmqqueue", "mSMQQueueQuota", b"77"),
+            ("msmqqueue", "mSMQBasePriority", b"-3"),
+            ("msmqqueue", "mSMQTransactional", b"TRUE"),
+            ("msmqsitelink", "mSMQCost", b"5"),
+            ("msmqenterprisesettings", "mSMQLongLived", b"99"),
+            ("msmqsettings", "mSMQRoutingService", b"TRUE"),
+        ):
+            self.assertEqual(told[name].get(attribute.lower()), value, attribute)
+        read = await directory.read(QueueManagerObject, [equals("identifier", manager.identifier)])
+        self.assertEqual(read["public_encryption_key_list"], keys)
+        self.assertEqual((await directory.read(QueueObject))["identifier"], queue.identifier)
 
     async def test_names_of_queues(self) -> None:
         """[MS-MQDSSM] 3.1.6.1.2.5: a queue is found by its name, however long it is and whatever is in it."""
