@@ -58,7 +58,7 @@ ROOMS = {
     # Providers meet each other, and whoever uses them, through interfaces.
     "storage": Room(4, BELOW_PROVIDERS),
     "directory": Room(4, (*BELOW_PROVIDERS, "toml")),
-    "security": Room(4, BELOW_PROVIDERS),
+    "security": Room(4, (*BELOW_PROVIDERS, "toml")),
     "net": Room(4, BELOW_PROVIDERS),
     "manager": Room(5, (*BELOW_PROVIDERS, "decoding", "version")),
     # These compose what lies below them.

@@ -1,7 +1,8 @@
 """An enterprise that is described in one TOML file.
 
-The file holds C{[enterprise]} and any number of C{[[site]]}, C{[[link]]}, C{[[queue_manager]]}, C{[[queue]]}
-and C{[[user]]}; each is read into the object of [MS-MQDMPR] 3.1.1 that a directory would hold.
+The file holds C{[enterprise]} and any number of C{[[site]]}, C{[[link]]}, C{[[queue_manager]]}, C{[[queue]]},
+C{[[user]]} and C{[[group]]}; each is read into the object of [MS-MQDMPR] 3.1.1 that a directory would hold,
+users and groups into accounts as well.
 Whatever refers to another thing does so by its name or its GUID.
 All that is wrong is told, with its line.
 """
@@ -16,8 +17,10 @@ from uuid import UUID, uuid5
 
 import attrs
 
+from msmq.directory.accounts import WrittenAccount, gather
 from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES
 from msmq.errors import MsmqError
+from msmq.interfaces.access import Account
 from msmq.interfaces.topology import add_objects
 from msmq.queues.directory.objects import (
     DirectoryObject,
@@ -86,6 +89,7 @@ class EnterpriseFile:
     @ivar objects: in an order in which each comes after what it refers to.
     @ivar addresses: where queue managers are, by their identifiers, as far as the file says.
     @ivar topology: what routing needs of it.
+    @ivar accounts: its users and groups.
     @ivar advice: what is likely not meant.
     """
 
@@ -93,6 +97,7 @@ class EnterpriseFile:
     objects: tuple[DirectoryObject, ...]
     addresses: Mapping[UUID, str]
     topology: Topology
+    accounts: tuple[Account, ...] = ()
     advice: tuple[FileProblem, ...] = ()
 
 
@@ -111,6 +116,7 @@ def load_enterprise(path: Path) -> EnterpriseFile:
         tuple(reading.objects),
         reading.addresses,
         reading.topology,
+        reading.accounts,
         tuple(reading.sorted_problems()),
     )
 
@@ -146,6 +152,7 @@ class _Reading:
     objects: list[DirectoryObject] = attrs.field(factory=list)
     addresses: dict[UUID, str] = attrs.field(factory=dict)
     topology: Topology = attrs.field(factory=Topology)
+    accounts: tuple[Account, ...] = ()
     _lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
     _sites: dict[str, UUID] = attrs.field(factory=dict)
     _machines: dict[str, UUID] = attrs.field(factory=dict)
@@ -178,6 +185,8 @@ class _Reading:
             self._add(row, self._queue)
         for row in rows["user"]:
             self._add(row, self._user)
+        written = (WrittenAccount(row.path, row.values) for row in (*rows["user"], *rows["group"]))
+        self.accounts = gather(written, self.refuse)
         self._judge(rows)
 
     def refuse(self, path: KeyPath, problem: str, line: int | None = None, *, is_fault: bool = True) -> None:

@@ -90,7 +90,13 @@ TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
         "connected_networks": _REFERENCES,
     },
     "queue": {"path": Text(_public_path, "the path of a public queue"), "id": GUID},
-    "user": {"sid": Text(_sid, "a SID"), "certificates": _REFERENCES},
+    "user": {
+        "sid": Text(_sid, "a SID"),
+        "name": _NAME,
+        "groups": _REFERENCES,
+        "certificates": _REFERENCES,
+    },
+    "group": {"sid": Text(_sid, "a SID"), "name": _NAME, "groups": _REFERENCES},
 }
 """The tables of a file and the keys of each, with the values that they take."""
 
@@ -101,4 +107,5 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "queue_manager": ("name", "id", "sites"),
     "queue": ("path", "id"),
     "user": ("sid",),
+    "group": ("sid", "name"),
 }

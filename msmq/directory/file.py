@@ -16,6 +16,7 @@ from zope.interface import implementer
 
 from msmq.directory.enterprise_file import EnterpriseFile, EnterpriseFileError, load_enterprise
 from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     DirectoryError,
@@ -52,7 +53,7 @@ class _Stamp:
         return cls(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-@implementer(IDirectory, IAddressBook, IWatchedDirectory)
+@implementer(IDirectory, IAccounts, IAddressBook, IWatchedDirectory)
 class FileDirectory:
     """An enterprise in a file, for those who read; it is read anew when it changes.
 
@@ -175,6 +176,16 @@ class FileDirectory:
         """See L{IDirectory.object_sid}: a file holds none of computers."""
         return self._contents.memory.object_sid(computer_name)
 
+    # IAccounts
+
+    def account(self, sid: bytes) -> Deferred[Account]:
+        """See L{IAccounts.account}."""
+        return self._contents.memory.account(sid)
+
+    def account_named(self, name: str) -> Deferred[Account]:
+        """See L{IAccounts.account_named}."""
+        return self._contents.memory.account_named(name)
+
     # How
 
     async def _create(self, created: DirectoryObject, attributes: Attributes) -> UUID:
@@ -289,6 +300,8 @@ class _Contents:
             if isinstance(each, QueueManagerObject):
                 computers[each.computer_name.casefold()] = each.identifier
                 computers.setdefault(each.qualified_computer_name.casefold(), each.identifier)
+        for account in file.accounts:
+            memory.add_account(account)
         return cls(file, memory, names, computers)
 
 

@@ -10,6 +10,7 @@ import attrs
 from twisted.internet.defer import Deferred, execute
 from zope.interface import implementer
 
+from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult, IDirectory
 from msmq.queues.directory.entry import DirectoryEntry
@@ -26,6 +27,7 @@ from msmq.queues.directory.requests import Attributes
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder, check_query, equals, select
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 from msmq.wire.guid import NULL_GUID
+from msmq.wire.sid import format_sid
 
 MOST_READS: Final = 1000
 """How many reads that were begun may not be at their end."""
@@ -43,7 +45,7 @@ def _refuse(result: DirectoryOperationResult, detail: str) -> NoReturn:
     raise DirectoryError(result, detail)
 
 
-@implementer(IDirectory)
+@implementer(IDirectory, IAccounts)
 class MemoryDirectory:
     """Holds objects of every type for as long as it lives.
 
@@ -74,6 +76,7 @@ class MemoryDirectory:
         self._names: dict[_Name, UUID] = {}
         self._lists: dict[UUID, tuple[FormatName, ...]] = {}
         self._sids: dict[str, bytes] = {}
+        self._accounts: dict[bytes, Account] = {}
         self._reads: dict[int, list[DirectoryEntry[Any]]] = {}
         self._last_handle = 0
 
@@ -113,6 +116,10 @@ class MemoryDirectory:
     def set_object_sid(self, computer_name: str, sid: bytes) -> None:
         """Give a computer a SID."""
         self._sids[computer_name.lower()] = sid
+
+    def add_account(self, account: Account) -> None:
+        """Put a user or a group in, or let it be in other groups."""
+        self._accounts[account.sid] = account
 
     def continue_reads(self, other: MemoryDirectory) -> None:
         """Let reads go on that were begun in another directory, whose place this one takes."""
@@ -176,6 +183,14 @@ class MemoryDirectory:
     def object_sid(self, computer_name: str) -> Deferred[bytes]:
         """See L{IDirectory.object_sid}."""
         return self._answer(self._object_sid, computer_name)
+
+    def account(self, sid: bytes) -> Deferred[Account]:
+        """See L{IAccounts.account}."""
+        return self._answer(self._account, sid)
+
+    def account_named(self, name: str) -> Deferred[Account]:
+        """See L{IAccounts.account_named}."""
+        return self._answer(self._account_named, name)
 
     def close(self) -> Deferred[None]:
         """See L{IDirectory.close}; the objects stay."""
@@ -275,6 +290,20 @@ class MemoryDirectory:
         if self._host(computer_name) is None:
             _refuse(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no computer {computer_name}")
         _refuse(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND, f"{computer_name} has no SID")
+
+    def _account(self, sid: bytes) -> Account:
+        if sid not in self._accounts:
+            _refuse(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {format_sid(sid)}")
+        return self._accounts[sid]
+
+    def _account_named(self, name: str) -> Account:
+        wanted = name.rpartition("\\")[2].casefold()
+        found = [account for account in self._accounts.values() if account.name.casefold() == wanted]
+        if not found:
+            _refuse(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name}")
+        if len(found) > 1:
+            _refuse(DirectoryOperationResult.GENERIC_ERROR, f"{len(found)} accounts are called {name}")
+        return found[0]
 
     def _all(self, of: type[DirectoryObject]) -> list[DirectoryEntry[Any]]:
         return [entry for entry in self._entries.values() if entry.of is of]

@@ -17,6 +17,7 @@ from msmq.manager.describing import describe_queue
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
+from msmq.manager.securing.descriptors import Descriptors, parse_security
 from msmq.manager.targets import own_queue
 from msmq.manager.undivided import undivided
 from msmq.queues.changes import Change
@@ -46,6 +47,7 @@ class Administration:
     """What an administrator does to the queues of a queue manager.
 
     @ivar directory: sees to public queues; C{None} in workgroup mode.
+    @ivar descriptors: makes those of new queues; C{None} if nobody is asked who may do what.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -68,6 +70,7 @@ class Administration:
         self._altering = DeferredLock()
         self._purging: dict[Queue, DeferredLock] = {}
         self.directory: Integration | None = None
+        self.descriptors: Descriptors | None = None
 
     async def create(
         self,
@@ -83,6 +86,7 @@ class Administration:
         privacy: str = "optional",
         log_age: int = 0,
         log_size: int | None = None,
+        security: str | None = None,
     ) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its description.
 
@@ -91,9 +95,10 @@ class Administration:
         @param privacy: C{none}, C{optional} or C{body}.
         @param log_age: seconds after which the message log forgets a message; 0 for never.
         @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
+        @param security: what its descriptor is to be, or some of it, as SDDL.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
             public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
-            MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
         """
         name = parse_path_name(path)
         properties: dict[str, Any] = {
@@ -108,6 +113,10 @@ class Administration:
             "log_age": log_age,
             "log_size": _kilobytes(log_size),
         }
+        if self.descriptors is not None:
+            properties["security"] = await self.descriptors.for_new(parse_security(security))
+        elif security is not None:
+            raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "nobody here decides who may do what")
         model = self._performer.model
         if self.directory is not None and name.kind is PathKind.PUBLIC:
             return describe_queue(model, await self.directory.create(name, properties))

@@ -28,6 +28,7 @@ from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.enumerations import QueueManagerState, refusal
 from msmq.queues.directory.initialization import Provisioning, initialize
 from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
+from msmq.queues.directory.names import read_machine_sid
 from msmq.queues.directory.objects import (
     NO_KEYS,
     DirectoryObject,
@@ -296,6 +297,10 @@ class Integration:
         finally:
             self._unpublished.pop(path, None)
         return self._found(queue)
+
+    async def machine_sid(self) -> bytes:
+        """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: what the directory has of this computer; empty if nothing."""
+        return await self._run(read_machine_sid(self.access, self._host.computer_name))
 
     async def alter(self, queue: Queue, properties: Mapping[str, Any]) -> None:
         """[MS-MQDMPR] 3.1.7.1.24 give a public queue other properties: in the directory, then here.

@@ -39,6 +39,7 @@ from msmq.manager.searching import Search
 from msmq.manager.securing.assembly import Securing, SecurityProviders
 from msmq.manager.securing.certificates import UserDirectory
 from msmq.manager.securing.decrypting import Decryption
+from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.encrypting import Encryption
 from msmq.manager.securing.gate import Gate
 from msmq.manager.send_keys import SendKeys
@@ -86,6 +87,7 @@ class Parts:
         routing_server: bool,
         site: uuid.UUID | None,
         gate: Gate,
+        descriptors: Descriptors | None,
         beside: Callable[..., Deferred[Any]],
         send_keys: SendKeys,
         ciphers: ICiphers | None,
@@ -109,6 +111,7 @@ class Parts:
         self.administration = Administration(
             performer, self.departures, outbox, self.events, reactor, new_identifier
         )
+        self.administration.descriptors = descriptors
         self.integration: Integration | None = None
         self.public: PublicNames | None = None
         if directory is not None:
@@ -123,6 +126,8 @@ class Parts:
                 ciphers=ciphers,
             )
             self.integration = integration
+            if descriptors is not None:
+                descriptors.machine_sid = integration.machine_sid
             self.public = integration.public_names(clock)
             outbox.learn = self.public.learn
             model.find_public = self.public.find
@@ -141,7 +146,15 @@ class Parts:
             preferences,
         )
         self.securing = Securing(
-            security, gate, self.decryption, reactor, clock, self._read_directory, new_identifier, beside
+            security,
+            gate,
+            self.decryption,
+            descriptors,
+            reactor,
+            clock,
+            self._read_directory,
+            new_identifier,
+            beside,
         )
         self.securing.on_change = lambda: self.wakeup.look()
         if self.integration is not None and self.securing.certificates is not None:

@@ -28,6 +28,7 @@ from msmq.manager.parts import Parts
 from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reservation import Reservation
 from msmq.manager.securing.assembly import SecurityProviders
+from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.requests import CertificateRequests
 from msmq.manager.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
@@ -74,6 +75,7 @@ class QueueManagerService(Overview, CertificateRequests, Service):
     @param site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
     @param router: finds the ways of messages to other queue managers; by default the directory is asked.
     @param gate: from whom messages are taken whose sender nothing verifies; by default from this machine.
+    @param descriptors: what protects each queue, and who may do what with it; without, the gate is all.
     @param beside: calls a function where it holds up nobody.
     @param ciphers: encrypts and decrypts bodies, with the keys of this queue manager; used with a directory,
         where others find its public keys.
@@ -109,6 +111,7 @@ class QueueManagerService(Overview, CertificateRequests, Service):
         routing_server: bool = False,
         site: uuid.UUID | None = None,
         gate: Gate | None = None,
+        descriptors: Descriptors | None = None,
         beside: Callable[..., Deferred[Any]] = deferToThread,
         ciphers: ICiphers | None = None,
         encryption: Preferences | None = None,
@@ -135,6 +138,7 @@ class QueueManagerService(Overview, CertificateRequests, Service):
             routing_server=routing_server,
             site=site,
             gate=Gate() if gate is None else gate,
+            descriptors=descriptors,
             beside=beside,
             ciphers=ciphers,
             preferences=Preferences() if encryption is None else encryption,
@@ -229,10 +233,12 @@ class QueueManagerService(Overview, CertificateRequests, Service):
         privacy: str = "optional",
         log_age: int = 0,
         log_size: int | None = None,
+        security: str | None = None,
     ) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
 
         @param path: C{.\\private$\\orders}.
+        @param security: what its descriptor is to be, or some of it, as SDDL.
         @raise MQError: as L{Administration.create}.
         """
         return await self._work.administration.create(
@@ -247,6 +253,7 @@ class QueueManagerService(Overview, CertificateRequests, Service):
             privacy=privacy,
             log_age=log_age,
             log_size=log_size,
+            security=security,
         )
 
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,8 @@ class QueueDefinition:
     @ivar modified: ModifyTime, the same.
     @ivar base_priority: BasePriority, -32768 to 32767; 0 for a private queue. That of an outgoing queue is
         added to the priority of each message when it is decided which is sent next.
+    @ivar security: Security, the security descriptor, self-relative; empty for none, which lets everybody do
+        everything.
     @ivar parent: the identifier of the queue of which it is the journal or a subqueue; else C{None}.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a quota or a log limit outside its range,
         MQ_ERROR_LABEL_TOO_LONG for a label over 124 characters.
@@ -86,6 +88,7 @@ class QueueDefinition:
     log_age: int = 0
     log_size: int = UNLIMITED
     base_priority: int = 0
+    security: bytes = attrs.field(default=b"", repr=False)
     parent: UUID | None = None
 
     def __attrs_post_init__(self) -> None:

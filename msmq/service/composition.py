@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast
 from uuid import UUID
 
@@ -12,11 +14,13 @@ from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorT
 from msmq.control.limits import ControlLimits
 from msmq.control.server import ControlSite, make_site
 from msmq.directory.factory import make_directory
+from msmq.interfaces.access import IAccounts
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IAddressBook, IServedDirectory
+from msmq.interfaces.directory import IAddressBook, IDirectory, IServedDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
+from msmq.manager.securing.descriptors import DefaultDescriptor, Descriptors
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
@@ -29,10 +33,13 @@ from msmq.net.resolver import HostResolver
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
+from msmq.security.access.control import AccessControl
+from msmq.security.access.rules import NO_RULES, load_rules, principal
 from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch, TellingProtocol
 from msmq.service.settings import Configuration, SecuritySettings
 from msmq.session.doorkeeping import Refusal
+from msmq.structures.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
 
 
@@ -177,6 +184,7 @@ def compose(
         routing_server=queue_manager.routing_server,
         site=queue_manager.sites[0] if queue_manager.sites else None,
         gate=_gate(configuration.security),
+        descriptors=_descriptors(configuration.security, directory, clock),
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     pings = _PingResponder(identifier, sessions, clock)
@@ -198,6 +206,14 @@ def _gate(security: SecuritySettings) -> Gate:
     return Gate(
         Unauthenticated.LOOPBACK if said is None else Unauthenticated(said), AddressSet(security.peers)
     )
+
+
+def _descriptors(security: SecuritySettings, directory: IDirectory | None, clock: IClock) -> Descriptors:
+    rules = NO_RULES if security.rules is None else load_rules(Path(security.rules))
+    accounts = None if directory is None else IAccounts(directory, None)
+    owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, rules)
+    access = AccessControl(accounts, clock, rules)
+    return Descriptors(access, owner, DefaultDescriptor(security.default_descriptor))
 
 
 def _nobody(name: str) -> str | None:

@@ -24,6 +24,7 @@ from msmq.net.endpoints import (
     substitute_data,
 )
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
+from msmq.security.access.rules import NO_RULES, RulesError, load_rules, principal
 from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
 from msmq.service.settings import (
@@ -281,6 +282,18 @@ class _Reading:
         settings = SecuritySettings(**self._fields("security", SecuritySettings))
         if settings.unauthenticated == "deny" and settings.peers:
             self._refuse(("security", "peers"), 'lets nobody in, because unauthenticated is "deny"')
+        rules = NO_RULES
+        if settings.rules is not None:
+            try:
+                rules = load_rules(Path(settings.rules))
+            except RulesError as error:
+                for wrong in error.problems:
+                    if wrong.line is None:
+                        self._refuse(("security", "rules"), f"names {wrong.path}, which {wrong.problem}")
+                    else:
+                        self.problems.append(Problem(wrong.path, wrong.line, wrong.key, wrong.problem))
+        if settings.owner is not None:
+            self._try(("security", "owner"), principal, settings.owner, rules)
         return settings
 
     def _listen(self, data: Path, address: str | None) -> ListenSettings:

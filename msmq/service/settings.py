@@ -138,6 +138,15 @@ class SecuritySettings:
     control_group: str | None = None
     """The group that may use the control socket too; its mode is 0660 then."""
 
+    default_descriptor: str = "documents"
+    """[MS-MQDMPR] 3.1.7.1.3.1: who may do what with a new queue; C{strict} is its owner alone."""
+
+    owner: str | None = None
+    """The principal in whose name queues are made; C{None} is the user of the system that the server is."""
+
+    rules: str | None = None
+    """A file of rules that take the place of the descriptors of queues."""
+
 
 @attrs.frozen(kw_only=True)
 class Timers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import json
 from typing import Any, Final
@@ -78,6 +79,8 @@ def _plain(value: object) -> object:
             return str(value)
         case enum.Enum():
             return value.value
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
         case _:
             return value
 
@@ -88,4 +91,6 @@ def _typed(name: str, value: Any) -> object:
         return None if value is None else UUID(value)
     if isinstance(type_, type) and issubclass(type_, UUID | enum.Enum):
         return type_(value)
+    if type_ is bytes:
+        return base64.b64decode(value, validate=True)
     return value

@@ -7,6 +7,7 @@ make another right of it, so they are joined bit by bit here.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -226,11 +227,13 @@ class ObjectKind:
     @ivar name: in words, C{queue} for example.
     @ivar rights: the rights that there are to one.
     @ivar mapping: what generic rights stand for.
+    @ivar words: short names of rights, for operators; those of composites stand before those of their parts.
     """
 
     name: str
     rights: type[enum.IntFlag]
     mapping: GenericMapping
+    words: Mapping[str, int] = attrs.field(factory=dict)
 
     @property
     def every_right(self) -> int:
@@ -256,14 +259,45 @@ class ObjectKind:
             names.append(f"0x{rest:08X}")
         return " | ".join(names)
 
+    def parse(self, text: str) -> int:
+        """The right that a word, or a name of the document, means.
+
+        @raise ValueError: it means none; tells those that there are.
+        """
+        word = text.strip().casefold().replace(" ", "-").replace("_", "-")
+        if word in self.words:
+            return self.words[word]
+        if text in self.rights.__members__:
+            return int(self.rights[text])
+        raise ValueError(f"{text!r} is no right to a {self.name}, which are {', '.join(self.words)}")
+
+    def words_of(self, mask: int) -> list[str]:
+        """The rights in a mask by their words, as few as will do; what has none is a number."""
+        rest = self.mapping.specific(mask)
+        found = []
+        for word, right in self.words.items():
+            if right and rest & right == right:
+                found.append(word)
+                rest &= ~right
+        return [*found, f"0x{rest:x}"] if rest else found
+
 
 def _shortest(rights: type[enum.IntFlag], mask: int) -> str:
     """Of the names of one mask the one that stands first in the document."""
     return next(name for name, member in rights.__members__.items() if member == mask)
 
 
-def _kind(name: str, rights: type[enum.IntFlag], read: int, write: int, everything: int) -> ObjectKind:
-    return ObjectKind(name, rights, GenericMapping(int(read), int(write), 0, int(everything)))
+def _kind(
+    name: str,
+    rights: type[enum.IntFlag],
+    read: int,
+    write: int,
+    everything: int,
+    words: Mapping[str, int] | None = None,
+) -> ObjectKind:
+    mapping = GenericMapping(int(read), int(write), 0, int(everything))
+    said = {word: int(right) for word, right in (words or {}).items()}
+    return ObjectKind(name, rights, mapping, said)
 
 
 QUEUE_MANAGER_KIND: Final = _kind(
@@ -272,6 +306,22 @@ QUEUE_MANAGER_KIND: Final = _kind(
     QueueManagerAccess.MQSEC_MACHINE_GENERIC_READ,
     QueueManagerAccess.MQSEC_MACHINE_GENERIC_WRITE,
     QueueManagerAccess.MQSEC_MACHINE_GENERIC_ALL,
+    {
+        "all": QueueManagerAccess.MQSEC_MACHINE_GENERIC_ALL,
+        "receive-dead-letters": QueueManagerAccess.MQSEC_RECEIVE_DEADLETTER_MESSAGE,
+        "receive-journal": QueueManagerAccess.MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE,
+        "create-queue": QueueManagerAccess.MQSEC_CREATE_QUEUE,
+        "peek-dead-letters": QueueManagerAccess.MQSEC_PEEK_DEADLETTER_MESSAGE,
+        "delete-dead-letters": QueueManagerAccess.MQSEC_DELETE_DEADLETTER_MESSAGE,
+        "peek-journal": QueueManagerAccess.MQSEC_PEEK_JOURNAL_QUEUE_MESSAGE,
+        "delete-journal": QueueManagerAccess.MQSEC_DELETE_JOURNAL_QUEUE_MESSAGE,
+        "get-properties": QueueManagerAccess.MQSEC_GET_MACHINE_PROPERTIES,
+        "set-properties": QueueManagerAccess.MQSEC_SET_MACHINE_PROPERTIES,
+        "get-permissions": QueueManagerAccess.MQSEC_GET_MACHINE_PERMISSIONS,
+        "set-permissions": QueueManagerAccess.MQSEC_CHANGE_MACHINE_PERMISSIONS,
+        "take-ownership": QueueManagerAccess.MQSEC_TAKE_MACHINE_OWNERSHIP,
+        "delete": QueueManagerAccess.MQSEC_DELETE_MACHINE,
+    },
 )
 """L{QueueManagerAccess}."""
 
@@ -281,6 +331,21 @@ QUEUE_KIND: Final = _kind(
     QueueAccess.MQSEC_QUEUE_GENERIC_READ,
     QueueAccess.MQSEC_QUEUE_GENERIC_WRITE,
     QueueAccess.MQSEC_QUEUE_GENERIC_ALL,
+    {
+        "all": QueueAccess.MQSEC_QUEUE_GENERIC_ALL,
+        "receive": QueueAccess.MQSEC_RECEIVE_MESSAGE,
+        "send": QueueAccess.MQSEC_WRITE_MESSAGE,
+        "peek": QueueAccess.MQSEC_PEEK_MESSAGE,
+        "receive-journal": QueueAccess.MQSEC_RECEIVE_JOURNAL_MESSAGE,
+        "delete-message": QueueAccess.MQSEC_DELETE_MESSAGE,
+        "delete-journal-message": QueueAccess.MQSEC_DELETE_JOURNAL_MESSAGE,
+        "get-properties": QueueAccess.MQSEC_GET_QUEUE_PROPERTIES,
+        "set-properties": QueueAccess.MQSEC_SET_QUEUE_PROPERTIES,
+        "get-permissions": QueueAccess.MQSEC_GET_QUEUE_PERMISSIONS,
+        "set-permissions": QueueAccess.MQSEC_CHANGE_QUEUE_PERMISSIONS,
+        "take-ownership": QueueAccess.MQSEC_TAKE_QUEUE_OWNERSHIP,
+        "delete": QueueAccess.MQSEC_DELETE_QUEUE,
+    },
 )
 """L{QueueAccess}."""
 

@@ -120,6 +120,7 @@ SDDL_DOMAIN_RIDS: Final[Mapping[str, int]] = {
 }
 """The others: relative identifiers, which mean something in a domain alone."""
 
+_SYSTEM_USER: Final = parse_sid("S-1-22-1-0")[:12]
 _DOMAIN: Final = parse_sid("S-1-5-21-0-0-0")[2:12]
 
 
@@ -136,6 +137,16 @@ def with_rid(domain: bytes, rid: int) -> bytes:
 def is_guest(sid: bytes) -> bool:
     """Whether it is the account for guests of some domain."""
     return domain_of(sid) is not None and int.from_bytes(sid[-4:], "little") == DOMAIN_GUEST
+
+
+def user_sid(number: int) -> bytes:
+    """The SID of a user of the system, by its number: S-1-22-1-NUMBER, as Samba gives them too."""
+    return parse_sid(f"S-1-22-1-{number}")
+
+
+def user_number(sid: bytes) -> int | None:
+    """The number of a user of the system; C{None} for any other account."""
+    return int.from_bytes(sid[12:], "little") if len(sid) == 16 and sid[:12] == _SYSTEM_USER else None
 
 
 def sid_text(sid: bytes) -> str:

@@ -2,27 +2,95 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.session import ISession
-from msmq.manager.securing.arrival import Accepted, Answer, Refused
+from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
+from msmq.manager.securing.descriptors import Descriptors, Protection
 from msmq.manager.securing.gate import Gate
 from msmq.queues.queue import Queue
+from msmq.structures.access_check import AccessDecision
+from msmq.structures.access_masks import QUEUE_KIND, QueueAccess
 from msmq.structures.message_class import MessageClass
+from msmq.structures.security_header import SenderIdType
+from msmq.structures.well_known_sids import ANONYMOUS, EVERYONE
+
+_WRITE = int(QueueAccess.MQSEC_WRITE_MESSAGE)
+_MOST_OPEN = 10_000
 
 
 class Admission:
-    """The last thing that a message meets before its queue."""
+    """The last thing that a message meets before its queue.
+
+    Nobody is known by an identifier alone that a message carries, so who has not proven it is anonymous
+    (readings 70 and 78).
+
+    @param descriptors: knows what protects each queue; without any, nothing does.
+    """
 
     message_class = MessageClass.NACK_ACCESS_DENIED
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, descriptors: Descriptors | None = None) -> None:
         self._gate = gate
+        self._descriptors = descriptors
+        self._open: dict[tuple[str, bytes], bool] = {}
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """Whether a message of nobody knows whom may be refused."""
-        return self._gate.guards(session, queue)
+        return self._gate.guards(session, queue) or not self._is_open(queue)
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
-        """Refuse what proves nothing by its signature, if it comes from an address that is not trusted."""
-        if message.sender is None and not self._gate.admits(session.remote_address):
+        """Refuse what proves nothing from an address that is not trusted, and whoever may not write."""
+        sender = _sender(message)
+        if sender is None and not self._gate.admits(session.remote_address):
             return Refused(self.message_class, self._gate.refusal(session.remote_address))
-        return message
+        descriptors = self._descriptors
+        if descriptors is None:
+            return message
+        protection = descriptors.of(queue)
+        if protection.descriptor is None:
+            return message
+        who = ANONYMOUS if sender is None else sender
+        decision = descriptors.access.check(protection.descriptor, who, _WRITE, QUEUE_KIND)
+        if not isinstance(decision, Deferred):
+            return self._judged(decision, message, protection)
+        judged: Deferred[Outcome] = decision.addCallback(self._judged, message, protection)
+        return judged.addErrback(self._unknown)
+
+    def _is_open(self, queue: Queue) -> bool:
+        """Whether anybody may write into it; remembered, since it is asked for all that arrives."""
+        if self._descriptors is None:
+            return True
+        definition = queue.main.definition
+        key = (definition.path, definition.security)
+        is_open = self._open.get(key)
+        if is_open is None:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.clear()
+            protection = self._descriptors.of(queue)
+            is_open = protection.descriptor is None
+            if protection.descriptor is not None:
+                decision = self._descriptors.access.check(
+                    protection.descriptor, ANONYMOUS, _WRITE, QUEUE_KIND
+                )
+                is_open = isinstance(decision, AccessDecision) and decision.granted
+            self._open[key] = is_open
+        return is_open
+
+    def _judged(self, decision: AccessDecision, message: Accepted, protection: Protection) -> Outcome:
+        if decision.granted:
+            return message
+        return Refused(self.message_class, f"{decision.why()}, by {protection.source}")
+
+    def _unknown(self, failure: Failure) -> Outcome:
+        failure.trap(AccountUnknown)
+        return Refused(self.message_class, failure.getErrorMessage())
+
+
+def _sender(message: Accepted) -> bytes | None:
+    """Who has proven that he sent it; for a queue manager that has, everybody ([MS-MQQB] 3.1.5.8.3)."""
+    if message.sender is None or message.security is None:
+        return message.sender
+    return EVERYONE if message.security.sender_id_type == SenderIdType.QUEUE_MANAGER else message.sender

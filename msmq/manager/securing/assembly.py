@@ -18,6 +18,7 @@ from msmq.manager.securing.authenticating import Authentication, ReadDirectory, 
 from msmq.manager.securing.certificates import Certificates
 from msmq.manager.securing.decrypting import Decryption
 from msmq.manager.securing.demands import Demands
+from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.signing import Signer
 from msmq.moment import Moment
@@ -61,6 +62,7 @@ class Securing:
         providers: SecurityProviders,
         gate: Gate,
         decryption: Decryption,
+        descriptors: Descriptors | None,
         reactor: IReactorTime,
         clock: IClock,
         read_directory: ReadDirectory,
@@ -91,7 +93,7 @@ class Securing:
                     lambda: self.on_change(),
                 )
             )
-        steps.append(Admission(gate))
+        steps.append(Admission(gate, descriptors))
         self.inspector = Inspector(reactor, steps)
 
     def open(self) -> None:

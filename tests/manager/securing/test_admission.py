@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import attrs
+
+from msmq.interfaces.access import Account, Ruling
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.admission import Admission
+from msmq.manager.securing.arrival import Accepted
+from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate, Unauthenticated
+from msmq.queues.queue import Queue
+from msmq.security.access.memory import MemoryAccessControl
+from msmq.security.access.rules import QueueRule, Rules
+from msmq.structures.message_class import MessageClass
+from msmq.structures.path_name import parse_path_name
+from msmq.structures.sddl import parse_sddl
+from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 from tests.builders import ALPHA, with_security
@@ -22,7 +36,9 @@ from tests.nodes.test_scripted_receiver import (
 
 PLAIN = "TCP:127.0.0.3\\private$\\plain"
 STRANGER = "198.51.100.7"
-SID = parse_sid("S-1-5-21-1-2-3-1001")
+SID = ALICE = parse_sid("S-1-5-21-1-2-3-1001")
+CLERKS = parse_sid("S-1-5-21-1-2-3-2001")
+STRANGE_SID = parse_sid("S-1-5-21-9-9-9-1")
 ADMITTING = (
     f'nothing verifies who sent it; peers = ["{STRANGER}"] under [security] in the configuration'
     " would admit it"
@@ -39,10 +55,15 @@ class AdmissionTestCase(ReceiverTestCase):
 
     gate = Gate()
     insecure_nacks = False
+    descriptors: Descriptors | None = None
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"gate": self.gate, "send_insecure_nacks": self.insecure_nacks} if name == "BETA" else {}
-        return super().node(name, identifier, options=options, **kwargs)
+        options = {
+            "gate": self.gate,
+            "send_insecure_nacks": self.insecure_nacks,
+            "descriptors": self.descriptors,
+        }
+        return super().node(name, identifier, options=options if name == "BETA" else {}, **kwargs)
 
     def reasons(self) -> list[str]:
         """What the event log tells of messages that were not taken."""
@@ -163,3 +184,164 @@ class DenyTests(AdmissionTestCase):
         self.assertIn('unauthenticated = "loopback" under [security]', self.reasons()[0])
         heard = [answer for peer in (self.peer, *self.peers) for answer in peer.heard]
         self.assertIn(0x8004, [answer.message_class for answer in heard])
+
+
+class Proves:
+    """In the place of the steps that verify signatures: whoever a message names has proven it."""
+
+    message_class = MessageClass.NACK_BAD_SIGNATURE
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """See L{Step.guards}."""
+        return False
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Accepted:
+        """See L{Step.check}."""
+        security = message.security
+        return message if security is None else attrs.evolve(message, sender=security.security_id)
+
+
+class AccessTests(AdmissionTestCase):
+    """What a descriptor says of those who send."""
+
+    def setUp(self) -> None:
+        self.access = MemoryAccessControl(Rules(queues=self.rules()))
+        self.access.add(Account(ALICE, "alice", frozenset({CLERKS})))
+        self.descriptors = Descriptors(self.access, ALICE)
+        super().setUp()
+        self.beta.service._parts.inspector.steps = (
+            self.gate,
+            Proves(),
+            Admission(self.gate, self.descriptors),
+        )
+
+    def rules(self) -> tuple[QueueRule, ...]:
+        ruling = Ruling(parse_sddl("D:(A;;0x4;;;S-1-5-21-1-2-3-2001)"), "rules.toml:7")
+        return (QueueRule("private$\\ruled", ruling),)
+
+    def to(self, name: str, sddl: str, body: bytes, sid: bytes = b"", **kwargs: Any) -> bytes:
+        """A message to a new queue that has this descriptor."""
+        if sddl:
+            self.queue(self.beta, name, security=sddl)
+        packet = transactional(body, (0, 0, 0), destination=f"TCP:127.0.0.3\\private$\\{name}", **EXPRESS)
+        return with_security(packet, sid, **kwargs) if sid else packet
+
+    def taken(self, name: str) -> list[bytes]:
+        return self.bodies(self.beta, f".\\private$\\{name}")
+
+    def test_who_may_write(self) -> None:
+        """His own entry, that of a group of his, or that of everybody lets him in; a denial keeps him out.
+
+        MQQB-3.1.5.8.3-20, MQMQ-2.2.24-04.
+        """
+        for name, sddl, is_taken in (
+            ("a", "D:(A;;0x4;;;S-1-5-21-1-2-3-1001)", True),
+            ("b", "D:(A;;0x4;;;S-1-5-21-1-2-3-2001)", True),
+            ("c", "D:(A;;0x4;;;AU)", True),
+            ("d", "D:(D;;0x4;;;S-1-5-21-1-2-3-2001)(A;;GA;;;WD)", False),
+            ("e", "D:(A;;0x3;;;WD)", False),
+            ("f", "D:", False),
+        ):
+            self.say(self.to(name, sddl, name.encode(), ALICE))
+            self.assertEqual(self.taken(name), [name.encode()] if is_taken else [], sddl)
+        alice = "S-1-5-21-1-2-3-1001"
+        self.assertEqual(
+            self.reasons(),
+            [
+                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: entry 1 of the DACL denies it to"
+                " S-1-5-21-1-2-3-2001, by its descriptor",
+                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: no entry of the DACL allows it to"
+                f" {alice} or its groups, by its descriptor",
+                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: the DACL is empty, which lets nobody"
+                " do anything, by its descriptor",
+            ],
+        )
+        self.assertEqual(self.classes(), [0x8004] * 3)
+
+    def test_who_proves_nothing_is_anonymous(self) -> None:
+        """Whatever it says in a header; so it is one of everybody, and no authenticated user.
+
+        MQQB-3.1.5.8.3-21: who has no header is one of everybody, who may be denied.
+        """
+        steps = self.beta.service._parts.inspector.steps
+        self.beta.service._parts.inspector.steps = (steps[0], steps[2])
+        for name, sddl, is_taken in (
+            ("a", "D:(A;;0x4;;;WD)", True),
+            ("b", "D:(A;;0x4;;;AN)", True),
+            ("c", "D:(A;;0x4;;;AU)", False),
+            ("d", "D:(D;;0x4;;;AN)(A;;GA;;;WD)", False),
+            ("e", "D:(D;;0x4;;;WD)(A;;GA;;;AN)", False),
+        ):
+            self.say(self.to(name, sddl, b"1"), self.to(name, "", b"2", ALICE))
+            self.assertEqual(self.taken(name), [b"1", b"2"] if is_taken else [], sddl)
+
+    def test_a_queue_manager_is_everybody(self) -> None:
+        """MQQB-3.1.5.8.3-23: so it is not anonymous either; who cannot be looked up is denied."""
+        for name, sddl, is_taken in (
+            ("a", "D:(A;;0x4;;;WD)", True),
+            ("b", "D:(D;;0x4;;;AN)(A;;0x4;;;WD)", True),
+            ("c", "D:(A;;0x4;;;AU)", False),
+        ):
+            self.say(self.to(name, sddl, b"1", ALPHA.bytes_le, flags=2))
+            self.assertEqual(self.taken(name), [b"1"] if is_taken else [], sddl)
+        self.say(self.to("d", "D:(A;;GA;;;WD)", b"1", STRANGE_SID))
+        self.access.is_connected = False
+        self.say(self.to("e", "D:(A;;GA;;;WD)", b"1", ALICE), self.to("e", "", b"2"))
+        self.assertEqual((self.taken("d"), self.taken("e")), ([], [b"2"]))
+        self.assertIn("the groups of S-1-5-21-9-9-9-1 are not known: there is no such", self.reasons()[-2])
+        self.assertIn("the accounts in memory are away", self.reasons()[-1])
+
+    def test_a_transactional_message(self) -> None:
+        """MQQB-3.1.5.8.3-24: the sequence goes on behind what is refused, and its sender is told.
+
+        Where its sender is not told of the acknowledgement that it asked for, it is of the final one.
+        """
+        self.queue(self.beta, "closed", transactional=True, security="D:(A;;0x4;;;AU)")
+        to = "TCP:127.0.0.3\\private$\\closed"
+        first = transactional(b"1", (X, 1, 0), destination=to, acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN)
+        second = with_security(transactional(b"2", (X, 2, 1), destination=to), ALICE)
+        self.say(first, second, seconds=5)
+        self.assertEqual(self.taken("closed"), [b"2"])
+        self.assertEqual(len(self.reasons()), 1)
+        self.assertNotIn("admin", " ".join(str(answer.destination) for answer in self.peer.heard))
+        self.assertIn(0x8004, [answer.message_class for answer in self.peer.heard])
+
+    def test_a_rule_takes_the_place_of_the_descriptor(self) -> None:
+        """And the event tells where it stands."""
+        self.say(self.to("ruled", "D:(A;;GA;;;WD)", b"1"), self.to("ruled", "", b"2", ALICE))
+        self.assertEqual(self.taken("ruled"), [b"2"])
+        [reason] = self.reasons()
+        self.assertTrue(reason.endswith("or its groups, by rules.toml:7"), reason)
+
+    def test_a_queue_of_the_default(self) -> None:
+        """MQDMPR-3.1.7.1.33-03: its owner is a user of the domain, so nobody else may write."""
+        self.say(self.to("a", "", b"0"))
+        self.queue(self.beta, "a")
+        self.say(self.to("a", "", b"1"), self.to("a", "", b"2", ALICE))
+        self.assertEqual(self.taken("a"), [b"2"])
+
+    def test_it_is_kept(self) -> None:
+        """A queue that was closed is closed after a restart; one of before there were descriptors is open."""
+        self.queue(self.beta, "closed", security="D:(A;;0x4;;;AU)")
+        self.beta = self.restart(self.beta)
+        self.beta.service._parts.inspector.steps = (self.gate, Admission(self.gate, self.descriptors))
+        self.peer = self.dial()
+        self.say(self.to("closed", "", b"1"))
+        self.assertEqual(self.taken("closed"), [])
+        queue = self.beta.model.find(parse_path_name(self.plain))
+        assert queue is not None
+        queue.definition = attrs.evolve(queue.definition, security=b"")
+        self.say(express(b"2"))
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"2"])
+
+    def test_a_descriptor_that_is_none(self) -> None:
+        """MQDMPR-3.1.1.2-14: one that has rights that are none is refused, and there is no queue."""
+        for sddl, words in (
+            ("D:(A;;0x40;;;WD)", "entry 1 of the DACL, about S-1-1-0, has 0x00000040 in its mask"),
+            ("D:(A", "here O:, G:, D: or S: should stand"),
+        ):
+            creating = self.deferred(self.beta.service.create_queue(".\\private$\\a", security=sddl))
+            error = self.failureResultOf(creating, MQError).value
+            self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
+            self.assertIn(words, str(error))
+        self.assertIsNone(self.beta.model.find(parse_path_name(".\\private$\\a")))

@@ -1,0 +1,90 @@
+"""Accounts that are written down: names, and who is in which group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from msmq.interfaces.access import Account
+from msmq.toml.document import nearest
+from msmq.toml.lines import Path as KeyPath
+from msmq.wire.sid import parse_sid
+
+Refuse = Callable[[KeyPath, str], None]
+
+
+@attrs.frozen
+class WrittenAccount:
+    """A C{[[user]]} or C{[[group]]} of an enterprise file.
+
+    @ivar place: where it stands.
+    @ivar values: C{sid}, and maybe C{name} and C{groups}, which are names of groups or SIDs.
+    """
+
+    place: KeyPath
+    values: Mapping[str, Any]
+
+    @property
+    def is_user(self) -> bool:
+        """Whether it is a user, and no group."""
+        return self.place[0] == "user"
+
+    @property
+    def sid(self) -> bytes:
+        """Its SID."""
+        return parse_sid(self.values["sid"])
+
+    @property
+    def name(self) -> str:
+        """Its name; without one it is called by its SID."""
+        return str(self.values.get("name", self.values["sid"]))
+
+
+def gather(written: Iterable[WrittenAccount], refuse: Refuse) -> tuple[Account, ...]:
+    """The accounts, each with the groups that it is in, those of its groups among them.
+
+    A group that is in itself, by whatever way, is in no more groups for that.
+
+    @param refuse: told what is wrong, and where.
+    """
+    rows = list(written)
+    names: dict[str, bytes] = {}
+    sids: set[bytes] = set()
+    for row in rows:
+        if row.sid in sids:
+            refuse((*row.place, "sid"), "is the SID of another account too")
+        sids.add(row.sid)
+        if row.name.casefold() in names:
+            refuse((*row.place, "name"), "is the name of another account too")
+        names[row.name.casefold()] = row.sid
+    groups = {row.name.casefold(): row.sid for row in rows if not row.is_user}
+    direct = {row.sid: set(_groups(row, groups, refuse)) for row in rows}
+    return tuple(
+        Account(row.sid, row.name, frozenset(_closure(row.sid, direct)), row.is_user) for row in rows
+    )
+
+
+def _groups(row: WrittenAccount, groups: Mapping[str, bytes], refuse: Refuse) -> Iterable[bytes]:
+    for index, text in enumerate(row.values.get("groups", ())):
+        found = groups.get(text.casefold())
+        if found is None:
+            try:
+                found = parse_sid(text)
+            except ValueError:
+                known = nearest(text.casefold(), groups)
+                refuse((*row.place, "groups", index), f"{text!r} is no group of this file, nor a SID{known}")
+                continue
+        yield found
+
+
+def _closure(sid: bytes, direct: Mapping[bytes, set[bytes]]) -> set[bytes]:
+    found: set[bytes] = set()
+    left = [sid]
+    while left:
+        for group in direct.get(left.pop(), ()):
+            if group not in found:
+                found.add(group)
+                left.append(group)
+    return found - {sid}

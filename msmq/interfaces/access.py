@@ -1,0 +1,113 @@
+"""Who may do what: what a directory knows of accounts, and who decides."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.defer import Deferred
+from zope.interface import Interface
+
+from msmq.errors import MsmqError
+from msmq.structures.access_check import AccessDecision, Token
+from msmq.structures.access_masks import ObjectKind
+from msmq.structures.security_descriptor import SecurityDescriptor
+
+
+class AccountUnknown(MsmqError):
+    """Nobody can be found, or nobody can be asked; says whom and why."""
+
+
+@attrs.frozen
+class Account:
+    """A user, a group or a computer.
+
+    @ivar sid: its SID.
+    @ivar name: what it is called, without a domain.
+    @ivar groups: the SIDs of all groups that it is in, those among them that a group is in itself.
+    @ivar is_user: it is a user, and no group or computer.
+    """
+
+    sid: bytes
+    name: str
+    groups: frozenset[bytes] = frozenset()
+    is_user: bool = True
+
+
+class IAccounts(Interface):
+    """A directory that knows accounts and their groups; some L{msmq.interfaces.directory.IDirectory} do.
+
+    Every failure is a L{msmq.interfaces.directory.DirectoryError}, as those of C{IDirectory}.
+    """
+
+    def account(sid: bytes) -> Deferred[Account]:
+        """The account that has a SID.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}.
+        """
+
+    def account_named(name: str) -> Deferred[Account]:
+        """The account of a name, compared without case; what stands before a backslash is passed over.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
+        """
+
+
+@attrs.frozen
+class Ruling:
+    """What somebody has written down about an object, in the place of its own descriptor.
+
+    @ivar descriptor: what it comes to.
+    @ivar source: where it stands, C{rules.toml:7} for example.
+    """
+
+    descriptor: SecurityDescriptor
+    source: str
+
+
+class IAccessControl(Interface):
+    """Decides who may do what.
+
+    No failure of a directory is an error here: whoever cannot be looked up has his question denied, with the
+    reason ([MS-MQQB] 3.1.5.8.3).
+    """
+
+    def known_token(sid: bytes) -> Token | None:
+        """What is known of somebody without asking anybody; C{None} if a directory has to be asked.
+
+        Of somebody who is anonymous, and of everybody (S-1-1-0), it is always known.
+        """
+
+    def token(sid: bytes) -> Deferred[Token]:
+        """Somebody and his groups.
+
+        Everybody is in C{everyone}, and who is not anonymous in C{authenticated users}: nobody else is asked
+        about than those whose identity was proven.
+
+        @raise AccountUnknown: the directory does not know him, or cannot be asked.
+        """
+
+    def check(
+        descriptor: SecurityDescriptor, sid: bytes, asked: int, kind: ObjectKind
+    ) -> AccessDecision | Deferred[AccessDecision]:
+        """[MS-DTYP] 2.5.3.2 Access Check; a Deferred only if a directory has to be asked.
+
+        @raise AccountUnknown: as L{token}.
+        """
+
+    def is_domain_user(sid: bytes) -> Deferred[bool]:
+        """[MS-MQDMPR] 3.1.7.1.3.1 whether a directory knows it as the SID of a user."""
+
+    def resolve(principal: str) -> Deferred[bytes]:
+        """The SID of a principal: a SID itself, a name that everybody knows, one of the rules, or one of the
+        directory.
+
+        @raise AccountUnknown: it is none of them.
+        """
+
+    def name_of(sid: bytes) -> str:
+        """A SID as people read it, with a name if one is known without asking."""
+
+    def ruling(path: str) -> Ruling | None:
+        """What is written down about the queue of this path (C{private$\\orders}), if anything is."""
+
+    def machine_ruling() -> Ruling | None:
+        """The same about the queue manager itself."""

@@ -1,0 +1,104 @@
+"""Access control by the accounts of a directory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zope.interface import implementer
+
+from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAccounts
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.security.access.deciding import Deciding, token_of
+from msmq.security.access.rules import NO_RULES, Rules
+from msmq.structures.access_check import Token
+from msmq.wire.sid import format_sid
+
+LIFETIME: Final = 300.0
+"""Seconds for which the groups of an account are believed to be what they were."""
+
+MOST: Final = 10_000
+"""Accounts whose groups are remembered."""
+
+
+@implementer(IAccessControl)
+class AccessControl(Deciding):
+    """Asks a directory who is in which group, and remembers it for a while.
+
+    Without a directory nobody is in any group but those of everybody and of all who are known.
+
+    @param accounts: the directory.
+    """
+
+    def __init__(self, accounts: IAccounts | None, clock: IClock, rules: Rules = NO_RULES) -> None:
+        super().__init__(rules)
+        self._accounts = accounts
+        self._clock = clock
+        self._known: dict[bytes, tuple[float, Account]] = {}
+
+    def known_token(self, sid: bytes) -> Token | None:
+        """See L{IAccessControl.known_token}."""
+        token = super().known_token(sid)
+        if token is not None:
+            return token
+        if self._accounts is None:
+            return token_of(sid, ())
+        account = self._remembered(sid)
+        return None if account is None else token_of(sid, account.groups)
+
+    def forget(self) -> None:
+        """Ask the directory anew about everybody."""
+        self._known.clear()
+
+    def _remembered(self, sid: bytes) -> Account | None:
+        until, account = self._known.get(sid, (0.0, None))
+        if account is None or until <= self._clock.now().monotonic:
+            return None
+        return account
+
+    def _remember(self, account: Account) -> None:
+        if len(self._known) >= MOST:
+            # The oldest half goes, as that of every cache of [MS-MQQB] does.
+            for sid in list(self._known)[: MOST // 2]:
+                del self._known[sid]
+        self._known.pop(account.sid, None)
+        self._known[account.sid] = (self._clock.now().monotonic + LIFETIME, account)
+
+    async def _account(self, accounts: IAccounts, sid: bytes) -> Account:
+        account = self._remembered(sid)
+        if account is None:
+            account = await accounts.account(sid)
+            self._remember(account)
+        return account
+
+    async def _groups(self, sid: bytes) -> frozenset[bytes]:
+        if self._accounts is None:
+            return frozenset()
+        try:
+            return (await self._account(self._accounts, sid)).groups
+        except DirectoryError as error:
+            raise AccountUnknown(f"the groups of {format_sid(sid)} are not known: {error}") from error
+
+    async def _is_domain_user(self, sid: bytes) -> bool:
+        if self._accounts is None:
+            return False
+        try:
+            return (await self._account(self._accounts, sid)).is_user
+        except DirectoryError as error:
+            if error.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+                return False
+            raise AccountUnknown(f"whether {format_sid(sid)} is a user is not known: {error}") from error
+
+    async def _named(self, name: str) -> Account | None:
+        if self._accounts is None:
+            return None
+        try:
+            account = await self._accounts.account_named(name)
+        except DirectoryError as error:
+            raise AccountUnknown(f"{name!r} cannot be found: {error}") from error
+        self._remember(account)
+        return account
+
+    def _known_name(self, sid: bytes) -> str | None:
+        account = self._remembered(sid)
+        return None if account is None else account.name

@@ -1,0 +1,273 @@
+"""Rules that an operator writes, and the descriptors that they come to.
+
+A file of rules is TOML::
+
+    [names]
+    clerks = "S-1-5-21-1-2-3-2001"
+
+    [[queue]]
+    path = 'private$\\orders*'
+    allow.clerks = ["send", "peek"]
+    deny.anonymous = ["send"]
+
+    [queue_manager]
+    allow.clerks = ["create-queue"]
+
+The first C{[[queue]]} whose path fits a queue takes the place of its own descriptor.
+What it denies stands before what it allows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import translate
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from msmq.errors import MsmqError
+from msmq.interfaces.access import Ruling
+from msmq.structures.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind
+from msmq.structures.security_descriptor import SecurityDescriptor, allow, deny
+from msmq.structures.security_descriptor_aces import Ace, Acl
+from msmq.structures.well_known_sids import LOCAL_SYSTEM, parse_principal
+from msmq.toml.document import Document, DocumentError, nearest, read_document
+from msmq.toml.kinds import type_name
+from msmq.toml.lines import Path as KeyPath
+from msmq.wire.sid import parse_sid
+
+
+@attrs.frozen
+class RuleProblem:
+    """One thing that is wrong with a file of rules.
+
+    @ivar line: counted from 1; C{None} for the file as a whole.
+    @ivar key: the key with its table; empty for the file as a whole.
+    @ivar problem: what is wrong, in words that finish "the value ...".
+    """
+
+    path: str
+    line: int | None
+    key: str
+    problem: str
+
+    def __str__(self) -> str:
+        where = self.path if self.line is None else f"{self.path}:{self.line}"
+        return ": ".join([where, *([self.key] if self.key else []), self.problem])
+
+
+class RulesError(MsmqError):
+    """A file of rules cannot be used.
+
+    @ivar problems: all that is wrong, in the order of its lines.
+    """
+
+    def __init__(self, problems: tuple[RuleProblem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+@attrs.frozen
+class QueueRule:
+    """What is written down about the queues of a path.
+
+    @ivar pattern: the path, in which C{*} and C{?} stand for any characters.
+    """
+
+    pattern: str
+    ruling: Ruling
+    _fits: Callable[[str], object] = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        wanted = self.pattern.removeprefix(".\\").casefold()
+        # A bracket is a character of a path like any other.
+        object.__setattr__(self, "_fits", re.compile(translate(wanted.replace("[", "[[]"))).match)
+
+    def fits(self, path: str) -> bool:
+        """Whether it is about the queue of this path, which has no computer."""
+        return self._fits(path.casefold()) is not None
+
+
+@attrs.frozen
+class Rules:
+    """All that is written down.
+
+    @ivar names: names of its own for SIDs, in lower case.
+    @ivar queues: the first that fits counts.
+    @ivar machine: about the queue manager itself.
+    """
+
+    names: Mapping[str, bytes] = attrs.field(factory=dict)
+    queues: tuple[QueueRule, ...] = ()
+    machine: Ruling | None = None
+
+    def sid_of(self, name: str) -> bytes | None:
+        """What a name of its own means."""
+        return self.names.get(name.casefold())
+
+    def name_of(self, sid: bytes) -> str | None:
+        """The name that it has for a SID."""
+        return next((name for name, known in self.names.items() if known == sid), None)
+
+    def ruling(self, path: str) -> Ruling | None:
+        """What is written about the queue of this path, which has no computer."""
+        return next((rule.ruling for rule in self.queues if rule.fits(path)), None)
+
+
+NO_RULES: Final = Rules()
+
+
+def load_rules(path: Path) -> Rules:
+    """Read a file of rules.
+
+    @raise RulesError: something is wrong; says all that is.
+    """
+    reading = _Reading(str(path))
+    try:
+        rules = reading.read(read_document(path))
+    except DocumentError as error:
+        raise RulesError((RuleProblem(str(path), error.line, "", error.problem),)) from error
+    if reading.problems:
+        raise RulesError(tuple(sorted(reading.problems, key=lambda problem: problem.line or 0)))
+    return rules
+
+
+def principal(text: str, rules: Rules) -> bytes:
+    """The SID of somebody who is named without a directory.
+
+    @raise ValueError: it is no SID, nor a name that everybody knows or that the rules have.
+    """
+    return rules.sid_of(text) or parse_principal(text)
+
+
+_TABLES: Final = ("names", "queue", "queue_manager")
+_ACTIONS: Final[Mapping[str, Callable[[bytes, int], Ace]]] = {"deny": deny, "allow": allow}
+_QUEUE_KEYS: Final = ("path", "owner", *_ACTIONS)
+_MACHINE_KEYS: Final = ("owner", *_ACTIONS)
+
+
+@attrs.define
+class _Reading:
+    path: str
+    problems: list[RuleProblem] = attrs.field(factory=list)
+    _names: dict[str, bytes] = attrs.field(factory=dict)
+    _lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
+
+    def read(self, document: Document) -> Rules:
+        self._lines = document.lines
+        for table in document.values:
+            if table not in _TABLES:
+                self._refuse((table,), f"is not a table of the rules{nearest(table, _TABLES)}")
+        self._read_names(document.values.get("names", {}))
+        queues = self._read_queues(document.values.get("queue", []))
+        machine = None
+        if "queue_manager" in document.values:
+            machine = self._ruling(
+                ("queue_manager",), document.values["queue_manager"], _MACHINE_KEYS, QUEUE_MANAGER_KIND
+            )
+        return Rules(self._names, queues, machine)
+
+    def _read_names(self, entries: object) -> None:
+        if not isinstance(entries, dict):
+            self._refuse(("names",), f"must be a table, not {type_name(entries)}")
+            return
+        for name, value in entries.items():
+            try:
+                self._names[name.casefold()] = parse_sid(value if isinstance(value, str) else "")
+            except ValueError:
+                self._refuse(("names", name), f"must be a SID as text, not {value!r}")
+
+    def _read_queues(self, entries: object) -> tuple[QueueRule, ...]:
+        if not isinstance(entries, list):
+            self._refuse(("queue",), "must be an array of tables, each written as [[queue]]")
+            return ()
+        rules = []
+        for index, entry in enumerate(entries):
+            place: KeyPath = ("queue", index)
+            ruling = self._ruling(place, entry, _QUEUE_KEYS, QUEUE_KIND)
+            pattern = entry.get("path") if isinstance(entry, dict) else None
+            if not isinstance(pattern, str) or not pattern:
+                self._refuse(place, "needs its path, such as 'private$\\orders'")
+            elif ruling is not None:
+                rules.append(QueueRule(pattern, ruling))
+        return tuple(rules)
+
+    def _ruling(
+        self, place: KeyPath, entry: object, keys: tuple[str, ...], kind: ObjectKind
+    ) -> Ruling | None:
+        if not isinstance(entry, dict):
+            self._refuse(place, f"must be a table, not {type_name(entry)}")
+            return None
+        for key in entry:
+            if key not in keys:
+                self._refuse((*place, key), f"is not a key of a rule{nearest(key, keys)}")
+        owner = LOCAL_SYSTEM
+        if "owner" in entry:
+            owner = self._principal((*place, "owner"), entry["owner"]) or owner
+        aces = [
+            make(sid, mask)
+            for action, make in _ACTIONS.items()
+            for sid, mask in self._entries((*place, action), entry.get(action, {}), kind)
+        ]
+        line = self._lines.get(place)
+        source = self.path if line is None else f"{self.path}:{line}"
+        return Ruling(SecurityDescriptor(owner, owner, Acl(tuple(aces))), source)
+
+    def _entries(self, place: KeyPath, entries: Any, kind: ObjectKind) -> list[tuple[bytes, int]]:
+        if not isinstance(entries, dict):
+            self._refuse(place, 'must be a table of principals, such as allow.everyone = ["send"]')
+            return []
+        found = []
+        for principal, rights in entries.items():
+            sid = self._principal((*place, principal), principal)
+            mask = self._mask((*place, principal), rights, kind)
+            if sid is not None and mask:
+                found.append((sid, mask))
+        return found
+
+    def _mask(self, place: KeyPath, rights: object, kind: ObjectKind) -> int:
+        if isinstance(rights, str):
+            rights = [rights]
+        if not isinstance(rights, list):
+            self._refuse(place, f"must be rights as an array of texts, not {type_name(rights)}")
+            return 0
+        mask = 0
+        for index, right in enumerate(rights):
+            try:
+                mask |= kind.parse(right if isinstance(right, str) else repr(right))
+            except ValueError as error:
+                where = (*place, index) if (*place, index) in self._lines else place
+                self._refuse(where, str(error))
+        return mask
+
+    def _principal(self, place: KeyPath, principal: object) -> bytes | None:
+        if not isinstance(principal, str):
+            self._refuse(place, f"must be a principal as text, not {type_name(principal)}")
+            return None
+        found = self._names.get(principal.casefold())
+        if found is not None:
+            return found
+        try:
+            return parse_principal(principal)
+        except ValueError as error:
+            self._refuse(place, f"{error}, and [names] has no such name")
+            return None
+
+    def _refuse(self, place: KeyPath, problem: str) -> None:
+        line = next(
+            (self._lines[place[:size]] for size in range(len(place), 0, -1) if place[:size] in self._lines),
+            None,
+        )
+        self.problems.append(RuleProblem(self.path, line, _dotted(place), problem))
+
+
+def _dotted(place: KeyPath) -> str:
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

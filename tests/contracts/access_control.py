@@ -1,0 +1,136 @@
+"""What every L{IAccessControl} promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from msmq.interfaces.access import Account, AccountUnknown, IAccessControl
+from msmq.security.access.rules import Rules
+from msmq.structures.access_check import AccessDecision
+from msmq.structures.access_masks import QUEUE_KIND
+from msmq.structures.sddl import parse_sddl
+from msmq.structures.well_known_sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE
+from msmq.wire.sid import parse_sid
+
+T = TypeVar("T")
+
+ALICE, CLERKS, STAFF = (parse_sid(f"S-1-5-21-1-2-3-{rid}") for rid in (1001, 2001, 2002))
+STRANGER = parse_sid("S-1-5-21-9-9-9-1")
+ACCOUNTS = (
+    Account(ALICE, "alice", frozenset({CLERKS, STAFF})),
+    Account(CLERKS, "clerks", frozenset({STAFF}), is_user=False),
+    Account(STAFF, "staff", is_user=False),
+)
+"""Alice is a clerk, and clerks are staff."""
+
+RULES = Rules({"bosses": parse_sid("S-1-5-21-1-2-3-2003")})
+SEND = 4
+
+
+if TYPE_CHECKING:
+    _Base = SynchronousTestCase
+else:
+    _Base = object
+
+
+class AccessControlContract(_Base):
+    """Mixed into a test case that says with L{make} what is tested."""
+
+    def make(self) -> IAccessControl:
+        """One with the L{RULES} that knows the L{ACCOUNTS}."""
+        raise NotImplementedError
+
+    def go_away(self) -> None:
+        """Let whoever knows the accounts be away."""
+        raise NotImplementedError
+
+    def setUp(self) -> None:
+        self.access = self.make()
+
+    def answer(self, answered: Deferred[T]) -> T:
+        """What has come already."""
+        return self.successResultOf(answered)
+
+    def refusal(self, answered: object) -> str:
+        """Why somebody is unknown."""
+        assert isinstance(answered, Deferred)
+        return str(self.failureResultOf(answered, AccountUnknown).value)
+
+    def check(self, sddl: str, sid: bytes) -> AccessDecision:
+        """Whether somebody may send."""
+        decision = self.access.check(parse_sddl(sddl), sid, SEND, QUEUE_KIND)
+        return self.answer(decision) if isinstance(decision, Deferred) else decision
+
+    def test_it_is_one(self) -> None:
+        """Its methods are there with their arguments."""
+        verifyObject(IAccessControl, self.access)
+
+    def test_nobody_needs_no_directory(self) -> None:
+        """The anonymous and everybody are known at once, also while it is away."""
+        self.go_away()
+        for sid, groups in ((ANONYMOUS, {EVERYONE}), (EVERYONE, set())):
+            known = self.access.known_token(sid)
+            assert known is not None
+            self.assertEqual((known.user, set(known.groups)), (sid, groups))
+            self.assertEqual(self.answer(self.access.token(sid)), known)
+        self.assertTrue(self.check("D:(A;;0x4;;;WD)", ANONYMOUS).granted)
+        self.assertFalse(self.check("D:(A;;0x4;;;AU)", ANONYMOUS).granted)
+
+    def test_groups_of_groups(self) -> None:
+        """Somebody is in the groups of his groups, in everyone, and among the authenticated users."""
+        token = self.answer(self.access.token(ALICE))
+        self.assertEqual(token.sids, {ALICE, CLERKS, STAFF, EVERYONE, AUTHENTICATED_USERS})
+        for sddl, granted in (
+            ("D:(A;;0x4;;;S-1-5-21-1-2-3-2002)", True),
+            ("D:(D;;0x4;;;S-1-5-21-1-2-3-2002)(A;;0x4;;;S-1-5-21-1-2-3-1001)", False),
+            ("D:(A;;0x4;;;AU)", True),
+            ("D:(A;;0x4;;;AN)", False),
+        ):
+            self.assertEqual(self.check(sddl, ALICE).granted, granted)
+
+    def test_who_is_not_known(self) -> None:
+        """There is no token, and no decision either."""
+        everything = parse_sddl("D:(A;;GA;;;WD)")
+        for asked in (
+            self.access.token(STRANGER),
+            self.access.check(everything, STRANGER, SEND, QUEUE_KIND),
+        ):
+            self.assertIn("the groups of S-1-5-21-9-9-9-1 are not known", self.refusal(asked))
+
+    def test_while_it_is_away(self) -> None:
+        """Nobody can be looked up; what was written down is there."""
+        self.go_away()
+        self.refusal(self.access.token(ALICE))
+        self.refusal(self.access.is_domain_user(ALICE))
+        self.refusal(self.access.resolve("alice"))
+        self.assertEqual(self.answer(self.access.resolve("bosses")), RULES.names["bosses"])
+
+    def test_users(self) -> None:
+        """Groups are none, nor is whom nobody knows."""
+        for sid, is_user in ((ALICE, True), (CLERKS, False), (STRANGER, False), (EVERYONE, False)):
+            self.assertEqual(self.answer(self.access.is_domain_user(sid)), is_user)
+
+    def test_names(self) -> None:
+        """SIDs, what everybody knows, names of the rules, and names of accounts, with a domain or without."""
+        for principal, sid in (
+            ("S-1-5-21-9-9-9-1", STRANGER),
+            ("Everyone", EVERYONE),
+            ("Bosses", RULES.names["bosses"]),
+            ("alice", ALICE),
+            ("EXAMPLE\\Alice", ALICE),
+            ("clerks", CLERKS),
+        ):
+            self.assertEqual(self.answer(self.access.resolve(principal)), sid)
+        self.assertIn("'bob'", self.refusal(self.access.resolve("bob")))
+
+    def test_a_sid_in_words(self) -> None:
+        """With its name, if that is known without asking."""
+        self.answer(self.access.token(ALICE))
+        self.assertEqual(self.access.name_of(ALICE), "alice (S-1-5-21-1-2-3-1001)")
+        self.assertEqual(self.access.name_of(EVERYONE), "everyone (S-1-1-0)")
+        self.assertEqual(self.access.name_of(RULES.names["bosses"]), "bosses (S-1-5-21-1-2-3-2003)")
+        self.assertEqual(self.access.name_of(STRANGER), "S-1-5-21-9-9-9-1")

@@ -1,0 +1,80 @@
+"""Access control by a directory, and its twin in memory."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces.access import Account
+from msmq.security.access import control
+from msmq.security.access.control import LIFETIME, AccessControl
+from msmq.security.access.memory import MemoryAccessControl
+from msmq.structures.well_known_sids import AUTHENTICATED_USERS, EVERYONE
+from msmq.testing.clock import ManualClock
+from tests.contracts.access_control import ACCOUNTS, ALICE, CLERKS, RULES, STRANGER, AccessControlContract
+
+
+class MemoryTests(AccessControlContract, SynchronousTestCase):
+    """L{MemoryAccessControl}."""
+
+    def make(self) -> MemoryAccessControl:
+        made = self.memory = MemoryAccessControl(RULES)
+        for account in ACCOUNTS:
+            made.add(account)
+        return made
+
+    def go_away(self) -> None:
+        self.memory.is_connected = False
+
+
+class DirectoryTests(AccessControlContract, SynchronousTestCase):
+    """L{AccessControl}."""
+
+    def make(self) -> AccessControl:
+        self.clock = ManualClock()
+        self.directory = MemoryDirectory(self.clock)
+        for account in ACCOUNTS:
+            self.directory.add_account(account)
+        return AccessControl(self.directory, self.clock, RULES)
+
+    def go_away(self) -> None:
+        self.directory.is_connected = False
+
+    def test_groups_are_remembered_for_a_while(self) -> None:
+        """Five minutes, be the directory away or not."""
+        self.assertIsNone(self.access.known_token(ALICE))
+        token = self.answer(self.access.token(ALICE))
+        self.go_away()
+        self.clock.advance(LIFETIME - 1)
+        self.assertEqual(self.access.known_token(ALICE), token)
+        self.assertEqual(self.answer(self.access.token(ALICE)), token)
+        self.clock.advance(1)
+        self.assertIsNone(self.access.known_token(ALICE))
+        self.refusal(self.access.token(ALICE))
+
+    def test_groups_that_have_changed(self) -> None:
+        """Are known after that, or at once if somebody says so."""
+        self.answer(self.access.token(ALICE))
+        self.directory.add_account(Account(ALICE, "alice"))
+        self.assertIn(CLERKS, self.answer(self.access.token(ALICE)).groups)
+        assert isinstance(self.access, AccessControl)
+        self.access.forget()
+        self.assertNotIn(CLERKS, self.answer(self.access.token(ALICE)).groups)
+
+    def test_not_everybody_is_remembered(self) -> None:
+        """The oldest half goes when there are too many."""
+        self.patch(control, "MOST", 2)
+        for account in ACCOUNTS:
+            self.answer(self.access.token(account.sid))
+        known = [account.name for account in ACCOUNTS if self.access.known_token(account.sid)]
+        self.assertEqual(known, ["clerks", "staff"])
+
+    def test_without_a_directory(self) -> None:
+        """Who has proven who he is is one of all who have, and in no other group."""
+        access = AccessControl(None, ManualClock())
+        known = access.known_token(STRANGER)
+        assert known is not None
+        self.assertEqual(known.groups, {EVERYONE, AUTHENTICATED_USERS})
+        self.assertEqual(self.successResultOf(access.token(STRANGER)), known)
+        self.assertFalse(self.successResultOf(access.is_domain_user(STRANGER)))
+        self.assertIn("'alice' is neither a SID", self.refusal(access.resolve("alice")))
