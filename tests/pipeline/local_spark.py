@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.pipeline.spark_support import shared_session
+
 MISSING = None if shutil.which("java") or os.environ.get("JAVA_HOME") else "there is no Java to run Spark in"
 
 
-@cache
 def spark() -> SparkSession:
-    """The session, which is started when the first test asks for it."""
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    settings = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        # For a few rows more of these only cost time.
-        "spark.sql.shuffle.partitions": "1",
-        "spark.default.parallelism": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    }
-    builder = SparkSession.builder.master("local[1]").appName("msmq tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    atexit.register(session.stop)
-    return session
+    """The session of all tests, which is started when the first of them asks for it."""
+    return shared_session()
 
 
 def table(rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:

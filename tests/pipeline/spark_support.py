@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 SETTINGS: Final = {
     "spark.default.parallelism": "2",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    # For a few rows more of this only costs time.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.warehouse.dir": tempfile.gettempdir(),
     # What runs for seconds is never worth the second compiler of the JVM.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -21,12 +21,14 @@ class Span:
     """Numbers of one queue, from C{begin} on and before C{end}.
 
     @ivar queue: its identifier; C{None} of the event log.
+    @ivar rows: how many rows there were when it was cut.
     """
 
     queue: UUID | None
     topic: str
     begin: int
     end: int
+    rows: int = 0
 
 
 @attrs.frozen
@@ -34,10 +36,12 @@ class Slice:
     """What one process reads of a store.
 
     @ivar kind: C{messages}, C{log} or C{events}.
+    @ivar is_strict: whether it is an error if rows are gone before they were read.
     """
 
     kind: str
     spans: tuple[Span, ...]
+    is_strict: bool = False
 
 
 def level_spans(queue: UUID, topic: str, begin: int, end: int) -> list[Span]:
@@ -65,7 +69,7 @@ def cut(
     """
     spans = list(spans)
     pieces = _pieces(spans, cuts, rows)
-    total = sum(count for _, count in pieces)
+    total = sum(piece.rows for piece in pieces)
     if total < partitions * rows and partitions > 1:
         rows = max(1, total // partitions)
         pieces = _pieces(spans, cuts, rows)
@@ -74,29 +78,29 @@ def cut(
 
 def _pieces(
     spans: Sequence[Span], cuts: Callable[[Span, int], tuple[Sequence[int], int]], rows: int
-) -> list[tuple[Span, int]]:
-    pieces: list[tuple[Span, int]] = []
+) -> list[Span]:
+    pieces: list[Span] = []
     for span in spans:
         places, rest = cuts(span, rows)
         begin = span.begin
         for place in places:
-            pieces.append((attrs.evolve(span, begin=begin, end=place), rows))
+            pieces.append(attrs.evolve(span, begin=begin, end=place, rows=rows))
             begin = place
         if rest:
-            pieces.append((attrs.evolve(span, begin=begin), rest))
+            pieces.append(attrs.evolve(span, begin=begin, rows=rest))
     return pieces
 
 
-def _together(kind: str, pieces: Sequence[tuple[Span, int]], rows: int) -> list[Slice]:
+def _together(kind: str, pieces: Sequence[Span], rows: int) -> list[Slice]:
     slices: list[Slice] = []
     held: list[Span] = []
     count = 0
-    for span, size in pieces:
-        if held and count + size > rows:
+    for piece in pieces:
+        if held and count + piece.rows > rows:
             slices.append(Slice(kind, tuple(held)))
             held, count = [], 0
-        held.append(span)
-        count += size
+        held.append(piece)
+        count += piece.rows
     if held:
         slices.append(Slice(kind, tuple(held)))
     return slices

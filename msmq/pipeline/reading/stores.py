@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
+from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
@@ -15,6 +16,8 @@ from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_
 from msmq.pipeline.reading.wanted import Wanted
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
 from msmq.storage.beside import StoreBeside, open_beside
+from msmq.structures.message_class import MessageClass
+from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 
 LOGS: Final = {"log": "log", "events": "events"}
@@ -58,7 +61,7 @@ class StoreScan:
                 if self.wanted.has_topic(topic.name):
                     begin, end = starting.get(topic.name, EARLIEST), ending.get(topic.name, LATEST)
                     spans += self._spans(store, topic, begin, end)
-        return cut(kind, spans, lambda span, rows: _cuts(store, kind, span, rows), self.options.partitions)
+        return cut(kind, spans, lambda span, rows: cuts_of(store, kind, span, rows), self.options.partitions)
 
     def _spans(self, store: StoreBeside, topic: Topic, begin: int | str, end: int | str) -> list[Span]:
         if self.stream != "log":
@@ -109,25 +112,59 @@ class StoreScan:
         """The messages of a slice.
 
         @raise StorageError: the store cannot be read.
+        @raise DataLost: rows of the slice are gone, and it is strict.
         """
         store = open_beside(self.options.location)
         try:
             for span in part.spans:
-                yield from message_pages(store, part.kind, span, self.wanted)
+                pages = _counted(part, span, message_pages(store, part.kind, span, self.wanted))
+                yield from map(_reports, pages) if self.stream == "report" else pages
         finally:
             store.close()
 
     def event_pages(self, part: Slice) -> Iterator[Sequence[StoredEvent]]:
-        """The events of a slice."""
+        """The events of a slice; see L{pages}."""
         store = open_beside(self.options.location)
         try:
             for span in part.spans:
-                begin: int | None = span.begin
-                while begin is not None:
-                    events, begin = store.events(begin, span.end)
-                    yield events
+                yield from _counted(part, span, _event_pages(store, span))
         finally:
             store.close()
+
+
+_Page = TypeVar("_Page", bound=Sequence[Any])
+
+
+def _counted(part: Slice, span: Span, pages: Iterator[_Page]) -> Iterator[_Page]:
+    """The pages, and an error at their end if there were more rows when the span was cut."""
+    count = 0
+    for page in pages:
+        count += len(page)
+        yield page
+    if part.is_strict and count < span.rows:
+        raise DataLost(
+            f"{span.rows - count} rows of {span.topic} between the offsets {span.begin} and {span.end} were"
+            " trimmed before they were read (failOnDataLoss is true)"
+        )
+
+
+def _reports(page: Sequence[StoredPacket]) -> Sequence[StoredPacket]:
+    """Those of the messages that are reports of routes."""
+    return [one for one in page if _class_of(one.packet) == MessageClass.REPORT]
+
+
+def _class_of(packet: bytes) -> int | None:
+    try:
+        return UserMessageView(packet).message_class
+    except RemoteProtocolError:
+        return None
+
+
+def _event_pages(store: StoreBeside, span: Span) -> Iterator[Sequence[StoredEvent]]:
+    begin: int | None = span.begin
+    while begin is not None:
+        events, begin = store.events(begin, span.end)
+        yield events
 
 
 def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str]) -> None:
@@ -164,7 +201,8 @@ def message_pages(
         begin = page.next
 
 
-def _cuts(store: StoreBeside, kind: str, span: Span, rows: int) -> tuple[Sequence[int], int]:
+def cuts_of(store: StoreBeside, kind: str, span: Span, rows: int) -> tuple[Sequence[int], int]:
+    """Where a span is cut into pieces of so many rows, and how many rows the last piece has."""
     if span.queue is None:
         # The numbers of events have no gaps.
         places = range(span.begin + rows, span.end, rows)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.rows import StoredPacket
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, names_of
 
@@ -61,11 +62,11 @@ class Wanted:
 def known_names(names: Iterable[str], stream: str) -> tuple[str, ...]:
     """These names of columns.
 
-    @raise ValueError: one is no column of the stream.
+    @raise ReadingError: one is no column of the stream.
     """
     columns = names_of(EVENT_COLUMNS if stream == "events" else EXPORTED_COLUMNS)
     found = tuple(names)
     for name in found:
         if name not in columns:
-            raise ValueError(f"there is no column {name!r}, only {', '.join(columns)}")
+            raise ReadingError(f"there is no column {name!r}, only {', '.join(columns)}")
     return found

@@ -18,7 +18,7 @@ class Batches:
 
     @param schema: the columns that Spark wants.
     @param stream: what is read.
-    @raise ValueError: one is no column of the stream.
+    @raise ReadingError: one is no column of the stream.
     """
 
     def __init__(self, schema: StructType, stream: str, reading: Reading = PLAIN) -> None:

@@ -8,16 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from msmq.pipeline.reading.options import ReadOptions, read_options
-from msmq.pipeline.reading.slices import Slice
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.reading.wanted import Wanted, known_names
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, spark_schema
 from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.filters import push
+from msmq.pipeline.spark.partitions import SlicePartition
+from msmq.pipeline.spark.streaming import MsmqStreamReader
+from msmq.pipeline.spark.writer import MsmqStreamWriter, MsmqWriter
+from msmq.pipeline.writing.options import write_options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -47,13 +58,17 @@ class MsmqDataSource(DataSource):
         """What reads a batch."""
         return MsmqReader(read_options(self.options), schema)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """What reads a stream."""
+        return MsmqStreamReader(read_options(self.options), schema)
 
-class SlicePartition(InputPartition):
-    """A part of what is read, which one task reads."""
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """What sends a batch."""
+        return MsmqWriter(write_options(self.options), schema, overwrite)
 
-    def __init__(self, part: Slice) -> None:
-        super().__init__(part)
-        self.part = part
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """What sends a stream."""
+        return MsmqStreamWriter(write_options(self.options), schema, overwrite)
 
 
 class MsmqReader(DataSourceReader):
@@ -94,9 +109,8 @@ class MsmqReader(DataSourceReader):
 class _Pushing:
     """Stands for a reader's C{pushFilters}."""
 
-    __func__ = DataSourceReader.pushFilters
-
     def __init__(self, reader: MsmqReader) -> None:
+        self.__func__ = DataSourceReader.pushFilters
         self._reader = reader
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:

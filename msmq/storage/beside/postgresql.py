@@ -82,7 +82,7 @@ class PostgresqlBeside:
         """See L{StoreBeside.log<msmq.storage.beside.shape.StoreBeside.log>}."""
         with self._reading() as link:
             sizes = link.rows(
-                "SELECT sequence, size::bigint FROM log JOIN log_extent USING (queue) WHERE queue ="
+                "SELECT sequence, log.size::bigint FROM log JOIN log_extent USING (queue) WHERE queue ="
                 " (SELECT id FROM queue WHERE identifier = $1) AND sequence >= $2 AND sequence < $3"
                 " AND sequence >= first ORDER BY sequence LIMIT $4",
                 [queue, *_within(begin, end), PAGE_ROWS + 1],

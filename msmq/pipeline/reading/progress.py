@@ -1,0 +1,265 @@
+"""How far a stream has come: offsets in the message log, which only rises, and what lies between two of them.
+
+LookupIdentifier is no such offset: its highest byte is the priority, so that a message may come in below one
+that was read already.
+The numbers of the message log are those of the whole store, so one number tells how far all queues were read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from msmq.pipeline.reading.errors import DataLost, ReadingError
+from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
+from msmq.pipeline.reading.slices import Slice, Span, cut
+from msmq.pipeline.reading.stores import cuts_of
+from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
+from msmq.pipeline.rows import EVENTS_TOPIC
+from msmq.storage.beside import StoreBeside, open_beside
+from msmq.wire.guid import NULL_GUID
+
+VERSION: Final = 1
+EVENTS: Final = Topic(NULL_GUID, EVENTS_TOPIC, is_logged=True)
+
+
+@attrs.frozen
+class LogOffset:
+    """A place in the log.
+
+    @ivar store: the GUID of the queue manager whose store it is.
+    @ivar next: the number of the first entry that was not read yet.
+    @ivar queues: the queues that are read, each with the number before which nothing of it is wanted.
+    """
+
+    store: str
+    next: int
+    queues: Mapping[UUID, int] = attrs.field(factory=dict)
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> LogOffset:
+        """The offset in a checkpoint.
+
+        @raise ReadingError: it is none of ours.
+        """
+        try:
+            if record["version"] != VERSION:
+                raise ReadingError(
+                    f"the checkpoint has offsets of version {record['version']}, this one knows {VERSION}"
+                )
+            queues = {UUID(name): int(first) for name, first in record["queues"].items()}
+            return cls(str(record["store"]), int(record["next"]), queues)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ReadingError(f"the checkpoint has an offset of another source: {record}") from None
+
+    def record(self) -> dict[str, Any]:
+        """The same as it stands in a checkpoint; the same text for the same offset."""
+        queues = {str(queue): first for queue, first in sorted(self.queues.items())}
+        return {"version": VERSION, "store": self.store, "next": self.next, "queues": queues}
+
+    def begin(self, queue: UUID, end: LogOffset) -> int:
+        """The first number of a queue that was not read yet, and is to be read up to C{end}."""
+        if self.next > end.next:
+            # The store was replaced, and begins anew.
+            return end.queues[queue]
+        if queue not in self.queues:
+            return end.queues[queue]
+        return max(self.next, self.queues[queue])
+
+
+@attrs.frozen
+class LogProgress:
+    """What comes into the message logs of queues, or into the event log.
+
+    @ivar stream: C{queue}, C{log} or C{events}.
+    """
+
+    options: ReadOptions
+    stream: str
+
+    def __attrs_post_init__(self) -> None:
+        if self.stream not in ("queue", "log", "events"):
+            raise ReadingError(f"the stream {self.stream} can be read as a batch only: it has no log")
+        if self.options.ending is not None:
+            raise ReadingError("endingOffsets is for batches only")
+
+    def initial(self) -> dict[str, Any]:
+        """Where to begin.
+
+        @raise ReadingError: there is nothing to be read as it is asked for.
+        """
+        with _opened(self.options) as store:
+            topics = self._topics(store)
+            wanted = self.options.starting if self.options.since is None else None
+            starting = offsets_of(wanted or LATEST, topics, "startingOffsets", store.text)
+            end = self._end(store)
+            firsts = {
+                topic.queue: self._first(store, topic, starting.get(topic.name, LATEST), end)
+                for topic in topics
+            }
+            return LogOffset(store.identifier(), min(firsts.values(), default=end), firsts).record()
+
+    def latest(self, start: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
+        """How far can be read, but not more than so many rows.
+
+        @raise DataLost: something that was not read yet is gone.
+        """
+        with _opened(self.options) as store:
+            begin = self._checked(store, LogOffset.read(start))
+            topics = self._topics(store)
+            queues: dict[UUID, int] = {}
+            end = begin.next
+            for topic in topics:
+                first, last = self._bounds(store, topic.queue)
+                queues[topic.queue] = begin.queues.get(topic.queue, first)
+                end = max(end, last)
+            self._look_for_removed(begin, queues)
+            if rows is not None and queues:
+                unread = min(
+                    max(begin.next, first) if queue in begin.queues else first
+                    for queue, first in queues.items()
+                )
+                after = self._after(store, list(queues), unread, rows)
+                end = max(begin.next, end if after is None else min(end, after))
+            if end == begin.next and queues.keys() == begin.queues.keys():
+                # The very same offset, or Spark would take it for another one.
+                return begin.record()
+            return LogOffset(
+                begin.store,
+                end,
+                {
+                    queue: 0 if queue in begin.queues and first <= begin.next else first
+                    for queue, first in queues.items()
+                },
+            ).record()
+
+    def end(self) -> int:
+        """The first number that nothing has yet."""
+        with _opened(self.options) as store:
+            return self._end(store)
+
+    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Slice]:
+        """What lies between two offsets, in parts.
+
+        @raise DataLost: some of it is gone.
+        """
+        begin, last = LogOffset.read(start), LogOffset.read(end)
+        with _opened(self.options) as store:
+            self._check_store(store, last)
+            names = {topic.queue: topic.name for topic in self._every_topic(store)}
+            spans = []
+            for queue in last.queues:
+                first = begin.begin(queue, last)
+                if first >= last.next:
+                    continue
+                if queue not in names:
+                    self._lost(f"the queue {queue} was deleted with its message log")
+                    continue
+                kept, _ = self._bounds(store, queue)
+                if kept > max(first, 1):
+                    self._lost(
+                        f"{names[queue]} is to be read from offset {first},"
+                        f" but what is before offset {kept} was trimmed"
+                    )
+                spans.append(Span(queue, names[queue], max(first, kept), last.next))
+            kind = "events" if self.stream == "events" else "log"
+            spans = [attrs.evolve(span, queue=None) for span in spans] if kind == "events" else spans
+            found = cut(
+                kind, spans, lambda span, size: cuts_of(store, kind, span, size), self.options.partitions
+            )
+            return [attrs.evolve(part, is_strict=self.options.fail_on_data_loss) for part in found]
+
+    def _topics(self, store: StoreBeside) -> list[Topic]:
+        """The queues that are read; those of C{subscribe} have to keep a message log."""
+        if self.stream == "events":
+            return [EVENTS]
+        found = subscribed(self.options, self.stream, topics_of("queue", store.queues()), store.text)
+        for topic in found:
+            if self.options.topics and not topic.is_logged:
+                raise ReadingError(
+                    f"{topic.name} keeps no message log, which a stream is read from: msmq queue set --log"
+                )
+        return [topic for topic in found if topic.is_logged]
+
+    def _every_topic(self, store: StoreBeside) -> list[Topic]:
+        return [EVENTS] if self.stream == "events" else topics_of("queue", store.queues())
+
+    def _first(self, store: StoreBeside, topic: Topic, wanted: int | str, end: int) -> int:
+        first, _ = self._bounds(store, topic.queue)
+        if self.options.since is not None:
+            since = (
+                store.event_since(self.options.since)
+                if self.stream == "events"
+                else store.log_since(topic.queue, self.options.since)
+            )
+            return end if since is None else since
+        if wanted == EARLIEST:
+            return first
+        if isinstance(wanted, str):
+            return end
+        if wanted > end:
+            self._lost(f"{topic.name} is to be read from offset {wanted}, but the log ends before {end}")
+            return end
+        if wanted < first:
+            self._lost(
+                f"{topic.name} is to be read from offset {wanted},"
+                f" but what is before offset {first} was trimmed"
+            )
+        return max(wanted, first)
+
+    def _bounds(self, store: StoreBeside, queue: UUID) -> tuple[int, int]:
+        return store.event_bounds() if self.stream == "events" else store.log_bounds(queue)
+
+    def _end(self, store: StoreBeside) -> int:
+        return store.event_bounds()[1] if self.stream == "events" else store.log_end()
+
+    def _after(self, store: StoreBeside, queues: list[UUID], begin: int, rows: int) -> int | None:
+        if self.stream == "events":
+            return begin + rows
+        return store.log_after(queues, begin, rows)
+
+    def _checked(self, store: StoreBeside, offset: LogOffset) -> LogOffset:
+        """The offset from which on is read; another one if the store begins anew."""
+        self._check_store(store, offset)
+        end = self._end(store)
+        if offset.next <= end:
+            return offset
+        self._lost(f"{store.text} was read up to offset {offset.next}, and now ends before {end}")
+        return LogOffset(offset.store, 1)
+
+    def _check_store(self, store: StoreBeside, offset: LogOffset) -> None:
+        identifier = store.identifier()
+        if identifier != offset.store:
+            raise ReadingError(
+                f"the checkpoint is of the queue manager {offset.store or 'nobody'},"
+                f" and {store.text} is that of {identifier or 'nobody'}"
+            )
+
+    def _look_for_removed(self, begin: LogOffset, queues: Mapping[UUID, int]) -> None:
+        for queue in begin.queues:
+            if queue not in queues:
+                self._lost(f"the queue {queue} is not read any more: it was deleted, or keeps no log now")
+
+    def _lost(self, what: str) -> None:
+        """Something is gone.
+
+        @raise DataLost: C{failOnDataLoss} is on.
+        """
+        if self.options.fail_on_data_loss:
+            raise DataLost(f"{what} (failOnDataLoss is true)")
+        # Spark shows what its processes in Python print there.
+        print(f"{what} (failOnDataLoss is false)", file=sys.stderr)
+
+
+@contextmanager
+def _opened(options: ReadOptions) -> Iterator[StoreBeside]:
+    store = open_beside(options.location)
+    try:
+        yield store
+    finally:
+        store.close()

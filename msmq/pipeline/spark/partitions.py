@@ -1,0 +1,15 @@
+"""Parts of what is read, as Spark hands them to its tasks."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import InputPartition
+
+from msmq.pipeline.reading.slices import Slice
+
+
+class SlicePartition(InputPartition):
+    """A part of a store, which one task reads."""
+
+    def __init__(self, part: Slice) -> None:
+        super().__init__(part)
+        self.part = part

@@ -1,0 +1,83 @@
+"""C{spark.readStream.format("msmq")}: the message logs of queues, or the event log, as they grow.
+
+Spark keeps the offsets between which each batch lies before it reads it, and asks for the same rows again
+after a failure; a log has them still, so that with a sink that knows its batches each row arrives once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.progress import LogProgress
+from msmq.pipeline.reading.stores import StoreScan
+from msmq.pipeline.reading.wanted import Wanted
+from msmq.pipeline.spark.batches import Batches
+from msmq.pipeline.spark.partitions import SlicePartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        stream = options.stream or "queue"
+        self._options = options
+        self._progress = LogProgress(options, stream)
+        self._batches = Batches(schema, stream)
+        self._stream = "events" if stream == "events" else "log"
+        self._target: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query begins that has no checkpoint."""
+        return self._progress.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """C{maxOffsetsPerTrigger}."""
+        rows = self._options.per_trigger
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Where the next batch ends."""
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        found = self._progress.latest(start or self.initialOffset(), rows)
+        if self._target is not None and found["next"] > self._target:
+            found["next"] = max(self._target, (start or found)["next"])
+        return found
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What comes in from here on is not read any more."""
+        self._target = self._progress.end()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+        """What lies between two offsets, in parts."""
+        return [SlicePartition(part) for part in self._progress.slices(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """The rows of a part."""
+        if not isinstance(partition, SlicePartition):
+            return iter(())
+        scan = StoreScan(self._options, Wanted(self._batches.names), self._stream)
+        if self._stream == "events":
+            return self._batches.of_events(scan.event_pages(partition.part))
+        return self._batches.of_packets(scan.pages(partition.part))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: a log is trimmed by its own limits, since others may read it too."""
+
+    def stop(self) -> None:
+        """Nothing: nothing is held between two calls."""

@@ -1,0 +1,127 @@
+"""C{df.write.format("msmq")} and its stream: rows become messages, through a queue manager that runs.
+
+Spark does a task again when its process dies, and a batch of a stream when the query does; so every message
+has a key, under which the queue manager takes it once.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from msmq.control.client import ControlClient
+from msmq.control.records import Record
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.writing.location import location_of
+from msmq.pipeline.writing.options import WriteOptions
+from msmq.pipeline.writing.records import Recording, check_columns, columns_of
+from msmq.structures.status import MQError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Sent(WriterCommitMessage):
+    """What a task has sent."""
+
+    def __init__(self, messages: int, size: int) -> None:
+        self.messages = messages
+        self.size = size
+
+
+class _Sending:
+    """Sends the rows of a task."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise ReadingError("a queue cannot be overwritten, only written to: mode append")
+        check_columns(schema.fieldNames(), options.destination)
+        self._options = options
+        self._columns = columns_of(schema.fieldNames())
+        self._recording = Recording(options.destination, options.key)
+        self._run = str(uuid4())
+        # It fails here, once, rather than in every task.
+        ControlClient(location_of(options)).status()
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        """Send the rows of one task; they are the queue manager's when this returns."""
+        sizes: list[int] = []
+        records = self._paced(self._records(iterator), sizes)
+        if self._options.dry_run:
+            for _ in records:
+                pass
+            return Sent(len(sizes), sum(sizes))
+        try:
+            for _ in ControlClient(location_of(self._options)).send_steadily(records):
+                pass
+        except MQError as error:
+            raise ReadingError(f"the queue manager at {self._options.control} refuses: {error}") from None
+        return Sent(len(sizes), sum(sizes))
+
+    def _records(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Record]:
+        where = self._place()
+        number = 0
+        for batch in batches:
+            for row in batch.select(self._columns).to_pylist():
+                yield self._recording.record(row, f"{where}:{number}")
+                number += 1
+
+    def _place(self) -> str:
+        """What tells the rows of this task from those of others, and is the same if it is done again."""
+        context = TaskContext.get()
+        assert context is not None
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        run = self._run if query is None else f"{query}:{batch}"
+        return f"{run}:{context.partitionId()}"
+
+    def _paced(self, records: Iterable[Record], sizes: list[int]) -> Iterator[Record]:
+        """The same records, not faster than is allowed; their sizes are noted."""
+        per_second = self._options.per_second
+        begun = time.monotonic()
+        for number, record in enumerate(records):
+            if per_second and (early := begun + number / per_second - time.monotonic()) > 0:
+                time.sleep(early)
+            sizes.append(len(record.body))
+            yield record
+
+    def _tell(self, sent: Sequence[WriterCommitMessage | None]) -> None:
+        if self._options.dry_run:
+            tasks = [one for one in sent if isinstance(one, Sent)]
+            count, size = sum(one.messages for one in tasks), sum(one.size for one in tasks)
+            where = self._options.control
+            # Spark shows what its processes in Python print there.
+            print(f"dry run: {count} messages, {size} bytes, would be sent by {where}", file=sys.stderr)
+
+
+class MsmqWriter(_Sending, DataSourceArrowWriter):
+    """Sends the rows of a batch."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Every task has sent its rows."""
+        self._tell(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing: what was sent was sent, and has its key."""
+
+
+class MsmqStreamWriter(_Sending, DataSourceStreamArrowWriter):
+    """Sends the rows of a stream, batch by batch."""
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Every task of a batch has sent its rows."""
+        self._tell(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing: what was sent was sent, and has its key."""

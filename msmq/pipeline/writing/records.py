@@ -1,0 +1,120 @@
+"""Rows as messages that are to be sent, with the names that they have when they are read."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from msmq.control.properties import PROPERTIES, read_key, read_message
+from msmq.control.records import Record
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.structures.status import MQError
+
+OWN: Final = ("destination", "key")
+"""What a row may have beside the columns of a message."""
+
+_KNOWN: Final = frozenset({*names_of(EXPORTED_COLUMNS), *PROPERTIES, *OWN})
+_TARGETS: Final = ("destination", "destination_queue", "topic")
+_BODIES: Final = ("value", "body", "body_base64")
+_COPIED: Final = tuple(name for name in PROPERTIES if name != "extension_base64")
+_NOBODY: Final = "{00000000-0000-0000-0000-000000000000}\\0"
+
+
+def check_columns(names: Iterable[str], destination: str) -> None:
+    """See that rows with these columns can be sent.
+
+    @param destination: where all of them go; empty if each says so.
+    @raise ReadingError: they cannot, or one of the columns means nothing.
+    """
+    names = list(names)
+    for name in names:
+        if name not in _KNOWN:
+            raise ReadingError(
+                f"a message has no column {name!r}; it has {', '.join((*_BODIES, *OWN, *PROPERTIES))}"
+            )
+    if not any(name in names for name in _BODIES):
+        raise ReadingError(f"there is no body to be sent: none of the columns {', '.join(_BODIES)} is there")
+    if not destination and not any(name in names for name in _TARGETS):
+        raise ReadingError(
+            "nobody says where to: there is no option destination, and no column"
+            f" {', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}"
+        )
+
+
+@attrs.frozen
+class Recording:
+    """Makes records of rows.
+
+    @ivar destination: where all of them go; empty if each says so.
+    @ivar key: what every key begins with.
+    """
+
+    destination: str = ""
+    key: str = ""
+
+    def record(self, row: Mapping[str, Any], place: str) -> Record:
+        """The message of a row.
+
+        @param place: what tells this row from all others, for its key if it has none.
+        @raise ReadingError: it cannot be sent.
+        """
+        try:
+            return self._record(row, place)
+        except MQError as error:
+            raise ReadingError(f"row {self._name(row, place)} cannot be sent: {error}") from None
+
+    def _record(self, row: Mapping[str, Any], place: str) -> Record:
+        if row.get("decode_error") is not None and row.get("id") is None:
+            raise ReadingError(f"row {self._name(row, place)} is a damaged packet, and cannot be sent")
+        if row.get("class"):
+            raise ReadingError(
+                f"row {self._name(row, place)} is {row.get('class_name') or row['class']}, which only queue"
+                " managers send: leave it out with class = 0"
+            )
+        properties = {name: row[name] for name in _COPIED if row.get(name) is not None}
+        if properties.get("correlation_id") == _NOBODY:
+            del properties["correlation_id"]
+        if not row.get("transactional", True):
+            properties.pop("transactional", None)
+        body, extension = _body(row), base64.b64decode(row.get("extension_base64") or "")
+        key = self._key(row, place)
+        read_key(key)
+        read_message({**properties, "extension_base64": base64.b64encode(extension).decode()}, body)
+        header = {"destination": self._destination(row, place), "key": key, **properties}
+        if extension:
+            header["extension_size"] = len(extension)
+        return Record(header, body + extension)
+
+    def _key(self, row: Mapping[str, Any], place: str) -> str:
+        """The same for the same row, however often it is sent."""
+        own = row.get("key")
+        if own is None:
+            own = row.get("id")
+        return ":".join(part for part in (self.key, place if own is None else own) if part)
+
+    def _destination(self, row: Mapping[str, Any], place: str) -> str:
+        found = self.destination or next((row[name] for name in _TARGETS if row.get(name)), None)
+        if not found:
+            raise ReadingError(f"row {self._name(row, place)} says nothing about where to")
+        return str(found)
+
+    def _name(self, row: Mapping[str, Any], place: str) -> str:
+        return str(row.get("key") or row.get("id") or place)
+
+
+def _body(row: Mapping[str, Any]) -> bytes:
+    if (value := row.get("value")) is not None:
+        return value.encode() if isinstance(value, str) else bytes(value)
+    if (body := row.get("body")) is not None:
+        return str(body).encode()
+    return base64.b64decode(row.get("body_base64") or "")
+
+
+def columns_of(names: Sequence[str]) -> list[str]:
+    """Those columns of a row that are looked at."""
+    used = {*_TARGETS, *_BODIES, *OWN, *PROPERTIES, "id", "class", "class_name", "decode_error"}
+    return [name for name in names if name in used]

@@ -1,0 +1,130 @@
+"""Stores with known contents, written by the very writers of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from msmq.queues.changes import AppendEvent, AppendLog, Change, PutMessage, PutQueue, PutState
+from msmq.queues.definition import QueueDefinition, QueueType
+from msmq.storage.postgresql.database import Database as PostgresqlDatabase
+from msmq.storage.sqlite.database import Database as SqliteDatabase
+from tests.builders import ALPHA, BETA, user_packet
+from tests.servers.postgresql import PostgresqlServer
+from tests.storage.postgresql_support import address_of
+
+ORDERS: Final = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16, log=True)
+BILLS: Final = QueueDefinition(identifier=UUID(int=0xB), path="private$\\Bills", number=17, journal=True)
+BILLS_JOURNAL: Final = QueueDefinition(
+    identifier=UUID(int=0xC), path="private$\\Bills;journal", type=QueueType.SYSTEM, parent=BILLS.identifier
+)
+REPORTS: Final = QueueDefinition(identifier=UUID(int=0xD), path="private$\\reports", number=18)
+DEAD: Final = QueueDefinition(identifier=UUID(int=0xE), path="system$;deadletter", type=QueueType.SYSTEM)
+DEAD_TRANSACTIONAL: Final = QueueDefinition(
+    identifier=UUID(int=0xF), path="system$;deadxact", type=QueueType.SYSTEM, transactional=True
+)
+JOURNAL: Final = QueueDefinition(identifier=UUID(int=0x10), path="system$;journal", type=QueueType.SYSTEM)
+NOTIFY: Final = QueueDefinition(identifier=UUID(int=0x11), path="private$\\notify_queue$", number=4)
+OUTGOING: Final = QueueDefinition(
+    identifier=UUID(int=0x12), path="DIRECT=OS:beta\\private$\\orders", type=QueueType.OUTGOING
+)
+QUEUES: Final = (
+    *(ORDERS, BILLS, BILLS_JOURNAL, REPORTS, DEAD, DEAD_TRANSACTIONAL, JOURNAL, NOTIFY, OUTGOING),
+)
+ARRIVED: Final = 1_700_000_000.25
+DAMAGED: Final = b"no packet at all"
+
+
+def lookup_id(number: int, priority: int = 3) -> int:
+    """The LookupIdentifier of the message with this number."""
+    return (7 - priority) << 56 | number
+
+
+def packet(number: int, body: bytes = b"", *, priority: int = 3, message_class: int = 0) -> bytes:
+    """A message that tells its number."""
+    made = user_packet(
+        body or b"body %d" % number,
+        label=f"message {number}",
+        message_id=number,
+        priority=priority,
+        recoverable=True,
+        sent_time=1_700_000_000 + number,
+        source=BETA,
+    )
+    if not message_class:
+        return made
+    # MessageClass stands behind the flags and the length of the label.
+    place = made.index("message".encode("utf-16-le")) - 56 + 2
+    return made[:place] + message_class.to_bytes(2, "little") + made[place + 2 :]
+
+
+def put(
+    number: int, queue: QueueDefinition = ORDERS, *, priority: int = 3, content: bytes | None = None
+) -> PutMessage:
+    """A message in a queue."""
+    made = packet(number, priority=priority) if content is None else content
+    place = lookup_id(number, priority)
+    return PutMessage(queue.identifier, place, made, ARRIVED + number, aborts=1, moves=2)
+
+
+def log(number: int, queue: QueueDefinition = ORDERS, *, priority: int = 3) -> AppendLog:
+    """An entry in the message log of a queue."""
+    return AppendLog(
+        queue.identifier, lookup_id(number, priority), packet(number, priority=priority), ARRIVED + number
+    )
+
+
+def event(number: int) -> AppendEvent:
+    """An event."""
+    whose = BETA.bytes_le + number.to_bytes(4, "little")
+    return AppendEvent(ARRIVED + number, whose, "expired", "too late", 0x8002, ORDERS.path)
+
+
+def estate() -> list[Change]:
+    """Something in every stream."""
+    return [
+        PutState("queue_manager", ALPHA.bytes),
+        *map(PutQueue, QUEUES),
+        *(put(number, priority=number % 8) for number in range(1, 21)),
+        *(log(number, priority=number % 8) for number in range(1, 21)),
+        put(30, BILLS),
+        put(31, BILLS, content=DAMAGED),
+        put(32, BILLS_JOURNAL),
+        put(33, REPORTS),
+        put(34, REPORTS, content=packet(34, message_class=1)),
+        put(35, DEAD),
+        put(36, DEAD_TRANSACTIONAL),
+        put(37, JOURNAL),
+        put(38, NOTIFY),
+        put(39, OUTGOING),
+        *map(event, range(1, 6)),
+    ]
+
+
+def write_sqlite(directory: Path, *batches: Sequence[Change]) -> Path:
+    """Write these batches into the store of a data directory."""
+    directory.mkdir(exist_ok=True, parents=True)
+    database = SqliteDatabase(directory / "msmq.sqlite")
+    try:
+        _check(database.write(batches))
+    finally:
+        database.close()
+    return directory
+
+
+def write_postgresql(server: PostgresqlServer, schema: str, *batches: Sequence[Change]) -> str:
+    """Write these batches into a schema; gives its URL."""
+    database = PostgresqlDatabase(address_of(server, schema))
+    try:
+        _check(database.write(batches))
+    finally:
+        database.close()
+    return server.url(f"schema={schema}")
+
+
+def _check(outcomes: Iterable[Exception | None]) -> None:
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome

@@ -1,0 +1,319 @@
+"""C{spark.read.format("msmq")} on stores: what it finds, what it leaves unread, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+
+from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, names_of
+from msmq.pipeline.spark import reason
+from msmq.queues.changes import PutQueue, TrimLog
+from tests.pipeline.spark_support import SparkTestCase
+from tests.pipeline.stores import (
+    DAMAGED,
+    ORDERS,
+    estate,
+    event,
+    log,
+    packet,
+    put,
+    write_postgresql,
+    write_sqlite,
+)
+from tests.servers.postgresql import shared_server
+
+ORDERS_TOPIC = r".\private$\orders"
+
+
+class BatchCase(SparkTestCase):
+    """Reads one store that all tests of a class share."""
+
+    path = ""
+
+    def read(self, columns: str = "", **options: Any) -> DataFrame:
+        reader = self.spark.read.format("msmq").options(**{"path": self.path, **options})
+        return (reader.option("columns", columns) if columns else reader).load()
+
+    def offsets(self, **options: Any) -> list[int]:
+        return sorted(row["offset"] for row in self.rows(self.read("offset", **options)))
+
+    def refused(self, **options: Any) -> str:
+        with self.assertRaises((AnalysisException, PySparkException)) as caught:
+            self.read(**options).collect()
+        error = caught.exception
+        said = reason(error)
+        self.assertNotIn("\n", said)
+        return said
+
+
+class EstateCase(BatchCase):
+    """The store has something in every stream."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = str(write_sqlite(Path(self.mktemp()).absolute(), estate()))
+
+
+class StreamTests(EstateCase):
+    """Which rows a stream has."""
+
+    def test_streams(self) -> None:
+        """Each stream has the queues that it is named after, and their topics."""
+        expected = {
+            "queue": {ORDERS_TOPIC: 20, r".\private$\Bills": 2, r".\private$\reports": 2},
+            "log": {ORDERS_TOPIC: 20},
+            "journal": {r".\private$\Bills;journal": 1},
+            "source_journal": {r".\system$;journal": 1},
+            "dead_letter": {r".\system$;deadletter": 1},
+            "dead_letter_transactional": {r".\system$;deadxact": 1},
+            "report": {r".\private$\reports": 1},
+            "outgoing": {r"DIRECT=OS:beta\private$\orders": 1},
+            "events": {"events": 5},
+        }
+        found = {}
+        for stream in expected:
+            counts: dict[str, int] = {}
+            for row in self.read("topic", stream=stream).collect():
+                counts[row.topic] = counts.get(row.topic, 0) + 1
+            found[stream] = counts
+        self.assertEqual(found, expected)
+
+    def test_columns(self) -> None:
+        """The columns are those of the record format, or those that were asked for, in that order."""
+        self.assertEqual(tuple(self.read().columns), names_of(MESSAGE_COLUMNS))
+        self.assertEqual(tuple(self.read(stream="events").columns), names_of(EVENT_COLUMNS))
+        self.assertEqual(self.read("label, offset").columns, ["label", "offset"])
+
+    def test_message(self) -> None:
+        """A row holds what the message and the store say."""
+        [row] = self.rows(self.read().where("offset = 5 and topic like '%orders'"))
+        told = {
+            name: row[name]
+            for name in ("id", "label", "body", "priority", "lookup_id", "abort_count", "move_count")
+        }
+        self.assertEqual(
+            told,
+            {
+                "id": "{BE7A0000-0000-4000-8000-000000000002}\\5",
+                "label": "message 5",
+                "body": "body 5",
+                "priority": 5,
+                "lookup_id": 2 << 56 | 5,
+                "abort_count": 1,
+                "move_count": 2,
+            },
+        )
+
+    def test_damaged_packet(self) -> None:
+        """A damaged packet is a row with its bytes and what is wrong with it."""
+        [row] = self.rows(self.read("value,offset,decode_error,label").where("decode_error is not null"))
+        self.assertEqual((bytes(row["value"]), row["offset"], row["label"]), (DAMAGED, 31, None))
+        self.assertIn("BaseHeader", row["decode_error"])
+
+    def test_event(self) -> None:
+        """So does the row of an event."""
+        row = self.rows(self.read("offset,event,reason,class_name,queue", stream="events"))[0]
+        self.assertEqual(
+            list(row.values()),
+            [1, "expired", "too late", "MQMSG_CLASS_NACK_REACH_QUEUE_TIMEOUT", ORDERS_TOPIC],
+        )
+
+    def test_subscribe(self) -> None:
+        """Queues are chosen by path or name, without case, or by a pattern for the whole of the topic."""
+        for name in ("orders", "ORDERS", r"private$\orders", ORDERS_TOPIC):
+            self.assertEqual(len(self.offsets(subscribe=name)), 20, name)
+        self.assertEqual(len(self.offsets(subscribe="orders, bills")), 22)
+        self.assertEqual(self.offsets(subscribe="bills", stream="journal"), [32])
+        self.assertEqual(self.offsets(subscribePattern=r".*\\[BR].*"), [30, 31])
+        self.assertEqual(self.offsets(subscribePattern="orders"), [])
+
+    def test_offsets(self) -> None:
+        """A range has its beginning and not its end, whatever the priorities."""
+        some = '{"orders": {"0": 5}}'
+        until = r'{".\\private$\\orders": {"0": 9}}'
+        for stream in ("queue", "log"):
+            found = self.offsets(subscribe="orders", stream=stream, startingOffsets=some, endingOffsets=until)
+            self.assertEqual(found, [5, 6, 7, 8], stream)
+        found = self.offsets(stream="events", startingOffsets='{"events": {"0": 4}}')
+        self.assertEqual(found, [4, 5])
+
+    def test_starting_timestamp(self) -> None:
+        """Milliseconds as Kafka has them, or a time."""
+        for time in ("1700000015250", "2023-11-14T22:13:35.25Z", "2023-11-14T22:13:35.250"):
+            for stream in ("queue", "log"):
+                found = self.offsets(subscribe="orders", stream=stream, startingTimestamp=time)
+                self.assertEqual(found, [15, 16, 17, 18, 19, 20], (time, stream))
+        self.assertEqual(self.offsets(stream="events", startingTimestamp="1700000004250"), [4, 5])
+        self.assertEqual(self.offsets(stream="log", startingTimestamp="1800000000000"), [])
+
+    def test_partitions(self) -> None:
+        """There are as many parts as are asked for, and each row is in one of them."""
+        for stream in ("queue", "log", "events"):
+            frame = self.read("offset", stream=stream, minPartitions="4")
+            self.assertGreaterEqual(frame.rdd.getNumPartitions(), 4)
+            self.assertEqual(
+                sorted(row.offset for row in frame.collect()), self.offsets(stream=stream), stream
+            )
+
+
+class PushDownTests(EstateCase):
+    """What is not asked for is not read."""
+
+    def plan(self, frame: DataFrame) -> str:
+        return str(frame._jdf.queryExecution().executedPlan().toString())
+
+    def test_filters_reach_the_source(self) -> None:
+        """The plan shows that Spark leaves filters for offset and topic to the source."""
+        frame = self.read("offset,topic", subscribe="orders").where(
+            rf"offset > 3 and offset <= 9 and offset < 100 and topic = '{ORDERS_TOPIC}'".replace("\\", "\\\\")
+        )
+        plan = self.plan(frame)
+        self.assertNotIn("Filter (", plan)
+        self.assertIn("BatchScan msmq[offset#", plan)
+        self.assertEqual(sorted(row.offset for row in frame.collect()), [4, 5, 6, 7, 8, 9])
+        self.assertEqual(self.read("offset,topic").where("topic in ('a', 'b')").count(), 0)
+
+    def test_any_filter_is_right(self) -> None:
+        """Whatever was pushed down, the rows are those that a filter without a source finds."""
+        rows = [
+            (row.offset, row.timestamp, row.topic) for row in self.read("offset,timestamp,topic").collect()
+        ]
+        frame = self.spark.createDataFrame(rows, "offset bigint, timestamp timestamp, topic string")
+        for condition in (
+            "offset = 7",
+            "offset >= 19 or offset < 3",
+            "offset > 10 and not offset = 15",
+            "offset in (1, 2, 40)",
+            "timestamp > timestamp'2023-11-14 22:13:35.25' and timestamp <= '2023-11-14 22:13:38.25'",
+            "timestamp = timestamp'2023-11-14 22:13:35.25'",
+            "timestamp >= timestamp'2023-11-14 22:13:35.250001'",
+            "offset is null",
+            "topic is not null and offset <=> 4",
+            "topic like '%Bills' and offset < 31",
+        ):
+            expected = sorted(row.offset for row in frame.where(condition).collect())
+            found = self.read("offset,timestamp,topic").where(condition)
+            self.assertEqual(sorted(row.offset for row in found.collect()), expected, condition)
+
+    def test_session_that_pushes_nothing(self) -> None:
+        """A session with Spark's own defaults reads too, and filters by itself."""
+        name = "spark.sql.python.filterPushdown.enabled"
+        self.spark.conf.set(name, "false")
+        self.addCleanup(self.spark.conf.set, name, "true")
+        frame = self.read("offset", subscribe="orders").where("offset < 4")
+        self.assertIn("Filter (", self.plan(frame))
+        self.assertEqual(sorted(row.offset for row in frame.collect()), [1, 2, 3])
+
+    def test_columns_of_a_schema(self) -> None:
+        """A schema that names fewer columns is as good as the option."""
+        frame = self.spark.read.format("msmq").schema("label string, offset bigint").load(self.path)
+        self.assertIn("[label#", self.plan(frame))
+        self.assertNotIn("value", self.plan(frame))
+        self.assertEqual(frame.where("offset = 2").collect()[0].label, "message 2")
+
+
+class RefusalTests(EstateCase):
+    """What cannot be read is refused in one line, which names it."""
+
+    def test_refusals(self) -> None:
+        """Unknown stores, options, streams, queues, columns and offsets."""
+        nowhere = str(Path(self.mktemp()).absolute())
+        foreign = Path(self.mktemp()).absolute()
+        foreign.write_bytes(b"SQLite format 3\0" + bytes(84))
+        cases: list[tuple[dict[str, str], str]] = [
+            ({"path": nowhere}, f"{nowhere}: there is no such store"),
+            ({"path": str(foreign)}, f"{foreign}: cannot read: "),
+            ({"startingOffset": "earliest"}, "there is no option 'startingoffset', only columns, "),
+            ({"stream": "queues"}, "the option stream is 'queues': must be one of queue, log, "),
+            ({"subscribe": "order"}, "has no queue order in the stream queue"),
+            ({"columns": "lable"}, "there is no column 'lable', only value, topic, "),
+            ({"minPartitions": "0"}, "the option minPartitions is '0': must be a whole number from 1 on"),
+            ({"includeHeaders": "yes"}, "the option includeHeaders is 'yes': must be true or false"),
+            ({"startingOffsets": "latest"}, "startingOffsets of a batch cannot be latest"),
+            ({"startingOffsets": '{"orders": 5}'}, "the option startingOffsets is "),
+            ({"endingOffsets": '{"nobody": {"0": 1}}'}, "the option endingOffsets names 'nobody', "),
+            ({"startingTimestamp": "noon"}, "the option startingTimestamp is 'noon': "),
+            ({"subscribePattern": "("}, "the option subscribePattern is '(': is no regular expression"),
+            ({"subscribe": "a", "subscribePattern": "b"}, "exclude each other"),
+            ({"dsn": "postgresql://127.0.0.1/x"}, "the options path and dsn exclude each other"),
+            (
+                {"stream": "log", "startingOffsets": '{"orders": {"0": 99}}'},
+                rf"{ORDERS_TOPIC} is to be read from offset 99, but the log ends before offset 21",
+            ),
+        ]
+        for options, expected in cases:
+            with self.subTest(**options):
+                self.assertIn(expected, self.refused(**options))
+
+    def test_newer_store(self) -> None:
+        """A store that a newer version has written is not read."""
+        import sqlite3
+
+        connection = sqlite3.connect(f"{self.path}/msmq.sqlite")
+        connection.execute("PRAGMA user_version = 99")
+        connection.close()
+        self.assertIn("written by a newer version of msmq (schema 99, this one knows ", self.refused())
+
+    def test_trimmed_log(self) -> None:
+        """What was trimmed is an error if it is asked for by its number, unless that may be."""
+        write_sqlite(Path(self.path), [TrimLog(ORDERS.identifier, keep_bytes=3 * len(packet(10)))])
+        some = {"stream": "log", "startingOffsets": '{"orders": {"0": 5}}'}
+        self.assertIn(
+            "but what is before offset 18 was trimmed (failOnDataLoss is true)", self.refused(**some)
+        )
+        self.assertEqual(self.offsets(**some, failOnDataLoss="false"), [18, 19, 20])
+        self.assertEqual(self.offsets(stream="log"), [18, 19, 20])
+
+
+class BothStoresTests(BatchCase):
+    """The same in both stores."""
+
+    def test_equal_rows(self) -> None:
+        """SQLite and PostgreSQL give the same rows of every stream, in every column."""
+        changes = [
+            *estate(),
+            put(50, content=packet(50, bytes(40_000))),
+            put(51, content=packet(51, bytes(9000))),
+        ]
+        sqlite = str(write_sqlite(Path(self.mktemp()).absolute(), changes))
+        server = shared_server()
+        self.addCleanup(server.drop, "pipeline")
+        postgresql = write_postgresql(server, "pipeline", changes)
+        for stream in ("queue", "log", "journal", "dead_letter", "outgoing", "events"):
+            for columns in ("", "offset,topic,label,id,lookup_id,decode_error"):
+                if columns and stream == "events":
+                    continue
+                found = []
+                for place in (sqlite, postgresql):
+                    self.path = place
+                    frame = self.read(columns, stream=stream, minPartitions="3")
+                    found.append(sorted(self.rows(frame), key=lambda row: (row["topic"], row["offset"])))
+                self.assertEqual(found[0], found[1], (stream, columns))
+                self.assertTrue(found[0])
+
+    def test_missing_schema(self) -> None:
+        """A database in which there is no store is named, without its secrets."""
+        self.path = ""
+        url = shared_server().url("schema=nobody")
+        self.assertIn("there is no such store", self.refused(dsn=url, path=""))
+
+
+class NothingTests(BatchCase):
+    """Stores with nothing in them."""
+
+    def test_empty(self) -> None:
+        """A queue without messages has no rows, and a log without entries none."""
+        self.path = str(write_sqlite(Path(self.mktemp()).absolute(), [PutQueue(ORDERS)]))
+        for stream in ("queue", "log", "events", "journal"):
+            self.assertEqual(self.offsets(stream=stream), [])
+
+    def test_event_and_log_of_one(self) -> None:
+        """One of each."""
+        self.path = str(
+            write_sqlite(Path(self.mktemp()).absolute(), [PutQueue(ORDERS), log(1), event(1), put(1)])
+        )
+        for stream in ("queue", "log", "events"):
+            self.assertEqual(self.offsets(stream=stream), [1])

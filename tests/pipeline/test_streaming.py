@@ -1,0 +1,224 @@
+"""C{spark.readStream.format("msmq")}: each message once, whatever happens to the query or the log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from msmq.pipeline.reading.options import read_options
+from msmq.pipeline.reading.progress import LogProgress
+from msmq.pipeline.spark import reason
+from msmq.queues.changes import AppendLog, Change, PutQueue, PutState, RemoveQueue, TrimLog
+from tests.builders import ALPHA, BETA
+from tests.pipeline.spark_support import SparkTestCase
+from tests.pipeline.stores import BILLS, ORDERS, event, log, lookup_id, packet, write_sqlite
+
+OWNER = PutState("queue_manager", ALPHA.bytes)
+
+
+class StreamingCase(SparkTestCase):
+    """A store whose log grows, and a query that reads it into Parquet whenever it is run."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.mktemp()).absolute()
+        self.directory.mkdir()
+        self.store = self.directory / "data"
+        self.write(OWNER, PutQueue(ORDERS))
+
+    def write(self, *changes: Change) -> None:
+        write_sqlite(self.store, changes)
+
+    def stream(self, columns: str = "", **options: Any) -> DataFrame:
+        given = {"path": str(self.store), "startingOffsets": "earliest", **options}
+        return (
+            self.spark.readStream.format("msmq")
+            .options(**given)
+            .option("columns", columns or "offset,label")
+            .load()
+        )
+
+    def run_query(self, columns: str = "", **options: Any) -> list[dict[str, Any]]:
+        """Run the query until it has read what there is; gives what is in its result, sorted."""
+        query = (
+            self.stream(columns, **options)
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(self.directory / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(self.directory / "result"))
+        )
+        query.awaitTermination()
+        self.progress = [dict(one)["numInputRows"] for one in query.recentProgress]
+        return self.result()
+
+    def result(self) -> list[dict[str, Any]]:
+        frame = self.spark.read.parquet(str(self.directory / "result"))
+        return sorted(self.rows(frame), key=lambda row: row["offset"])
+
+    def labels(self, **options: Any) -> list[str]:
+        return [row["label"] for row in self.run_query(**options)]
+
+    def refused(self, **options: Any) -> str:
+        with self.assertRaises(PySparkException) as caught:
+            self.run_query(**options)
+        return reason(caught.exception)
+
+
+class OnceTests(StreamingCase):
+    """What is read."""
+
+    def test_resumes(self) -> None:
+        """A query goes on where the one before it ended; a message that is more urgent is not passed over."""
+        self.write(log(1, priority=0), log(2, priority=0))
+        self.assertEqual(self.labels(), ["message 1", "message 2"])
+        # Its LookupIdentifier is smaller than all that were read.
+        self.write(log(3, priority=7))
+        self.assertLess(lookup_id(3, 7), lookup_id(1, 0))
+        self.assertEqual(self.labels(), ["message 1", "message 2", "message 3"])
+        self.assertEqual(self.labels(), ["message 1", "message 2", "message 3"])
+
+    def test_rate_limit(self) -> None:
+        """No batch has more rows than C{maxOffsetsPerTrigger}, and all of them are read."""
+        self.write(*(log(number) for number in range(1, 26)))
+        self.assertEqual(len(self.labels(maxOffsetsPerTrigger="10", minPartitions="3")), 25)
+        self.assertEqual([count for count in self.progress if count], [10, 10, 5])
+
+    def test_several_queues(self) -> None:
+        """Several queues have one sequence of numbers; a queue that is made later is read from its first."""
+        self.write(log(1), PutQueue(BILLS))
+        self.assertEqual(self.labels(), ["message 1"])
+        self.write(PutQueue(attrs.evolve(BILLS, log=True)), log(2, BILLS), log(3), log(4, BILLS))
+        self.assertEqual(self.labels(), [f"message {number}" for number in (1, 2, 3, 4)])
+
+    def test_starting_offsets(self) -> None:
+        """A query without a checkpoint begins where it is told to: by default with what comes in."""
+        self.write(*(log(number) for number in range(1, 6)))
+        cases: list[tuple[dict[str, str | None], list[int]]] = [
+            ({"startingOffsets": None}, []),
+            ({"startingOffsets": "latest"}, []),
+            ({"startingOffsets": '{"orders": {"0": 4}}'}, [4, 5]),
+            ({"startingOffsets": None, "startingTimestamp": "1700000003250"}, [3, 4, 5]),
+        ]
+        for place, (options, expected) in enumerate(cases):
+            name = f"started_{place}"
+            writer = self.stream("offset", **options).writeStream.format("memory").queryName(name)
+            writer.trigger(availableNow=True).start().awaitTermination()
+            self.assertEqual(
+                sorted(row.offset for row in self.spark.table(name).collect()), expected, options
+            )
+
+    def test_events(self) -> None:
+        """The event log is a stream too."""
+        self.write(*map(event, range(1, 4)))
+        options = {"stream": "events", "maxOffsetsPerTrigger": "2"}
+        self.assertEqual([row["offset"] for row in self.run_query("offset,event", **options)], [1, 2, 3])
+        self.write(event(4))
+        self.assertEqual(len(self.run_query("offset,event", **options)), 4)
+
+    def test_failed_batch_is_read_again(self) -> None:
+        """A batch that was begun and not finished is the same when the query is started again."""
+        self.write(*(log(number) for number in range(1, 11)))
+        seen: list[list[int]] = []
+
+        def fail(frame: DataFrame, batch: int) -> None:
+            seen.append(sorted(row.offset for row in frame.collect()))
+            if len(seen) == 2:
+                raise ValueError("the sink fails once")
+
+        for _ in range(2):
+            query = (
+                self.stream("offset", maxOffsetsPerTrigger="4")
+                .writeStream.foreachBatch(fail)
+                .option("checkpointLocation", str(self.directory / "checkpoint"))
+                .trigger(availableNow=True)
+                .start()
+            )
+            try:
+                query.awaitTermination()
+            except Exception as error:
+                self.assertIn("the sink fails once", str(error))
+                # What comes in meanwhile is not part of the batch that is read again.
+                self.write(log(11), log(12))
+        self.assertEqual(seen, [[1, 2, 3, 4], [5, 6, 7, 8], [5, 6, 7, 8], [9, 10, 11, 12]])
+
+
+class LossTests(StreamingCase):
+    """What is gone before it was read is told."""
+
+    def test_trimmed(self) -> None:
+        """Trimming what was read is nobody's loss; trimming more is, and with C{failOnDataLoss} an error."""
+        self.write(*(log(number) for number in range(1, 6)))
+        self.assertEqual(len(self.labels()), 5)
+        self.write(log(6), TrimLog(ORDERS.identifier, keep_bytes=len(packet(11))))
+        self.assertEqual(len(self.labels()), 6)
+        self.write(
+            *(log(number) for number in range(7, 12)), TrimLog(ORDERS.identifier, keep_bytes=len(packet(11)))
+        )
+        self.assertIn(
+            r".\private$\orders is to be read from offset 7, but what is before offset 11", self.refused()
+        )
+        self.assertEqual(self.labels(failOnDataLoss="false")[-1], "message 11")
+
+    def test_trimmed_by_age(self) -> None:
+        """Where an old entry went and a younger was not read, nothing is lost."""
+        self.write(log(1))
+        self.assertEqual(len(self.labels()), 1)
+        self.write(
+            AppendLog(ORDERS.identifier, 9, packet(9), 1_800_000_000.0),
+            TrimLog(ORDERS.identifier, before=1.75e9),
+        )
+        self.assertEqual(self.labels(), ["message 1", "message 9"])
+
+    def test_deleted_queue(self) -> None:
+        """A queue that was deleted with its log is a loss."""
+        self.write(log(1))
+        self.assertEqual(len(self.labels()), 1)
+        self.write(RemoveQueue(ORDERS.identifier))
+        self.assertIn("is not read any more: it was deleted", self.refused())
+
+    def test_other_store(self) -> None:
+        """A checkpoint of another queue manager is refused; so is a store that has not come as far."""
+        self.write(*(log(number) for number in range(1, 6)))
+        self.assertEqual(len(self.labels()), 5)
+        self.store = self.directory / "other"
+        self.write(OWNER, PutQueue(ORDERS), log(1))
+        self.assertIn("was read up to offset 6, and now ends before 2", self.refused())
+        self.store = self.directory / "foreign"
+        self.write(PutState("queue_manager", BETA.bytes), PutQueue(ORDERS), log(1))
+        self.assertIn("the checkpoint is of the queue manager ", self.refused(failOnDataLoss="false"))
+
+    def test_refusals(self) -> None:
+        """What has no log cannot be a stream, and offsets beyond the log are named."""
+        self.write(PutQueue(BILLS))
+        for options, expected in (
+            ({"stream": "journal"}, "the stream journal can be read as a batch only: it has no log"),
+            ({"subscribe": "bills"}, r".\private$\Bills keeps no message log"),
+            ({"endingOffsets": "latest"}, "endingOffsets is for batches only"),
+            ({"startingOffsets": '{"orders": {"0": 99}}'}, "from offset 99, but the log ends before 1"),
+        ):
+            with self.subTest(**options):
+                self.assertIn(expected, self.refused(**options))
+
+
+class OffsetTests(StreamingCase):
+    """Offsets as a checkpoint has them."""
+
+    def test_progress(self) -> None:
+        """Offsets only rise, whatever is asked between them, and slices cover each number once."""
+        self.write(*(log(number, priority=number % 8) for number in range(1, 31)))
+        options = {"path": str(self.store), "startingOffsets": "earliest", "minPartitions": "2"}
+        progress = LogProgress(read_options(options), "queue")
+        offset = progress.initial()
+        found: Counter[int] = Counter()
+        while (later := progress.latest(offset, 7)) != offset:
+            self.assertGreater(later["next"], offset["next"])
+            for part in progress.slices(offset, later):
+                for span in part.spans:
+                    found.update(range(span.begin, span.end))
+            offset = later
+        self.assertEqual(found, Counter(range(1, 31)))

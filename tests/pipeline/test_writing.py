@@ -1,0 +1,199 @@
+"""C{df.write.format("msmq")}: rows become messages of a server that runs, each of them once."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.control.client import Delivered
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.spark import reason
+from msmq.pipeline.writing.records import Recording, check_columns
+from tests.faults.server import ServerProcess
+from tests.pipeline.spark_support import SparkTestCase
+
+ORDERS = r".\private$\orders"
+ADMIN = r"DIRECT=OS:localhost\private$\acknowledgements"
+
+
+class WritingCase(SparkTestCase):
+    """A server with one queue."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.home = Path(tempfile.mkdtemp(prefix="msmq-writing-")).resolve()
+        self.addCleanup(shutil.rmtree, self.home)
+        self.server = ServerProcess(self.home)
+        self.addCleanup(self.server.kill)
+        self.assertTrue(self.server.is_ready(), self.server.output)
+        self.server.client.create_queue(ORDERS, {"log": True})
+
+    def write(self, frame: DataFrame, **options: Any) -> None:
+        given = {"control": str(self.server.data), **options}
+        frame.write.format("msmq").mode(given.pop("mode", "append")).options(**given).save()
+
+    def refused(self, frame: DataFrame, **options: Any) -> str:
+        with self.assertRaises((AnalysisException, PySparkException)) as caught:
+            self.write(frame, **options)
+        return reason(caught.exception)
+
+    def received(self) -> list[Delivered]:
+        """What lies in the queue."""
+        count = self.server.client.queue(ORDERS)["messages"]
+        if not count:
+            return []
+        with self.server.client.receive(ORDERS, count=count, peek=True) as stream:
+            return [one for one in stream if isinstance(one, Delivered)]
+
+    def bodies(self) -> list[bytes]:
+        return sorted(one.body for one in self.received())
+
+    def orders(self, count: int) -> DataFrame:
+        return self.spark.range(count).selectExpr("concat('order ', id) as body", "concat('k', id) as key")
+
+
+class BatchTests(WritingCase):
+    """What is sent."""
+
+    def test_messages(self) -> None:
+        """A row is a message with the properties that its columns name."""
+        frame = self.spark.createDataFrame(
+            [(b"\x00\x01", "first", 7, "recoverable", 5, ["full-reach"], "eHk=", 60, ADMIN)],
+            "value binary, label string, priority int, delivery string, application_tag bigint,"
+            " acknowledge array<string>, extension_base64 string, time_to_be_received bigint,"
+            " admin_queue string",
+        )
+        self.write(frame, destination=ORDERS)
+        [one] = self.received()
+        self.assertEqual((one.body, one.extension), (b"\x00\x01", b"xy"))
+        told = {name: one.properties[name] for name in ("label", "priority", "delivery", "application_tag")}
+        self.assertEqual(
+            told, {"label": "first", "priority": 7, "delivery": "recoverable", "application_tag": 5}
+        )
+
+    def test_idempotent_by_key(self) -> None:
+        """What is sent again under its keys is there once; another C{key} makes other messages of it."""
+        frame = self.orders(20)
+        self.write(frame, destination=ORDERS)
+        self.write(frame, destination=ORDERS)
+        self.assertEqual(len(self.bodies()), 20)
+        self.write(frame, destination=ORDERS, key="again")
+        self.assertEqual(len(self.bodies()), 40)
+
+    def test_replay(self) -> None:
+        """Rows of the message log are sent again as they are read, into another queue."""
+        self.write(self.orders(5), destination=ORDERS)
+        self.server.client.create_queue(r".\private$\copies", {})
+        options = {"path": str(self.server.data), "stream": "log", "subscribe": "orders"}
+        frame = self.spark.read.format("msmq").options(**options).load()
+        for _ in range(2):
+            self.write(frame, destination=r".\private$\copies")
+        self.assertEqual(self.server.client.queue(r".\private$\copies")["messages"], 5)
+
+    def test_destinations_of_rows(self) -> None:
+        """Each row may say where to."""
+        self.server.client.create_queue(r".\private$\others", {})
+        rows = [("a", ORDERS), ("b", r".\private$\others"), ("c", ORDERS)]
+        self.write(self.spark.createDataFrame(rows, "body string, destination string"))
+        self.assertEqual(self.bodies(), [b"a", b"c"])
+        self.assertEqual(self.server.client.queue(r".\private$\others")["messages"], 1)
+
+    def test_dry_run(self) -> None:
+        """Nothing is sent, and what could not be is refused all the same."""
+        self.write(self.orders(5), destination=ORDERS, dryRun="true")
+        self.assertEqual(self.bodies(), [])
+        wrong = self.orders(5).selectExpr("*", "9 as priority")
+        said = self.refused(wrong, destination=ORDERS, dryRun="true")
+        self.assertIn("cannot be sent: ", said)
+        self.assertIn("priority", said.lower())
+
+    def test_rate_limit(self) -> None:
+        """A task does not send faster than it may."""
+        begun = time.monotonic()
+        self.write(self.orders(11).coalesce(1), destination=ORDERS, maxMessagesPerSecond="20")
+        self.assertGreater(time.monotonic() - begun, 0.5)
+        self.assertEqual(len(self.bodies()), 11)
+
+    def test_refusals(self) -> None:
+        """What cannot be sent is told in one line, which names it."""
+        frame = self.orders(1)
+        for options, expected in (
+            ({"control": ""}, "the option control (the control socket of a queue manager) is missing"),
+            (
+                {"control": "/nowhere/a.sock", "destination": ORDERS},
+                "no queue manager answers at /nowhere/a.sock",
+            ),
+            ({"destinations": ORDERS}, "there is no option 'destinations' for writing"),
+            ({"maxMessagesPerSecond": "0"}, "must be a whole number from 1 on"),
+            ({}, "nobody says where to"),
+            ({"destination": ORDERS, "mode": "overwrite"}, "a queue cannot be overwritten"),
+            ({"destination": r".\private$\nobody"}, "MQ_ERROR_QUEUE_NOT_FOUND"),
+        ):
+            with self.subTest(**options):
+                said = self.refused(frame, **options)
+                self.assertIn(expected, said)
+                self.assertNotIn("\n", said)
+        misspelt = frame.withColumnRenamed("key", "lable")
+        self.assertIn("a message has no column 'lable'", self.refused(misspelt, destination=ORDERS))
+
+
+class StreamTests(WritingCase):
+    """A stream that ends in a queue."""
+
+    def test_batch_that_is_done_again(self) -> None:
+        """A batch that is sent twice, since nobody noted that it had been, leaves each message once."""
+        source = self.home / "source"
+        checkpoint = self.home / "checkpoint"
+        self.orders(10).drop("key").coalesce(1).write.json(str(source))
+
+        def run() -> None:
+            stream = self.spark.readStream.schema("body string").json(str(source))
+            writer = stream.writeStream.format("msmq").trigger(availableNow=True)
+            writer = writer.options(control=str(self.server.data), destination=ORDERS)
+            writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+
+        run()
+        self.assertEqual(len(self.bodies()), 10)
+        for name in (checkpoint / "commits").iterdir():
+            name.unlink()
+        run()
+        self.assertEqual(len(self.bodies()), 10)
+
+
+class RecordTests(SynchronousTestCase):
+    """Rows that are looked at one by one."""
+
+    def test_damaged_and_acknowledgements(self) -> None:
+        """Neither can be sent."""
+        recording = Recording(ORDERS)
+        row: dict[str, Any] = {"value": b"", "decode_error": "cut short", "id": None}
+        self.assertIn(
+            "place 7 is a damaged", str(self.assertRaises(ReadingError, recording.record, row, "place 7"))
+        )
+        row = {"value": b"", "class": 2, "class_name": "MQMSG_CLASS_ACK_REACH_QUEUE", "id": "{1}\\2"}
+        error = self.assertRaises(ReadingError, recording.record, row, "p")
+        self.assertIn("is MQMSG_CLASS_ACK_REACH_QUEUE, which only queue managers send", str(error))
+
+    def test_keys(self) -> None:
+        """The key is the row's own, or its identifier, or its place; before it stands that of the option."""
+        for row, key in (
+            ({"key": "k", "id": "i"}, "run:k"),
+            ({"id": "i"}, "run:i"),
+            ({}, "run:place"),
+        ):
+            header = Recording(ORDERS, "run").record({"value": b"", **row}, "place").header
+            self.assertEqual(header["key"], key)
+
+    def test_columns(self) -> None:
+        """Columns that cannot be a message are refused before anything is sent."""
+        check_columns(["value", "topic"], "")
+        for names, expected in ((["label"], "there is no body"), (["value"], "nobody says where to")):
+            self.assertIn(expected, str(self.assertRaises(ReadingError, check_columns, names, "")))
