@@ -77,7 +77,7 @@ class PacketStream:
         position = 0
         while position < len(data):
             if self._searching:
-                found = _find_beginning(data, position)
+                found = find_beginning(data, position)
                 if found is None:
                     position = len(data) if final else max(position, len(data) - BASE_HEADER_SIZE + 1)
                     break
@@ -120,7 +120,7 @@ class PacketStream:
             return self._malformed(error, offset, records)
         try:
             if size <= len(view):
-                size = _measure(view[:length])
+                size = measure_packet(view[:length])
                 if size <= len(view):
                     records.append(packet_record(bytes(view[:size]), offset))
                     return size
@@ -131,7 +131,7 @@ class PacketStream:
                 return 0
             advance = self._malformed(error, offset, records)
             for end in (length, behind):
-                if len(view) == end or _begins_packet(data, position + end):
+                if len(view) == end or begins_packet(data, position + end):
                     self._searching = False
                     return end
             return advance
@@ -154,11 +154,13 @@ class PacketStream:
         return self._malformed(error, offset, records)
 
 
-def _measure(packet: memoryview) -> int:
+def measure_packet(packet: memoryview) -> int:
     """Bytes of the whole packet: PacketSize, and an attached SessionHeader that it does not count.
 
     The headers are read in place: of the many beginnings that a damaged stream may seem to have, none
     costs a copy of what follows it.
+
+    @raise RemoteProtocolError: it breaks a rule.
     """
     reader = Reader(packet)
     header = BaseHeader.read(reader)
@@ -171,17 +173,18 @@ def _measure(packet: memoryview) -> int:
     return reader.position + SESSION_HEADER_SIZE
 
 
-def _find_beginning(data: bytes, position: int) -> int | None:
+def find_beginning(data: bytes, position: int) -> int | None:
     """The first place from C{position} on that looks like the beginning of a packet."""
     at = data.find(_SIGNATURE, position + 4)
     while at >= 0:
-        if _begins_packet(data, at - 4):
+        if begins_packet(data, at - 4):
             return at - 4
         at = data.find(_SIGNATURE, at + 1)
     return None
 
 
-def _begins_packet(data: bytes, position: int) -> bool:
+def begins_packet(data: bytes, position: int) -> bool:
+    """Whether what is there looks like the beginning of a packet."""
     if len(data) - position < _BEGINNING.size:
         return False
     version, _, flags, signature, size = _BEGINNING.unpack_from(data, position)

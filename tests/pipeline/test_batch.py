@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,14 @@ class StreamTests(EstateCase):
         [row] = self.rows(self.read("value,offset,decode_error,label").where("decode_error is not null"))
         self.assertEqual((bytes(row["value"]), row["offset"], row["label"]), (DAMAGED, 31, None))
         self.assertIn("BaseHeader", row["decode_error"])
+
+    def test_decoded(self) -> None:
+        """Bodies are read if that is asked for, and what is wrong with them is in the row."""
+        [row] = self.rows(self.read("decoded,decode_error,label", decode="auto").where("label = 'message 2'"))
+        self.assertEqual(json.loads(row["decoded"])["value"], "body 2")
+        self.assertIsNone(row["decode_error"])
+        [row] = self.rows(self.read("offset,decode_error", decode="json").where("offset = 5"))
+        self.assertIn("JSON", row["decode_error"])
 
     def test_event(self) -> None:
         """So does the row of an event."""
@@ -229,6 +238,7 @@ class RefusalTests(EstateCase):
             ({"startingOffset": "earliest"}, "there is no option 'startingoffset', only columns, "),
             ({"stream": "queues"}, "the option stream is 'queues': must be one of queue, log, "),
             ({"subscribe": "order"}, "has no queue order in the stream queue"),
+            ({"decode": "yaml"}, "decode = 'yaml' is none of none, auto, "),
             ({"columns": "lable"}, "there is no column 'lable', only value, topic, "),
             ({"minPartitions": "0"}, "the option minPartitions is '0': must be a whole number from 1 on"),
             ({"includeHeaders": "yes"}, "the option includeHeaders is 'yes': must be true or false"),

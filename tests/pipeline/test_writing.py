@@ -131,6 +131,10 @@ class BatchTests(WritingCase):
                 {"control": "/nowhere/a.sock", "destination": ORDERS},
                 "no queue manager answers at /nowhere/a.sock",
             ),
+            (
+                {"control": "tcp:127.0.0.1:x", "destination": ORDERS},
+                "the option control: 'tcp:127.0.0.1:x' names the port 'x'",
+            ),
             ({"destinations": ORDERS}, "there is no option 'destinations' for writing"),
             ({"maxMessagesPerSecond": "0"}, "must be a whole number from 1 on"),
             ({}, "nobody says where to"),

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 import attrs
 
+from msmq.pipeline.bodies import NONE
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.rows import StoredPacket
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, names_of
 
@@ -19,6 +21,7 @@ class Wanted:
     """Which rows are wanted, and which columns of them.
 
     @ivar names: the columns.
+    @ivar bodies: whether bodies have to be read.
     @ivar begin: the first offset.
     @ivar end: the first offset that is not wanted any more; C{None} for no limit, as of what follows.
     @ivar since: the earliest time, about, in seconds since 1970-01-01 UTC.
@@ -27,16 +30,12 @@ class Wanted:
     """
 
     names: tuple[str, ...]
+    bodies: bool = True
     begin: int = 0
     end: int | None = None
     since: float | None = None
     until: float | None = None
     topics: frozenset[str] | None = None
-
-    @property
-    def bodies(self) -> bool:
-        """Whether bodies have to be read."""
-        return not BODY_COLUMNS.isdisjoint(self.names)
 
     def within(self, begin: int, end: int) -> tuple[int, int]:
         """What is left of a range of offsets."""
@@ -57,6 +56,13 @@ class Wanted:
         if self.since is not None and packet.arrived < self.since:
             return False
         return self.until is None or packet.arrived < self.until
+
+
+def wanted_columns(names: tuple[str, ...], options: ReadOptions) -> Wanted:
+    """Every row, with these columns."""
+    bodies = not BODY_COLUMNS.isdisjoint(names)
+    bodies |= options.decode != NONE and "decode_error" in names
+    return Wanted(names, bodies)
 
 
 def known_names(names: Iterable[str], stream: str) -> tuple[str, ...]:

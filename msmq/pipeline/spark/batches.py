@@ -9,8 +9,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.bodies import NONE, reading
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.wanted import known_names
 from msmq.pipeline.rows import PLAIN, Reading, StoredPacket, event_batch, message_batch
+
+
+def _reading(decode: str, headers: bool) -> Reading:
+    return PLAIN if decode == NONE and not headers else reading(decode, headers=headers)
 
 
 class Batches:
@@ -18,19 +25,37 @@ class Batches:
 
     @param schema: the columns that Spark wants.
     @param stream: what is read.
-    @raise ReadingError: one is no column of the stream.
+    @param options: say how bodies are read.
+    @raise ReadingError: one is no column of the stream, or bodies cannot be read so.
     """
 
-    def __init__(self, schema: StructType, stream: str, reading: Reading = PLAIN) -> None:
+    def __init__(self, schema: StructType, stream: str, options: ReadOptions) -> None:
         self.names = known_names(schema.fieldNames(), stream)
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._reading = reading
+        self._choice = options.decode, options.headers
+        try:
+            _reading(*self._choice)
+        except ValueError as error:
+            raise ReadingError(str(error)) from None
 
     def of_packets(self, pages: Iterator[Sequence[StoredPacket]]) -> Iterator[pyarrow.RecordBatch]:
         """The rows of messages."""
+        # Made here, in the process that reads: decoders of plugins need not be fit to be sent there.
+        how = _reading(*self._choice)
         for page in pages:
             if page:
-                yield self.fitted(message_batch(page, self.names, self._reading))
+                yield self.fitted(message_batch(page, self.names, how))
+
+    def of_exported(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        """Rows that were exported with the same columns."""
+        return map(self.fitted, batches)
+
+    @property
+    def are_decoded(self) -> bool:
+        """Whether there are columns that only packets tell, and no exported file."""
+        asked, headers = self._choice
+        reads = asked != NONE and not {"decoded", "decode_error"}.isdisjoint(self.names)
+        return reads or (headers and "headers" in self.names)
 
     def of_events(self, pages: Iterator[Sequence[StoredEvent]]) -> Iterator[pyarrow.RecordBatch]:
         """The rows of events."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -19,13 +20,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from msmq.pipeline.reading.files import FileScan, FileSlice, are_files
 from msmq.pipeline.reading.options import ReadOptions, read_options
 from msmq.pipeline.reading.stores import StoreScan
-from msmq.pipeline.reading.wanted import Wanted, known_names
+from msmq.pipeline.reading.wanted import known_names, wanted_columns
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, spark_schema
 from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.filters import push
-from msmq.pipeline.spark.partitions import SlicePartition
+from msmq.pipeline.spark.partitions import FilePartition, SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
 from msmq.pipeline.spark.writer import MsmqStreamWriter, MsmqWriter
 from msmq.pipeline.writing.options import write_options
@@ -77,9 +79,9 @@ class MsmqReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._stream = options.stream or "queue"
         self._options = options
-        self._batches = Batches(schema, self._stream)
+        self._batches = Batches(schema, self._stream, options)
         since = options.since if self._stream not in ("log", "events") else None
-        self._wanted = Wanted(self._batches.names, since=since)
+        self._wanted = attrs.evolve(wanted_columns(self._batches.names, options), since=since)
         # Spark refuses a reader that overrides the method where filters are not pushed down, which is where
         # nobody has told it to; it looks for the function, which is its own.
         self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
@@ -91,16 +93,30 @@ class MsmqReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """What is read, in parts."""
+        if are_files(self._options.location):
+            return [FilePartition(part) for part in self._file_scan().slices()]
         return [SlicePartition(part) for part in self._scan().slices()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The rows of a part."""
+        if isinstance(partition, FilePartition):
+            return self._read_file(partition.part)
         if not isinstance(partition, SlicePartition):
             return iter(())
         scan = self._scan()
         if self._stream == "events":
             return self._batches.of_events(scan.event_pages(partition.part))
         return self._batches.of_packets(scan.pages(partition.part))
+
+    def _read_file(self, part: FileSlice) -> Iterator[pyarrow.RecordBatch]:
+        scan = self._file_scan()
+        if part.kind == "parquet" and not self._batches.are_decoded:
+            return self._batches.of_exported(scan.batches(part))
+        return self._batches.of_packets(scan.packets(part))
+
+    def _file_scan(self) -> FileScan:
+        wanted = attrs.evolve(self._wanted, since=self._wanted.since or self._options.since)
+        return FileScan(self._options, wanted, self._options.stream)
 
     def _scan(self) -> StoreScan:
         return StoreScan(self._options, self._wanted, self._stream)

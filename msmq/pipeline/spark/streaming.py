@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.reading.stores import StoreScan
-from msmq.pipeline.reading.wanted import Wanted
+from msmq.pipeline.reading.wanted import wanted_columns
 from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.partitions import SlicePartition
 
@@ -36,7 +36,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = options.stream or "queue"
         self._options = options
         self._progress = LogProgress(options, stream)
-        self._batches = Batches(schema, stream)
+        self._batches = Batches(schema, stream, options)
         self._stream = "events" if stream == "events" else "log"
         self._target: int | None = None
 
@@ -71,7 +71,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of a part."""
         if not isinstance(partition, SlicePartition):
             return iter(())
-        scan = StoreScan(self._options, Wanted(self._batches.names), self._stream)
+        scan = StoreScan(self._options, wanted_columns(self._batches.names, self._options), self._stream)
         if self._stream == "events":
             return self._batches.of_events(scan.event_pages(partition.part))
         return self._batches.of_packets(scan.pages(partition.part))

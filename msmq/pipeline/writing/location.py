@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msmq.control.locations import Location, LocationError, UnixLocation, parse_location
+from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.writing.options import WriteOptions
 
 
-def location_of(options: WriteOptions) -> Path:
-    """Its control socket; that of a data directory is the one in it."""
-    path = Path(options.control.removeprefix("unix:"))
-    return path / "control.sock" if path.is_dir() else path
+def location_of(options: WriteOptions) -> Location:
+    """Its control socket or endpoint; that of a data directory is the socket in it.
+
+    @raise ReadingError: it cannot be there.
+    """
+    path = Path(options.control)
+    if path.is_dir():
+        return UnixLocation(path / "control.sock")
+    try:
+        return parse_location(options.control, token_file=options.token_file or None)
+    except LocationError as error:
+        raise ReadingError(f"the option control: {error}") from None

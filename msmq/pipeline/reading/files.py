@@ -1,0 +1,236 @@
+"""Files as rows: what C{msmq export} wrote, packets one behind the other, and captures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from msmq.decoding.captured_messages import captured_messages
+from msmq.decoding.pcap import is_capture
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.streams import is_called
+from msmq.pipeline.reading.wanted import Wanted
+from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
+from msmq.pipeline.schema import PACKET_COLUMN, VERSION, VERSION_KEY
+from msmq.storage.beside import STORE_FILE
+from msmq.wire.framer import SIGNATURE
+
+if TYPE_CHECKING:
+    import pyarrow
+
+WIRE_TOPIC: Final = "wire"
+"""The topic of what was captured."""
+
+PAGE: Final = 2000
+_PARQUET: Final = b"PAR1"
+_SQLITE: Final = b"SQLite format 3\0"
+_SYSTEM: Final = ".\\system$;"
+_MASKED: Final = ("topic", "offset", "timestamp")
+_KEPT: Final = ("topic", "offset", "timestamp", "lookup_id", "abort_count", "move_count", "timestampType")
+
+
+@attrs.frozen
+class FileSlice:
+    """What one process reads of a file.
+
+    @ivar kind: C{parquet}, C{capture} or C{packets}.
+    @ivar groups: the row groups of a Parquet file.
+    """
+
+    kind: str
+    path: str
+    groups: tuple[int, ...] = ()
+
+
+def are_files(location: str) -> bool:
+    """Whether there are files at a place, rather than a store.
+
+    @raise ReadingError: there is nothing.
+    """
+    if location.startswith(("postgresql:", "postgres:")):
+        return False
+    path = Path(location)
+    if path.is_dir():
+        return not (path / STORE_FILE).exists() and bool(_files(path))
+    return path.is_file() and _beginning(path)[:16] != _SQLITE
+
+
+@attrs.frozen
+class FileScan:
+    """A batch of files.
+
+    @ivar stream: which rows of exported files are wanted; empty for all.
+    """
+
+    options: ReadOptions
+    wanted: Wanted
+    stream: str
+
+    def slices(self) -> list[FileSlice]:
+        """What is read, in parts.
+
+        @raise ReadingError: a file is none that can be read, or cannot be read as it is asked for.
+        """
+        if self.options.starting is not None or self.options.ending is not None:
+            raise ReadingError(
+                "startingOffsets and endingOffsets are for stores; files take a filter on offset"
+            )
+        path = Path(self.options.path)
+        found: list[FileSlice] = []
+        for file in _files(path) if path.is_dir() else [path]:
+            kind = _kind(file)
+            if kind == "parquet":
+                found += self._parquet_slices(file)
+            elif self.stream in ("", WIRE_TOPIC):
+                found.append(FileSlice(kind, str(file)))
+            else:
+                raise ReadingError(f"{file} has packets of the stream wire, not {self.stream}")
+        return found
+
+    def _parquet_slices(self, path: Path) -> list[FileSlice]:
+        file = _parquet(path)
+        version = int((file.schema_arrow.metadata or {}).get(VERSION_KEY, VERSION))
+        if version > VERSION:
+            raise ReadingError(
+                f"{path}: written by a newer version of msmq"
+                f" (record format {version}, this one knows {VERSION})"
+            )
+        for name in self._columns():
+            if name not in file.schema_arrow.names:
+                raise ReadingError(f"{path} has no column {name}")
+        return [FileSlice("parquet", str(path), (group,)) for group in range(file.num_row_groups)]
+
+    def packets(self, part: FileSlice) -> Iterator[Sequence[StoredPacket]]:
+        """The messages of a slice, as packets; of a Parquet file only if it has them."""
+        if part.kind == "parquet":
+            for batch in self._batches(part, (*_KEPT, PACKET_COLUMN.name)):
+                yield [_stored(row) for row in batch.to_pylist()]
+            return
+        page: list[StoredPacket] = []
+        for place, found in enumerate(captured_messages(Path(part.path).read_bytes())):
+            packet = StoredPacket(found.packet, WIRE_TOPIC, place, found.time, timestamp_type=0)
+            if self.wanted.takes(packet):
+                page.append(packet)
+            if len(page) == PAGE:
+                yield page
+                page = []
+        yield page
+
+    def batches(self, part: FileSlice) -> Iterator[pyarrow.RecordBatch]:
+        """The rows of a slice of a Parquet file, as they were exported."""
+        return self._batches(part, self.wanted.names)
+
+    def _columns(self) -> tuple[str, ...]:
+        return (*self.wanted.names, *_MASKED)
+
+    def _batches(self, part: FileSlice, names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
+        needed = dict.fromkeys((*names, *_MASKED, *self._needed()))
+        file = _parquet(Path(part.path))
+        for batch in file.iter_batches(PAGE, list(part.groups), list(needed)):
+            left = batch.filter(self._mask(batch))
+            if left.num_rows:
+                yield left.select(list(names))
+
+    def _needed(self) -> tuple[str, ...]:
+        """What the stream is told by."""
+        if self.stream == "report":
+            return ("class",)
+        return ("abort_count",) if self.stream in ("queue", "log") else ()
+
+    def _mask(self, batch: pyarrow.RecordBatch) -> Any:
+        """Which of these rows are wanted."""
+        import pyarrow
+
+        columns = {name: batch.column(name).to_pylist() for name in (*_MASKED, *self._needed())}
+        rows = zip(*columns.values(), strict=True)
+        return pyarrow.array(
+            [self._takes(dict(zip(columns, row, strict=True))) for row in rows], pyarrow.bool_()
+        )
+
+    def _takes(self, row: dict[str, Any]) -> bool:
+        time = row["timestamp"]
+        arrived = None if time is None else time.timestamp()
+        packet = StoredPacket(b"", row["topic"], row["offset"], arrived)
+        topics, pattern = self.options.topics, self.options.pattern
+        if topics and not any(is_called(packet.topic, name) for name in topics):
+            return False
+        if pattern and not re.fullmatch(pattern, packet.topic):
+            return False
+        return self.wanted.takes(packet) and _is_of(self.stream, row)
+
+
+def _is_of(stream: str, row: dict[str, Any]) -> bool:
+    """Whether an exported row is one of a stream, as far as it tells."""
+    topic = row["topic"]
+    match stream:
+        case "" | "events" | "wire":
+            return bool(not stream or topic == {"events": EVENTS_TOPIC}.get(stream, WIRE_TOPIC))
+        case "source_journal" | "dead_letter" | "dead_letter_transactional":
+            tail = {"source_journal": "journal", "dead_letter": "deadletter"}.get(stream, "deadxact")
+            return bool(topic.lower() == _SYSTEM + tail)
+        case "journal":
+            return topic.lower().endswith(";journal") and not topic.lower().startswith(_SYSTEM)
+        case "outgoing":
+            return "=" in topic
+        case "report":
+            return bool(row["class"] == 1)
+    if not topic.startswith(".\\") or topic.lower().endswith(";journal") or topic.lower().startswith(_SYSTEM):
+        return False
+    return bool((row["abort_count"] is None) == (stream == "log"))
+
+
+def _stored(row: dict[str, Any]) -> StoredPacket:
+    time, lookup_id = row["timestamp"], row["lookup_id"]
+    return StoredPacket(
+        row[PACKET_COLUMN.name],
+        row["topic"],
+        row["offset"],
+        None if time is None else time.timestamp(),
+        None if lookup_id is None else lookup_id % (1 << 64),
+        row["abort_count"],
+        row["move_count"],
+        timestamp_type=row["timestampType"],
+    )
+
+
+def _files(directory: Path) -> list[Path]:
+    """The files below a directory, without those that begin with a dot or an underscore, as Spark sees it."""
+    return sorted(
+        path
+        for path in directory.rglob("*")
+        if path.is_file() and not any(part[0] in "._" for part in path.relative_to(directory).parts)
+    )
+
+
+def _kind(path: Path) -> str:
+    beginning = _beginning(path)
+    if beginning[:4] == _PARQUET:
+        return "parquet"
+    if is_capture(beginning):
+        return "capture"
+    if beginning[4:8] == SIGNATURE.to_bytes(4, "little"):
+        return "packets"
+    raise ReadingError(f"{path} is no store, no exported file, no capture and no packet")
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as error:
+        raise ReadingError(f"{path}: {error.strerror}") from None
+
+
+def _parquet(path: Path) -> Any:
+    from pyarrow.lib import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        return ParquetFile(path)
+    except (ArrowException, OSError) as error:
+        raise ReadingError(f"{path}: {error}") from None
