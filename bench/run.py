@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import bare_frames
 import express
+import hostile
 import million
 import parsing
 import routing
@@ -21,6 +22,7 @@ from measuring import Result, table
 
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "parsing": parsing.measure,
+    "hostile": hostile.measure,
     "bare_frames": bare_frames.measure,
     "express": express.measure,
     "storage": storage.measure,

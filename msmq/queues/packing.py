@@ -20,6 +20,7 @@ from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.kept_packet import kept_headers
 from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.multi_queue_format_header import (
+    MAXIMUM_ELEMENTS,
     ElementName,
     MQFDirectQueueFormatName,
     MultiQueueFormatHeader,
@@ -306,9 +307,13 @@ def list_of_destinations(names: Iterable[FormatName]) -> bytes:
     """[MS-MQDMPR] 3.1.7.1.27 DestinationMultiQueueFormatName: the header that each copy of a message carries.
 
     @param names: all names that the message is sent to, in their order.
-    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to one of them.
+    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to one of them, or if they
+        are more than a list can have.
     """
-    return MultiQueueFormatHeader.of(map(_element, names)).to_bytes()
+    header = MultiQueueFormatHeader.of(map(_element, names))
+    if header.destination.element_count > MAXIMUM_ELEMENTS:
+        raise _unsupported(f"a message goes to at most {MAXIMUM_ELEMENTS} queues at once")
+    return header.to_bytes()
 
 
 def _element(name: FormatName) -> ElementName:

@@ -2,6 +2,8 @@
 
 A peer decides how many names a list has, so a list is checked by one plain walk over its bytes,
 and its names are made only for whoever asks for them.
+Four bytes are enough for a name, so a packet could hold a million, whose walk would take a second in which
+nobody else is served; more than L{MAXIMUM_ELEMENTS} in one list are refused.
 """
 
 from __future__ import annotations
@@ -29,6 +31,12 @@ from msmq.wire.writer import Writer
 
 _FORMAT_TYPE: Final = Struct("<H")
 _NUL: Final = b"\0\0"
+_FIRST_LOOK: Final = 256
+"""Bytes of a text that are looked at first, and twice as many each time that its end is not among them."""
+
+MAXIMUM_ELEMENTS: Final = 10_000
+"""Names of one list; the document has no limit, and a message goes to each of them as a packet of its own
+that holds the whole list, so that nobody has so many."""
 
 
 class FormatType(enum.IntEnum):
@@ -131,9 +139,21 @@ def _malformed(header: str, section: str, field: str, offset: int, rule: str) ->
 def end_of_text(data: bytes, position: int, stop: int) -> int:
     """Where the UTF-16 text that begins at C{position} ends, its NUL included; -1 if it does not."""
     found = data.find(_NUL, position, stop)
-    while found >= 0 and (found - position) % 2:
-        found = data.find(_NUL, found + 1, stop)
-    return found + 2 if found >= 0 else -1
+    if found < 0 or (found - position) % 2 == 0:
+        return found + 2 if found >= 0 else -1
+    # Those zeros belong to two characters, and such a pair can come again and again; a number of all lower
+    # bytes and one of all upper bytes have a zero together where a character has.
+    size = _FIRST_LOOK
+    while True:
+        end = min(position + size, stop - (stop - position) % 2)
+        lower = int.from_bytes(data[position:end:2], "little")
+        upper = int.from_bytes(data[position + 1 : end : 2], "little")
+        unit = (lower | upper).to_bytes((end - position) // 2, "little").find(0)
+        if unit >= 0:
+            return position + 2 * unit + 2
+        if end >= stop - 1:
+            return -1
+        size *= 2
 
 
 def end_of_elements(data: bytes, position: int, stop: int, count: int) -> int:
@@ -234,6 +254,9 @@ class MQFAddressHeader:
                 )
             if size < cls.FIXED_SIZE:
                 raise reader.malformed("HeaderSize", f"{size} is less than 12", offset=start)
+            if count > MAXIMUM_ELEMENTS:
+                rule = f"{count} are more than {MAXIMUM_ELEMENTS}"
+                raise reader.malformed("ElementCount", rule, offset=start + 8)
             begin = reader.position
             data = reader.bytes(size - cls.FIXED_SIZE, "FormatNameList")
             try:
@@ -252,8 +275,11 @@ class MQFAddressHeader:
     def write(self, writer: Writer) -> None:
         """Write the list and its padding; C{writer} stands at a multiple of four bytes.
 
-        @raise LocalProtocolError: C{format_name_list} does not hold C{element_count} elements.
+        @raise LocalProtocolError: C{format_name_list} does not hold C{element_count} elements, or these are
+            more than L{MAXIMUM_ELEMENTS}.
         """
+        if self.element_count > MAXIMUM_ELEMENTS:
+            raise LocalProtocolError(f"ElementCount: {self.element_count} are more than {MAXIMUM_ELEMENTS}")
         try:
             end = end_of_elements(self.format_name_list, 0, len(self.format_name_list), self.element_count)
         except RemoteProtocolError as error:

@@ -18,7 +18,11 @@ from msmq.structures.debug_header import DebugHeader
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName, parse_format_name
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.multi_queue_format_header import MQFDirectQueueFormatName, MultiQueueFormatHeader
+from msmq.structures.multi_queue_format_header import (
+    MAXIMUM_ELEMENTS,
+    MQFDirectQueueFormatName,
+    MultiQueueFormatHeader,
+)
 from msmq.structures.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
@@ -251,11 +255,19 @@ class SeveralDestinationsTests(SynchronousTestCase):
 
     def test_list_that_is_too_long(self) -> None:
         """A packet that the names make too large is refused like one with too large a body."""
-        names = [PrivateFormatName(BETA, number) for number in range(150_000)]
+        names = [PrivateFormatName(BETA, number) for number in range(MAXIMUM_ELEMENTS)]
         builder = PacketBuilder(DIRECT, source=ALPHA, destinations=list_of_destinations(names))
         with self.assertRaises(MQError) as caught:
-            builder.build(Message(body=bytes(1 << 20)), message_id=1, sent_time=2)
+            builder.build(Message(body=bytes(4_000_000)), message_id=1, sent_time=2)
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+
+    def test_more_destinations_than_a_list_has(self) -> None:
+        """A message goes to so many queues at once, and to no more."""
+        names = [PrivateFormatName(BETA, number) for number in range(MAXIMUM_ELEMENTS + 1)]
+        list_of_destinations(names[1:])
+        with self.assertRaises(MQError) as caught:
+            list_of_destinations(names)
+        self.assertEqual(caught.exception.status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
 
 
 class FieldTests(SynchronousTestCase):

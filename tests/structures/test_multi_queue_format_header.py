@@ -177,7 +177,7 @@ class MQFAddressHeaderTests(SynchronousTestCase):
         one = "030071000000"
         self.assertEqual(len(destination(listed(2, one * 2)).elements), 2)
         self.assert_malformed(listed(3, one * 2), "ElementCount", 224)
-        self.assert_malformed(listed(0xFFFFFFFF, one * 2), "ElementCount", 224)
+        self.assert_malformed(listed(0xFFFFFFFF, one * 2), "ElementCount", 208)
         self.assert_malformed(listed(1, one * 2) + "0000", "ElementCount", 208)
         header = MQFAddressHeader(MQFAddressHeader.DESTINATION, 1, bytes.fromhex(one * 2))
         self.assertRaises(LocalProtocolError, encoded, header)
