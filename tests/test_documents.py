@@ -138,7 +138,7 @@ class PythonListingTests(SynchronousTestCase):
 class ShellListingTests(SynchronousTestCase):
     """Listings for the shell, run one after the other in a directory of their own."""
 
-    addresses = tuple((f"127.0.0.{number}", own_address(number + 10)) for number in (2, 3, 4))
+    addresses = tuple((f"127.0.0.{number}", own_address(number + 10)) for number in (2, 3, 4, 5))
     """Those of the pages, and those that are used instead."""
 
     def setUp(self) -> None:

@@ -13,6 +13,7 @@ from msmq.structures.status import MQError, Status
 
 _NUMBER: Final = click.IntRange(0, 0xFFFFFFFF)
 _LARGEST: Final = 0x400000
+_PRIVACY_LEVELS: Final = ("base", "enhanced", "advanced")
 _ACKNOWLEDGE: Final = ("none", "reach", "receive", "full-reach", "full-receive", "nack-reach", "nack-receive")
 
 
@@ -59,6 +60,12 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option("--body-type", metavar="N", type=_NUMBER, help="What the body is, as a VARTYPE.")
 @click.option("--extension-file", metavar="F", help="Read the extension from a file.")
 @click.option("--trace", metavar="GUID", help="The public queue that hears of every hop.")
+@click.option(
+    "--encrypt",
+    "privacy_level",
+    type=click.Choice(_PRIVACY_LEVELS),
+    help="Encrypt the body for the queue manager of DESTINATION, at least this strongly.",
+)
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="Send N alike.")
 @click.option(
     "--key", metavar="K", help="Send it only if nothing was sent there under this key before; 512 bytes."

@@ -14,6 +14,7 @@ from uuid import UUID
 from msmq.control.refusals import invalid
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.queues.send_key import check_key
+from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.format_name import FormatName, parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
@@ -31,6 +32,9 @@ ACKNOWLEDGE: Final = {
     ),
 }
 """[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: what each of its names asks for."""
+
+PRIVACY_LEVELS: Final = {level.name.lower(): level for level in PrivacyLevel}
+"""[MS-MQDMPR] 3.1.1.12 PrivacyLevel, by its names."""
 
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
 _FLAGS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
@@ -78,6 +82,13 @@ def _delivery(name: str, value: object) -> Delivery:
         return Delivery(value)
     except ValueError:
         raise invalid(f"{name} is express or recoverable, not {value!r}") from None
+
+
+def _privacy_level(name: str, value: object) -> PrivacyLevel:
+    level = PRIVACY_LEVELS.get(value) if isinstance(value, str) else None
+    if level is None:
+        raise invalid(f"{name} is {', '.join(PRIVACY_LEVELS)}, not {value!r}")
+    return level
 
 
 def _acknowledge(name: str, value: object) -> Acknowledge:
@@ -144,6 +155,7 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "application_tag": number,
     "extension_base64": _base64,
     "trace": _guid,
+    "privacy_level": _privacy_level,
 }
 """The properties that a sender chooses, and how each is read."""
 

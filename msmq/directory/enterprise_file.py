@@ -18,11 +18,12 @@ from uuid import UUID, uuid5
 import attrs
 
 from msmq.directory.accounts import WrittenAccount, gather
-from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES
+from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES, read_public_keys
 from msmq.errors import MsmqError
 from msmq.interfaces.access import Account
 from msmq.interfaces.topology import add_objects
 from msmq.queues.directory.objects import (
+    NO_KEYS,
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
@@ -322,6 +323,9 @@ class _Reading:
                 row, "out_routing_servers", self._machines, "queue manager"
             ),
             connected_network_identifier_list=self._find(row, "connected_networks", {}, "connected network"),
+            public_encryption_key_list=(
+                read_public_keys(values["encryption_keys"]) if "encryption_keys" in values else NO_KEYS
+            ),
             full_path=self._where(row.path),
         )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
 
 import attrs
 
+from msmq.errors import RemoteProtocolError
 from msmq.structures.path_name import PathKind, parse_path_name
+from msmq.structures.public_keys import MqdsPublicKeys
 from msmq.structures.status import MQError
 from msmq.toml.kinds import Flag, Guid, Kind, Text, WholeNumber, computer_name, type_name
 from msmq.wire.sid import parse_sid
@@ -42,6 +45,21 @@ def _address(text: str) -> None:
 
 def _sid(text: str) -> None:
     parse_sid(text)
+
+
+def read_public_keys(text: str) -> MqdsPublicKeys:
+    """[MS-MQMQ] 2.2.2 public keys, as a queue manager writes them into its data directory.
+
+    @raise ValueError: it is no base64, or not of an MQDSPUBLICKEYS.
+    """
+    try:
+        return MqdsPublicKeys.from_bytes(base64.b64decode(text.strip(), validate=True))
+    except (ValueError, RemoteProtocolError) as error:
+        raise ValueError(f"must be the content of a file keys/encryption-keys.txt: {error}") from error
+
+
+def _public_keys(text: str) -> None:
+    read_public_keys(text)
 
 
 _FLAG: Final = Flag()
@@ -79,6 +97,7 @@ TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
         "description": _NAME,
     },
     "queue_manager": {
+        "encryption_keys": Text(_public_keys, "the content of a file of public keys"),
         "name": _COMPUTER,
         "id": GUID,
         "dns_name": _COMPUTER,

@@ -32,6 +32,8 @@ from msmq.queues.directory.selecting import AttributeFilter, SortOrder
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 from msmq.wire.guid import NULL_GUID
 
+_KEYS: Final = "public_encryption_key_list"
+
 LOOK_EVERY: Final = 2.0
 """Seconds after which the file is looked at again."""
 
@@ -165,6 +167,8 @@ class FileDirectory:
         def remember(_: None) -> None:
             identifier = self._contents.names.get(_name(written), written.identifier)
             self._written[identifier] = written, attributes
+            if isinstance(written, QueueManagerObject) and (attributes is None or _KEYS in attributes):
+                self._check_keys(identifier, written)
 
         return self._contents.memory.write(written, attributes).addCallback(remember)
 
@@ -187,6 +191,24 @@ class FileDirectory:
         return self._contents.memory.account_named(name)
 
     # How
+
+    def _check_keys(self, identifier: UUID, written: QueueManagerObject) -> None:
+        """Others see what the file says, so it has to say which keys to encrypt with."""
+        keys = written.public_encryption_key_list
+        file = self._contents.file
+        for held in () if file is None else file.objects:
+            if (
+                isinstance(held, QueueManagerObject)
+                and held.identifier == identifier
+                and held.public_encryption_key_list != keys
+            ):
+                self.log.warn(
+                    "{path} does not say what {name} is to be encrypted for with, so others cannot send it"
+                    " encrypted messages; its [[queue_manager]] needs the line"
+                    ' encryption_keys = "..." with what stands in keys/encryption-keys.txt of its data',
+                    path=self.path,
+                    name=held.computer_name,
+                )
 
     async def _create(self, created: DirectoryObject, attributes: Attributes) -> UUID:
         title = _title(created)

@@ -15,6 +15,7 @@ from msmq.control.limits import ControlLimits
 from msmq.control.server import ControlSite, make_site
 from msmq.directory.factory import make_directory
 from msmq.interfaces.access import IAccounts
+from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IAddressBook, IDirectory, IServedDirectory
 from msmq.interfaces.plugins import DirectoryContext
@@ -35,10 +36,14 @@ from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
 from msmq.security.access.control import AccessControl
 from msmq.security.access.rules import NO_RULES, load_rules, principal
+from msmq.security.ciphers import LibraryCiphers
+from msmq.security.keys import KeyRing
 from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch, TellingProtocol
 from msmq.service.settings import Configuration, SecuritySettings
 from msmq.session.doorkeeping import Refusal
+from msmq.session.securing.choosing import Preferences
+from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
 
@@ -185,6 +190,8 @@ def compose(
         site=queue_manager.sites[0] if queue_manager.sites else None,
         gate=_gate(configuration.security),
         descriptors=_descriptors(configuration.security, directory, clock),
+        ciphers=None if directory is None else _ciphers(configuration),
+        encryption=_preferences(configuration),
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     pings = _PingResponder(identifier, sessions, clock)
@@ -192,6 +199,37 @@ def compose(
     if queue_manager.connected_networks:
         discovery = TellingProtocol(queue_manager, reactor, lambda: manager.membership, search)
     return Parts(manager, sessions, pings, control, pinger, search, discovery, tls)
+
+
+def _ciphers(configuration: Configuration) -> ICiphers:
+    """The keys are those of the data directory."""
+    security = configuration.security
+    return LibraryCiphers(
+        KeyRing(
+            configuration.queue_manager.data / "keys",
+            weak=security.weak_algorithms,
+            bits=security.encryption_key_bits,
+        )
+    )
+
+
+def _preferences(configuration: Configuration) -> Preferences:
+    security, limits = configuration.security, configuration.limits
+
+    def algorithm(name: str) -> EncryptionAlgorithm:
+        return EncryptionAlgorithm[name.replace("-", "_")]
+
+    return Preferences(
+        advanced=algorithm(security.preferred_advanced_algorithm),
+        enhanced=algorithm(security.preferred_enhanced_algorithm),
+        base=algorithm(security.preferred_base_algorithm),
+        sends_40_bits=security.send_enhanced_rc2_with_40_bit_keys,
+        rejects_40_bits=security.reject_enhanced_rc2_with_40_bit_keys,
+        weak=security.weak_algorithms,
+        send_keys=limits.send_symmetric_keys,
+        receive_keys=limits.receive_symmetric_keys,
+        lifetime=configuration.timers.symmetric_key_lifetime,
+    )
 
 
 def directory_context(

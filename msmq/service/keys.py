@@ -188,6 +188,8 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "events": _counted(1, 1_000_000_000, _LIMITS["events"], "events"),
         "control_receives": _counted(1, 1_000_000, _LIMITS["control_receives"], "receives"),
         "send_keys": _counted(1, 10_000_000, _LIMITS["send_keys"], "keys"),
+        "send_symmetric_keys": _counted(2, 1_000_000, _LIMITS["send_symmetric_keys"], "keys"),
+        "receive_symmetric_keys": _counted(2, 1_000_000, _LIMITS["receive_symmetric_keys"], "keys"),
         "host_addresses": _counted(1, 1000, _LIMITS["host_addresses"], "addresses"),
         "unacknowledged_messages": _counted(1, _U32, _SESSION["unacknowledged_messages"], "messages"),
         "awaiting_final_acks": _counted(1, _U32, _SESSION["awaiting_final_acks"], "messages"),
@@ -217,6 +219,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "ping_response": _timed(0.1, 60, _SESSION["ping_response"]),
         "name_resolution": _timed(0.1, 300, _TIMERS["name_resolution"]),
         "connect": _timed(0.1, 300, _TIMERS["connect"]),
+        "symmetric_key_lifetime": _timed(1, 86_400, _TIMERS["symmetric_key_lifetime"]),
         "send_key_lifetime": _timed(1, 52 * _WEEK, _TIMERS["send_key_lifetime"]),
     },
     "security": {
@@ -224,6 +227,17 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "hardened": Key(Flag(), _SECURITY["hardened"]),
         "trust_identifiers": Key(Flag(), _SESSION["trust_identifiers"]),
         "permit_insecure_nacks": Key(Flag(), _SECURITY["permit_insecure_nacks"]),
+        "weak_algorithms": Key(Flag(), _SECURITY["weak_algorithms"]),
+        "encryption_key_bits": _counted(1024, 4096, _SECURITY["encryption_key_bits"], "bits"),
+        "preferred_advanced_algorithm": Key(
+            _one_of("AES-128", "AES-192", "AES-256"), _SECURITY["preferred_advanced_algorithm"]
+        ),
+        "preferred_enhanced_algorithm": Key(_one_of("RC2", "RC4"), _SECURITY["preferred_enhanced_algorithm"]),
+        "preferred_base_algorithm": Key(_one_of("RC2", "RC4"), _SECURITY["preferred_base_algorithm"]),
+        "send_enhanced_rc2_with_40_bit_keys": Key(Flag(), _SECURITY["send_enhanced_rc2_with_40_bit_keys"]),
+        "reject_enhanced_rc2_with_40_bit_keys": Key(
+            Flag(), _SECURITY["reject_enhanced_rc2_with_40_bit_keys"]
+        ),
         "unauthenticated": Key(_one_of("loopback", "deny", "allow"), "loopback"),
         "default_descriptor": Key(_one_of("documents", "strict"), _SECURITY["default_descriptor"]),
         "owner": Key(Text(str, "a principal")),

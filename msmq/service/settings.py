@@ -95,6 +95,12 @@ class Limits:
     send_keys: int = 200_000
     """Keys of messages that are remembered, so that none is sent twice."""
 
+    send_symmetric_keys: int = 53
+    """[MS-MQQB] 3.1.3.1 SendSymmetricKeyCacheSize."""
+
+    receive_symmetric_keys: int = 127
+    """[MS-MQQB] 3.1.3.1 ReceiveSymmetricKeyCacheSize."""
+
     host_addresses: int = 16
     """Addresses of one computer name that are tried ([MS-MQQB] note 55)."""
 
@@ -121,6 +127,27 @@ class SecuritySettings:
     permit_insecure_nacks: bool = False
     """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether strangers are told that a queue is missing or
     closed to them."""
+
+    weak_algorithms: bool = False
+    """Whether ciphers may be used that keep nothing secret any more: RC2, RC4, and the keys for them."""
+
+    encryption_key_bits: int = 2048
+    """The length of the RSA key that others encrypt for us with, when it is made."""
+
+    preferred_advanced_algorithm: str = "AES-256"
+    """[MS-MQQB] 3.1.3.1 PreferredAdvancedAlgorithm."""
+
+    preferred_enhanced_algorithm: str = "RC4"
+    """[MS-MQQB] 3.1.3.1 PreferredEnhancedAlgorithm."""
+
+    preferred_base_algorithm: str = "RC4"
+    """[MS-MQQB] 3.1.3.1 PreferredBaseAlgorithm."""
+
+    send_enhanced_rc2_with_40_bit_keys: bool = False
+    """[MS-MQQB] 3.1.3.1 SendEnhancedRC2Using40BitKeys."""
+
+    reject_enhanced_rc2_with_40_bit_keys: bool = False
+    """[MS-MQQB] 3.1.3.1 RejectEnhancedRC2Using40BitKeys."""
 
     unauthenticated: str | None = None
     """From where messages are taken whose sender nobody can verify: loopback, deny or allow; C{None} is
@@ -157,6 +184,9 @@ class Timers:
 
     connect: float = 30.0
     """The longest that one attempt to connect may take, before the handshake begins."""
+
+    symmetric_key_lifetime: float = 600.0
+    """[MS-MQQB] 3.1.3.1 SymmetricKeyShortLifetime: how long bodies are encrypted with one key."""
 
     send_key_lifetime: float = 86_400.0
     """How long the key of a message is remembered."""
