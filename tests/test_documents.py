@@ -216,6 +216,10 @@ class ShellListingTests(SynchronousTestCase):
             raise SkipTest("openssl is not installed")
         self.run_page(PROJECT / "docs" / "guide" / "security.md")
 
+    def test_access(self) -> None:
+        """Descriptors and rules of two servers are as the guide shows them."""
+        self.run_page(PROJECT / "docs" / "guide" / "access.md")
+
     def test_directory(self) -> None:
         """The enterprise of the guide is as it says, and its messages take the way that it shows."""
         self.run_page(PROJECT / "docs" / "guide" / "directory.md")

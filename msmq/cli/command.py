@@ -21,6 +21,7 @@ INTERRUPTED: Final = 130
 """As every shell has it for the signal of Ctrl-C."""
 
 _VERBS: Final = {
+    "acl": "msmq.cli.acl",
     "config": "msmq.cli.config",
     "deadletter": "msmq.cli.deadletter",
     "decode": "msmq.cli.decode",

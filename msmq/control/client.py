@@ -9,7 +9,7 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -212,6 +212,22 @@ class ControlClient:
     def delete_queue(self, path: str) -> dict[str, Any]:
         """Remove a queue and all that is in it."""
         return self._object("DELETE", _queue_target(path))
+
+    def acl(self, path: str) -> dict[str, Any]:
+        """Who may do what with one queue, or with the queue manager, which is named C{.}."""
+        return self._object("GET", f"{_queue_target(path)}/acl")
+
+    def change_acl(
+        self, path: str, action: str, principal: str, rights: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """C{allow} or C{deny} somebody something, or C{revoke} all that is said of him."""
+        wanted = {"action": action, "principal": principal, "rights": list(rights)}
+        return self._object("POST", f"{_queue_target(path)}/acl", _json(wanted))
+
+    def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
+        """Whether somebody may do something with one queue, and what decides it."""
+        asked = urlencode({"principal": principal, "right": right})
+        return self._object("GET", f"{_queue_target(path)}/why?{asked}")
 
     def outgoing(self) -> list[dict[str, Any]]:
         """Every outgoing queue."""

@@ -16,6 +16,7 @@ from twisted.web.iweb import IRequest
 from twisted.web.server import Site
 from werkzeug.exceptions import HTTPException
 
+from msmq.control.access import change_acl
 from msmq.control.channel import ControlChannel, asks_for_records
 from msmq.control.limits import ControlLimits
 from msmq.control.messages import explanation_of, letter_of
@@ -153,6 +154,27 @@ class ControlAPI:
         refuse_rest(parameters(request), "none")
         await shielded(self._manager.delete_queue(path))
         return json_answer(request, {"deleted": path})
+
+    @app.route("/v1/queues/<path:path>/acl", methods=["GET"])
+    async def acl(self, request: ControlRequest, path: str) -> bytes:
+        """Who may do what with one queue, or with the queue manager, which is named C{.}."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, dict(await running(self._manager.acl(path))))
+
+    @app.route("/v1/queues/<path:path>/acl", methods=["POST"])
+    async def change_acl(self, request: ControlRequest, path: str) -> bytes:
+        """Allow or deny somebody something, or take out all that is said of him."""
+        refuse_rest(parameters(request), "those in the request body")
+        wanted = json_body(request, self._limits.document)
+        return json_answer(request, dict(await shielded(change_acl(self._manager, path, wanted))))
+
+    @app.route("/v1/queues/<path:path>/why", methods=["GET"])
+    async def why(self, request: ControlRequest, path: str) -> bytes:
+        """Whether somebody may do something with one queue, and what decides it."""
+        found = parameters(request)
+        principal, right = take(found, "principal"), take(found, "right")
+        refuse_rest(found, "principal and right")
+        return json_answer(request, dict(await running(self._manager.why(path, principal, right))))
 
     @app.route("/v1/outgoing", methods=["GET"])
     async def outgoing(self, request: ControlRequest) -> bytes | None:

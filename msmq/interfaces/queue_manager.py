@@ -150,6 +150,38 @@ class IQueueManager(Interface):
         MQ_ERROR_NO_DS without a directory.
         """
 
+    def acl(path: str) -> Awaitable[Mapping[str, Any]]:
+        """Who may do what with a queue, or with the queue manager itself, which is named C{.}.
+
+        It has C{queue}, C{source} (where that stands), C{owner}, C{everything} (whether nothing protects it),
+        C{entries} (in the order in which they are judged: C{action}, C{principal}, C{name}, C{rights},
+        C{mask}, C{inherited}, C{inherit_only}) and C{sddl}.
+        MQ_ERROR_ILLEGAL_OPERATION if nobody is asked who may do what, as of all methods about that.
+        """
+
+    def allow(path: str, principal: str, rights: Sequence[str]) -> Awaitable[Mapping[str, Any]]:
+        """Let somebody do something, for good; answers what L{acl} would.
+
+        @param principal: a SID or a name.
+        @param rights: words, C{send} for example, or names of [MS-MQMQ] 2.2.24.
+        @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID for somebody nobody knows, MQ_ERROR_INVALID_PARAMETER
+            for a right that is none, MQ_ERROR_PROPERTY_NOTALLOWED where a rule stands in the place of the
+            descriptor, MQ_ERROR_NO_DS for a public queue while the directory is away.
+        """
+
+    def deny(path: str, principal: str, rights: Sequence[str]) -> Awaitable[Mapping[str, Any]]:
+        """Keep somebody from something, for good; as L{allow}."""
+
+    def revoke(path: str, principal: str) -> Awaitable[Mapping[str, Any]]:
+        """Take out all that is said of somebody; as L{allow}."""
+
+    def why(path: str, principal: str, right: str) -> Awaitable[Mapping[str, Any]]:
+        """Whether somebody may do something, and what decides it.
+
+        It has C{queue}, C{principal}, C{name}, C{right}, C{granted}, C{reason}, C{source} and C{groups}, and
+        of sending by somebody who is anonymous C{unauthenticated}, which decides before.
+        """
+
     def certificates() -> Sequence[Mapping[str, Any]]:
         """The certificates that messages can be signed with, without their keys.
 

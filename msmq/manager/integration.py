@@ -298,6 +298,20 @@ class Integration:
             self._unpublished.pop(path, None)
         return self._found(queue)
 
+    async def read_security(self, identifier: UUID) -> bytes:
+        """[MS-MQQB] 3.1.5.8.3 the Security that the directory has for a queue; nothing if it tells none."""
+        outcome = await self.read(QueueObject, [equals("identifier", identifier)], ("security",))
+        security: bytes = outcome.value["security"] if outcome.succeeded else b""
+        return security
+
+    async def write_security(self, queue: Queue, security: bytes) -> None:
+        """Have the directory hold another Security for a public queue of ours.
+
+        @raise MQError: it does not take it.
+        """
+        now = self._performer.clock.now()
+        await undivided(self._run(self._queues.alter(self._object(queue), now, security=security)))
+
     async def machine_sid(self) -> bytes:
         """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: what the directory has of this computer; empty if nothing."""
         return await self._run(read_machine_sid(self.access, self._host.computer_name))

@@ -42,6 +42,8 @@ from msmq.manager.securing.decrypting import Decryption
 from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.encrypting import Encryption
 from msmq.manager.securing.gate import Gate
+from msmq.manager.securing.permissions import Permissions
+from msmq.manager.securing.public_descriptors import PublicDescriptors
 from msmq.manager.send_keys import SendKeys
 from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
@@ -112,6 +114,9 @@ class Parts:
             performer, self.departures, outbox, self.events, reactor, new_identifier
         )
         self.administration.descriptors = descriptors
+        self.permissions = (
+            None if descriptors is None else Permissions(performer, self.administration, descriptors, gate)
+        )
         self.integration: Integration | None = None
         self.public: PublicNames | None = None
         if directory is not None:
@@ -128,6 +133,8 @@ class Parts:
             self.integration = integration
             if descriptors is not None:
                 descriptors.machine_sid = integration.machine_sid
+                descriptors.public = PublicDescriptors(integration.read_security, clock)
+                descriptors.write_public = integration.write_security
             self.public = integration.public_names(clock)
             outbox.learn = self.public.learn
             model.find_public = self.public.find
@@ -206,6 +213,8 @@ class Parts:
             self.model.restore(snapshot, self.clock.now())
             self.sequences.load(snapshot.state)
             self.turns.load(snapshot.state)
+            if self.permissions is not None:
+                self.permissions.load(snapshot.state)
             self.keyed.keys.load(snapshot.state, self.clock.now())
             self.performer.start()
             await self._claim(snapshot)

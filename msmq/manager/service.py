@@ -27,6 +27,7 @@ from msmq.manager.overview import Overview
 from msmq.manager.parts import Parts
 from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reservation import Reservation
+from msmq.manager.securing.access_requests import AccessRequests
 from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate
@@ -51,7 +52,7 @@ DEFAULT_EVENTS: Final = 100_000
 
 
 @implementer(IQueueManager)
-class QueueManagerService(Overview, CertificateRequests, Service):
+class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service):
     """[MS-MQDMPR] 3.1.1.1: one queue manager; add it to the services of an application.
 
     Every method that answers with an awaitable raises L{MQError} when it refuses.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.session import ISession
@@ -49,20 +48,42 @@ class Admission:
         descriptors = self._descriptors
         if descriptors is None:
             return message
+        who = ANONYMOUS if sender is None else sender
         protection = descriptors.of(queue)
+        if isinstance(protection, Deferred):
+            return Deferred.fromCoroutine(self._ask(protection, descriptors, who, message))
         if protection.descriptor is None:
             return message
-        who = ANONYMOUS if sender is None else sender
         decision = descriptors.access.check(protection.descriptor, who, _WRITE, QUEUE_KIND)
-        if not isinstance(decision, Deferred):
-            return self._judged(decision, message, protection)
-        judged: Deferred[Outcome] = decision.addCallback(self._judged, message, protection)
-        return judged.addErrback(self._unknown)
+        if isinstance(decision, Deferred):
+            return Deferred.fromCoroutine(self._judged_later(decision, message, protection))
+        return self._judged(decision, message, protection)
+
+    async def _ask(
+        self, asked: Deferred[Protection], descriptors: Descriptors, who: bytes, message: Accepted
+    ) -> Outcome:
+        protection = await asked
+        if protection.descriptor is None:
+            return message
+        decision = descriptors.access.check(protection.descriptor, who, _WRITE, QUEUE_KIND)
+        if isinstance(decision, Deferred):
+            return await self._judged_later(decision, message, protection)
+        return self._judged(decision, message, protection)
+
+    async def _judged_later(
+        self, decision: Deferred[AccessDecision], message: Accepted, protection: Protection
+    ) -> Outcome:
+        try:
+            return self._judged(await decision, message, protection)
+        except AccountUnknown as error:
+            return Refused(self.message_class, str(error))
 
     def _is_open(self, queue: Queue) -> bool:
         """Whether anybody may write into it; remembered, since it is asked for all that arrives."""
         if self._descriptors is None:
             return True
+        if self._descriptors.has_to_ask(queue):
+            return False
         definition = queue.main.definition
         key = (definition.path, definition.security)
         is_open = self._open.get(key)
@@ -70,8 +91,8 @@ class Admission:
             if len(self._open) >= _MOST_OPEN:
                 self._open.clear()
             protection = self._descriptors.of(queue)
-            is_open = protection.descriptor is None
-            if protection.descriptor is not None:
+            is_open = not isinstance(protection, Deferred) and protection.descriptor is None
+            if not isinstance(protection, Deferred) and protection.descriptor is not None:
                 decision = self._descriptors.access.check(
                     protection.descriptor, ANONYMOUS, _WRITE, QUEUE_KIND
                 )
@@ -83,10 +104,6 @@ class Admission:
         if decision.granted:
             return message
         return Refused(self.message_class, f"{decision.why()}, by {protection.source}")
-
-    def _unknown(self, failure: Failure) -> Outcome:
-        failure.trap(AccountUnknown)
-        return Refused(self.message_class, failure.getErrorMessage())
 
 
 def _sender(message: Accepted) -> bytes | None:

@@ -8,10 +8,13 @@ from functools import lru_cache
 from typing import Final
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.interfaces.access import AccountUnknown, IAccessControl
-from msmq.queues.default_security import documented_security, strict_security
+from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY, PublicDescriptors
+from msmq.queues.default_security import documented_security, queue_manager_security, strict_security
+from msmq.queues.definition import QueueType
 from msmq.queues.queue import Queue
 from msmq.structures.access_masks import QUEUE_KIND, ObjectKind
 from msmq.structures.sddl import parse_sddl
@@ -36,10 +39,12 @@ class Protection:
 
     @ivar descriptor: C{None} if nothing does.
     @ivar source: where that stands.
+    @ivar is_rule: somebody has written a rule in the place of its descriptor.
     """
 
     descriptor: SecurityDescriptor | None
     source: str = OWN
+    is_rule: bool = False
 
 
 @lru_cache(4096)
@@ -52,13 +57,25 @@ async def _no_machine() -> bytes:
     return b""
 
 
+async def _no_directory(queue: Queue, security: bytes) -> None:
+    path = queue.definition.path
+    raise MQError(Status.MQ_ERROR_NO_DS, f"{path} is a public queue, which needs a directory")
+
+
+def _published(published: SecurityDescriptor | None, own: Protection) -> Protection:
+    return own if published is None else Protection(published, IN_THE_DIRECTORY)
+
+
 class Descriptors:
     """Knows the descriptor of each queue, and makes those of new ones.
 
     @param access: knows accounts, and the rules that take the place of descriptors.
     @param owner: the SID in whose name queues are made.
     @param default: what new queues get.
+    @ivar machine: the descriptor of the queue manager itself, once it is known.
     @ivar machine_sid: asks the directory for the SID of this computer; empty if it does not tell.
+    @ivar public: what the directory has for public queues; C{None} without a directory.
+    @ivar write_public: has the directory hold another descriptor for a queue.
     """
 
     def __init__(
@@ -70,15 +87,52 @@ class Descriptors:
         self.access = access
         self.owner = owner
         self._default = default
+        self.machine: SecurityDescriptor | None = None
         self.machine_sid: Callable[[], Awaitable[bytes]] = _no_machine
+        self.public: PublicDescriptors | None = None
+        self.write_public: Callable[[Queue, bytes], Awaitable[None]] = _no_directory
 
-    def of(self, queue: Queue) -> Protection:
-        """What protects a queue: a rule, or its own descriptor; a journal has that of its queue."""
+    def of(self, queue: Queue) -> Protection | Deferred[Protection]:
+        """What protects a queue: a rule, what the directory has for a public queue, or its own descriptor.
+
+        A journal and a subqueue have that of their queue.
+        """
         definition = queue.main.definition
         ruling = self.access.ruling(definition.path)
         if ruling is not None:
-            return Protection(ruling.descriptor, ruling.source)
-        return Protection(read_descriptor(definition.security) if definition.security else None)
+            return Protection(ruling.descriptor, ruling.source, is_rule=True)
+        own = Protection(read_descriptor(definition.security) if definition.security else None)
+        if self.public is None or definition.type is not QueueType.PUBLIC:
+            return own
+        published = self.public.get(definition.identifier)
+        if isinstance(published, Deferred):
+            return published.addCallback(_published, own)
+        return _published(published, own)
+
+    def has_to_ask(self, queue: Queue) -> bool:
+        """Whether somebody else than this queue manager may change what protects a queue."""
+        return self.public is not None and queue.main.definition.type is QueueType.PUBLIC
+
+    async def of_machine(self) -> Protection:
+        """What protects the queue manager: a rule, or its descriptor."""
+        ruling = self.access.machine_ruling()
+        if ruling is not None:
+            return Protection(ruling.descriptor, ruling.source, is_rule=True)
+        if self.machine is None:
+            self.machine = queue_manager_security(self.owner, await self.machine_sid())
+        return Protection(self.machine)
+
+    async def publish(self, queue: Queue, security: bytes) -> None:
+        """Have the directory hold the DACL of another descriptor for a public queue.
+
+        Who owns an object of a directory is for the directory to say.
+
+        @raise MQError: it does not take it.
+        """
+        dacl = SecurityDescriptor(dacl=read_descriptor(security).dacl)
+        await self.write_public(queue, dacl.to_bytes())
+        if self.public is not None:
+            self.public.forget(queue.definition.identifier)
 
     async def for_new(self, supplied: SecurityDescriptor | None = None) -> bytes:
         """[MS-MQDMPR] 3.1.7.1.3.1 the descriptor of a new queue, as bytes.

@@ -1,0 +1,100 @@
+"""C{msmq acl}: who may do what with the queues of a queue manager."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+
+_COLUMNS: Final = ("action", "principal", "rights", "inherited")
+
+
+@click.group
+@common_options
+def acl() -> None:
+    r"""Show, change and explain who may do what with a queue.
+
+    QUEUE is the path of a queue, as .\private$\orders, its format name, or . for the queue manager itself.
+    PRINCIPAL is a SID, a name that everybody knows (everyone, anonymous, authenticated users), one of the
+    rules of the server, or that of an account of its directory. RIGHT is send, receive, peek, all and so on;
+    a wrong one is answered with the list.
+    """
+
+
+@acl.command("show")
+@click.argument("queue")
+@common_options
+@pass_settings
+def acl_show(settings: Settings, queue: str) -> None:
+    """Show who may do what with QUEUE, in the order in which it is judged."""
+    _show(settings, settings.client.acl(queue))
+
+
+@acl.command("allow")
+@click.argument("principal")
+@click.argument("queue")
+@click.argument("rights", metavar="RIGHT...", nargs=-1, required=True)
+@common_options
+@pass_settings
+def acl_allow(settings: Settings, principal: str, queue: str, rights: tuple[str, ...]) -> None:
+    """Let PRINCIPAL do what RIGHT says with QUEUE, and show what holds then."""
+    _show(settings, settings.client.change_acl(queue, "allow", principal, rights))
+
+
+@acl.command("deny")
+@click.argument("principal")
+@click.argument("queue")
+@click.argument("rights", metavar="RIGHT...", nargs=-1, required=True)
+@common_options
+@pass_settings
+def acl_deny(settings: Settings, principal: str, queue: str, rights: tuple[str, ...]) -> None:
+    """Keep PRINCIPAL from what RIGHT says with QUEUE, whatever allows it, and show what holds then."""
+    _show(settings, settings.client.change_acl(queue, "deny", principal, rights))
+
+
+@acl.command("revoke")
+@click.argument("principal")
+@click.argument("queue")
+@common_options
+@pass_settings
+def acl_revoke(settings: Settings, principal: str, queue: str) -> None:
+    """Take out all that is said of PRINCIPAL, and show what holds then."""
+    _show(settings, settings.client.change_acl(queue, "revoke", principal))
+
+
+@acl.command("why")
+@click.argument("principal")
+@click.argument("queue")
+@click.argument("right")
+@common_options
+@pass_settings
+def acl_why(settings: Settings, principal: str, queue: str, right: str) -> None:
+    """Tell whether PRINCIPAL may do what RIGHT says with QUEUE, and what decides it."""
+    settings.output.one(settings.client.why(queue, principal, right))
+    settings.output.flush()
+
+
+def _show(settings: Settings, found: dict[str, Any]) -> None:
+    output = settings.output
+    if output.as_json:
+        output.object(found)
+    else:
+        output.text(f"{found['queue']}, owner {found['owner'] or 'nobody'}, by {found['source']}")
+        if found["everything"]:
+            output.text("everybody may do everything")
+        elif not found["entries"]:
+            output.text("nobody may do anything")
+        else:
+            output.many([_row(entry) for entry in found["entries"]], _COLUMNS)
+    output.flush()
+
+
+def _row(entry: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "action": entry["action"],
+        "principal": entry["name"] or "",
+        "rights": " ".join(entry["rights"]),
+        "inherited": entry.get("inherited", False),
+    }

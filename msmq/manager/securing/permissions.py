@@ -1,0 +1,244 @@
+"""What operators ask of who may do what, and change of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.access import AccountUnknown
+from msmq.manager.administration import Administration
+from msmq.manager.describing import queue_path
+from msmq.manager.performing import Performer
+from msmq.manager.securing.descriptors import Descriptors, Protection, checked, read_descriptor
+from msmq.manager.securing.gate import Gate
+from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY
+from msmq.manager.targets import own_queue
+from msmq.queues.changes import PutState
+from msmq.queues.definition import QueueType
+from msmq.queues.queue import Queue
+from msmq.structures.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind, QueueAccess
+from msmq.structures.sddl import format_sddl
+from msmq.structures.security_descriptor import (
+    SecurityDescriptor,
+    allow,
+    deny,
+    with_entry,
+    without_entries_of,
+)
+from msmq.structures.security_descriptor_aces import Ace, AceFlags, AceType, AnyAce
+from msmq.structures.status import MQError, Status
+from msmq.structures.well_known_sids import ANONYMOUS
+from msmq.wire.sid import format_sid
+
+MACHINE: Final = "."
+"""Stands where a queue is named, for the queue manager itself."""
+
+MACHINE_STATE: Final = "access.queue_manager"
+"""Under which the descriptor of the queue manager is kept."""
+
+_MOST_NAMES: Final = 100
+
+_Change: TypeAlias = Callable[[SecurityDescriptor], SecurityDescriptor]
+_ACTIONS: Final = {
+    AceType.ACCESS_ALLOWED: "allow",
+    AceType.ACCESS_DENIED: "deny",
+}
+
+
+@attrs.frozen
+class _Target:
+    """What is asked about: a queue, or the queue manager.
+
+    @ivar queue: C{None} for the queue manager.
+    """
+
+    name: str
+    kind: ObjectKind
+    queue: Queue | None
+
+
+class Permissions:
+    """Shows, changes and explains the descriptors of one queue manager."""
+
+    def __init__(
+        self, performer: Performer, administration: Administration, descriptors: Descriptors, gate: Gate
+    ) -> None:
+        self._performer = performer
+        self._administration = administration
+        self._descriptors = descriptors
+        self._gate = gate
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Take over what is kept."""
+        kept = state.get(MACHINE_STATE)
+        if kept is not None:
+            self._descriptors.machine = read_descriptor(kept)
+
+    async def show(self, path: str) -> dict[str, Any]:
+        """Who may do what with a queue, or with the queue manager.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        target = self._target(path)
+        return await self._describe(target, await self._protection(target))
+
+    async def change(
+        self, path: str, principal: str, rights: Sequence[str], *, is_denial: bool
+    ) -> dict[str, Any]:
+        """Allow somebody something, or deny it to him; answers as L{show}.
+
+        @param rights: words of L{ObjectKind}, or names of the document.
+        @raise MQError: as L{show}; MQ_ERROR_INVALID_PARAMETER for a right that is none;
+            MQ_ERROR_COULD_NOT_GET_USER_SID for somebody nobody knows; MQ_ERROR_PROPERTY_NOTALLOWED where a
+            rule stands in the place of the descriptor.
+        """
+        target = self._target(path)
+        mask = 0
+        for right in rights:
+            mask |= _right(target.kind, right)
+        if not mask:
+            raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "no right is named")
+        sid = await self._sid(principal)
+        entry = deny(sid, mask) if is_denial else allow(sid, mask)
+        return await self._alter(target, lambda descriptor: with_entry(descriptor, entry))
+
+    async def remove(self, path: str, principal: str) -> dict[str, Any]:
+        """Take out all that is said of somebody; answers as L{show}.
+
+        @raise MQError: as L{change}.
+        """
+        target = self._target(path)
+        sid = await self._sid(principal)
+        return await self._alter(target, lambda descriptor: without_entries_of(descriptor, sid))
+
+    async def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
+        """Whether somebody may do something, and what decides it.
+
+        @raise MQError: as L{change}.
+        """
+        target = self._target(path)
+        mask = _right(target.kind, right)
+        sid = await self._sid(principal)
+        protection = await self._protection(target)
+        answer: dict[str, Any] = {
+            "queue": target.name,
+            "principal": format_sid(sid),
+            "name": self._descriptors.access.name_of(sid),
+            "right": target.kind.names(mask),
+            "granted": False,
+            "reason": "",
+            "source": protection.source,
+            "groups": [],
+        }
+        try:
+            token = await self._descriptors.access.token(sid)
+        except AccountUnknown as error:
+            return {**answer, "reason": str(error)}
+        answer["name"] = self._descriptors.access.name_of(sid)
+        answer["groups"] = [self._descriptors.access.name_of(group) for group in sorted(token.groups)]
+        descriptor = protection.descriptor or SecurityDescriptor()
+        decision = self._descriptors.access.check(descriptor, sid, mask, target.kind)
+        decided = await decision if isinstance(decision, Deferred) else decision
+        answer["granted"], answer["reason"] = decided.granted, decided.why()
+        if sid == ANONYMOUS and mask & QueueAccess.MQSEC_WRITE_MESSAGE and target.queue is not None:
+            # The gate comes before the descriptor.
+            answer["unauthenticated"] = self._gate.unauthenticated.value
+        return answer
+
+    # How
+
+    def _target(self, path: str) -> _Target:
+        if path == MACHINE:
+            return _Target(MACHINE, QUEUE_MANAGER_KIND, None)
+        queue = own_queue(self._performer.model, path).main
+        return _Target(queue_path(queue), QUEUE_KIND, queue)
+
+    async def _sid(self, principal: str) -> bytes:
+        try:
+            return await self._descriptors.access.resolve(principal)
+        except AccountUnknown as error:
+            raise MQError(Status.MQ_ERROR_COULD_NOT_GET_USER_SID, str(error)) from error
+
+    async def _protection(self, target: _Target) -> Protection:
+        if target.queue is None:
+            return await self._descriptors.of_machine()
+        protection = self._descriptors.of(target.queue)
+        return await protection if isinstance(protection, Deferred) else protection
+
+    async def _alter(self, target: _Target, change: _Change) -> dict[str, Any]:
+        protection = await self._protection(target)
+        if protection.is_rule:
+            raise MQError(
+                Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+                f"{protection.source} says who may do what with {_shown(target)}; change it there",
+            )
+        before = protection.descriptor or SecurityDescriptor()
+        after = checked(change(before), target.kind)
+        if after != before:
+            await self._store(target, after, protection.source == IN_THE_DIRECTORY)
+            protection = attrs.evolve(protection, descriptor=after)
+        return await self._describe(target, protection)
+
+    async def _store(self, target: _Target, descriptor: SecurityDescriptor, is_published: bool) -> None:
+        security = descriptor.to_bytes()
+        if target.queue is None:
+            await self._performer.commit([PutState(MACHINE_STATE, security)])
+            self._descriptors.machine = descriptor
+            return
+        if is_published or target.queue.definition.type is QueueType.PUBLIC:
+            await self._descriptors.publish(target.queue, security)
+        await self._administration.alter(target.queue, {"security": security})
+
+    async def _describe(self, target: _Target, protection: Protection) -> dict[str, Any]:
+        descriptor = protection.descriptor or SecurityDescriptor()
+        aces = () if descriptor.dacl is None else descriptor.dacl.aces
+        await self._learn_names([descriptor.owner, *(ace.sid for ace in aces if isinstance(ace, Ace))])
+        name_of = self._descriptors.access.name_of
+        try:
+            sddl: str | None = format_sddl(descriptor)
+        except LocalProtocolError:
+            sddl = None
+        return {
+            "queue": target.name,
+            "source": protection.source,
+            "owner": None if descriptor.owner is None else name_of(descriptor.owner),
+            "everything": descriptor.dacl is None,
+            "entries": [self._entry(ace, target.kind) for ace in aces],
+            "sddl": sddl,
+        }
+
+    def _entry(self, ace: AnyAce, kind: ObjectKind) -> dict[str, Any]:
+        if not isinstance(ace, Ace):
+            return {"action": f"type {ace.type}", "principal": None, "name": None, "rights": [], "mask": 0}
+        return {
+            "action": _ACTIONS.get(ace.type, ace.type.name.lower()),
+            "principal": format_sid(ace.sid),
+            "name": self._descriptors.access.name_of(ace.sid),
+            "rights": kind.words_of(ace.mask),
+            "mask": ace.mask,
+            "inherited": bool(ace.flags & AceFlags.INHERITED),
+            "inherit_only": bool(ace.flags & AceFlags.INHERIT_ONLY),
+        }
+
+    async def _learn_names(self, sids: Sequence[bytes | None]) -> None:
+        """Have the directory asked who these are, so that their names are known."""
+        for sid in {sid for sid in sids[:_MOST_NAMES] if sid is not None}:
+            try:
+                await self._descriptors.access.token(sid)
+            except AccountUnknown:
+                continue
+
+
+def _right(kind: ObjectKind, right: str) -> int:
+    try:
+        return kind.parse(right)
+    except ValueError as error:
+        raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, str(error)) from error
+
+
+def _shown(target: _Target) -> str:
+    return "this queue manager" if target.queue is None else target.name

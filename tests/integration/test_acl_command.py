@@ -1,0 +1,117 @@
+"""C{msmq acl}, against a running server."""
+
+from __future__ import annotations
+
+import os
+
+from tests.integration import test_control_socket as command
+from tests.integration.test_control_socket import ORDERS
+
+ANYBODY = "everyone (S-1-1-0)"
+
+
+class AclCommandTests(command.CommandTestCase):
+    """Who may do what is shown, changed and explained."""
+
+    async def test_show(self) -> None:
+        """A new queue is everybody's, as the documents have it for whoever is of no domain."""
+        ended = await self.msmq("acl", "show", ORDERS, "--json")
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        [found] = ended.objects
+        self.assertEqual(found["queue"], ORDERS)
+        self.assertEqual((found["owner"], found["source"]), ("anonymous (S-1-5-7)", "its descriptor"))
+        self.assertIs(found["everything"], False)
+        self.assertEqual(
+            found["entries"],
+            [
+                {
+                    "action": "allow",
+                    "principal": "S-1-1-0",
+                    "name": ANYBODY,
+                    "rights": ["all"],
+                    "mask": 0xF003F,
+                    "inherited": False,
+                    "inherit_only": False,
+                }
+            ],
+        )
+        self.assertEqual(found["sddl"], "O:ANG:AND:(A;;0xf003f;;;WD)")
+        ended = await self.msmq("acl", "show", ORDERS)
+        self.assertEqual(
+            ended.output.decode().splitlines(),
+            [
+                f"{ORDERS}, owner anonymous (S-1-5-7), by its descriptor",
+                "action  principal           rights  inherited",
+                f"allow   {ANYBODY}  all     no",
+            ],
+        )
+
+    async def test_change(self) -> None:
+        """What is allowed and denied holds at once, and stays; the output is that of C{show}."""
+        ended = await self.msmq("acl", "deny", "anonymous", ORDERS, "send", "receive", "--json")
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        [found] = ended.objects
+        self.assertEqual(found["sddl"], "O:ANG:AND:(D;;0x7;;;AN)(A;;0xf003f;;;WD)")
+        ended = await self.msmq("acl", "allow", "S-1-5-21-1-2-3-1001", ORDERS, "send", "--json")
+        self.assertEqual(
+            [(entry["action"], entry["rights"]) for entry in ended.objects[0]["entries"]],
+            [("deny", ["receive", "send"]), ("allow", ["all"]), ("allow", ["send"])],
+        )
+        ended = await self.msmq("acl", "revoke", "everyone", ORDERS, "--json")
+        self.assertEqual(ended.objects[0]["sddl"], "O:ANG:AND:(D;;0x7;;;AN)(A;;0x4;;;S-1-5-21-1-2-3-1001)")
+        again = await self.msmq("acl", "show", ORDERS, "--json")
+        self.assertEqual(again.output, ended.output)
+
+    async def test_why(self) -> None:
+        """Whether somebody may do something, and which entry says so."""
+        await self.msmq("acl", "deny", "anonymous", ORDERS, "send")
+        for principal, right, granted, reason in (
+            (
+                "anonymous",
+                "send",
+                False,
+                "MQSEC_WRITE_MESSAGE: entry 1 of the DACL denies it to anonymous (S-1-5-7)",
+            ),
+            (
+                "S-1-5-21-1-2-3-1001",
+                "MQSEC_WRITE_MESSAGE",
+                True,
+                f"MQSEC_WRITE_MESSAGE: entry 2 of the DACL allows it to {ANYBODY}",
+            ),
+        ):
+            ended = await self.msmq("acl", "why", principal, ORDERS, right, "--json")
+            self.assertEqual((ended.status, ended.errors), (0, ""))
+            [found] = ended.objects
+            self.assertEqual((found["granted"], found["reason"]), (granted, reason))
+            self.assertEqual(found["right"], "MQSEC_WRITE_MESSAGE")
+        ended = await self.msmq("acl", "why", "anonymous", ORDERS, "send", "--json")
+        [found] = ended.objects
+        self.assertEqual((found["groups"], found["unauthenticated"]), ([ANYBODY], "loopback"))
+
+    async def test_the_queue_manager(self) -> None:
+        """It is named with a dot: everybody may look at it, and the user that the server is do everything."""
+        ended = await self.msmq("acl", "show", ".", "--json")
+        owner = f"S-1-22-1-{os.getuid()}"
+        self.assertEqual(
+            ended.objects[0]["sddl"], f"O:{owner}G:{owner}D:(A;;0x20020;;;WD)(A;;0xf00f7;;;{owner})"
+        )
+        ended = await self.msmq("acl", "allow", "users", ".", "create-queue", "--json")
+        self.assertEqual(ended.objects[0]["entries"][-1]["rights"], ["create-queue"])
+        ended = await self.msmq("acl", "why", "everyone", ".", "create-queue", "--json")
+        self.assertIs(ended.objects[0]["granted"], False)
+
+    async def test_what_is_refused(self) -> None:
+        """Who is not known, what is no right, and a queue that is not there; nothing changes."""
+        for arguments, words in (
+            (("allow", "alice", ORDERS, "send"), "COULD_NOT_GET_USER_SID: 'alice' is neither a SID nor"),
+            (("deny", "everyone", ORDERS, "fly"), "INVALID_PARAMETER: 'fly' is no right to a queue"),
+            (("why", "everyone", ORDERS, "create-queue"), "'create-queue' is no right to a queue"),
+            (("show", ".\\private$\\none"), "MQ_ERROR_QUEUE_NOT_FOUND"),
+        ):  # fmt: skip
+            ended = await self.msmq("acl", *arguments)
+            self.assertEqual((ended.status, ended.output), (1, b""))
+            self.assertIn(words, ended.errors)
+        ended = await self.msmq("acl", "allow", "everyone", ORDERS)
+        self.assertEqual(ended.status, 2)
+        ended = await self.msmq("acl", "show", ORDERS, "--json")
+        self.assertEqual(ended.objects[0]["sddl"], "O:ANG:AND:(A;;0xf003f;;;WD)")
