@@ -224,6 +224,10 @@ class ShellListingTests(SynchronousTestCase):
         """The enterprise of the guide is as it says, and its messages take the way that it shows."""
         self.run_page(PROJECT / "docs" / "guide" / "directory.md")
 
+    def test_files(self) -> None:
+        """Messages go into files and back as the guide does it."""
+        self.run_page(PROJECT / "docs" / "guide" / "files.md")
+
     def test_bodies(self) -> None:
         """Each body of the guide is read as it says."""
         self.run_page(PROJECT / "docs" / "guide" / "bodies.md")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Final
 
 import click
@@ -28,6 +29,8 @@ _VERBS: Final = {
     "discover": "msmq.cli.discover",
     "enterprise": "msmq.cli.enterprise",
     "explain": "msmq.cli.explain",
+    "export": "msmq.cli.export",
+    "import": "msmq.cli.importing",
     "move": "msmq.cli.move",
     "outgoing": "msmq.cli.transfer",
     "ping": "msmq.cli.ping",
@@ -40,7 +43,10 @@ _VERBS: Final = {
     "topology": "msmq.cli.route",
     "transaction": "msmq.cli.transaction",
 }
-"""Each verb, or group of verbs, and the module that has a click command of that name."""
+"""Each verb, or group of verbs, and the module that has a click command of that name.
+
+What is a word of Python as well has an underscore behind it there.
+"""
 
 
 class Verbs(click.Group):
@@ -54,7 +60,8 @@ class Verbs(click.Group):
         """The verb of this name."""
         if cmd_name not in _VERBS:
             return None
-        command = getattr(import_module(_VERBS[cmd_name]), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command = getattr(import_module(_VERBS[cmd_name]), name)
         assert isinstance(command, click.Command)
         return command
 

@@ -40,12 +40,24 @@ class Settings:
         from msmq.control.client import ControlClient
         from msmq.control.locations import LocationError, parse_location
 
-        control = self.control or os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")
+        control = self._place
         token_file = self.token_file or os.environ.get("MSMQ_TOKEN_FILE")
         try:
             return ControlClient(parse_location(control, token_file=token_file))
         except LocationError as error:
             raise click.UsageError(f"--control: {error}") from error
+
+    @property
+    def data(self) -> str:
+        """The data directory of that server, if its socket is there."""
+        kind, _, rest = self._place.partition(":")
+        if kind in ("tcp", "ssl", "tls") and rest:
+            raise click.UsageError("a store is read where it is: name it with --store, or with --data")
+        return os.path.dirname(self._place.removeprefix("unix:")) or "."
+
+    @property
+    def _place(self) -> str:
+        return self.control or os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

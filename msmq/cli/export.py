@@ -1,0 +1,83 @@
+"""C{msmq export}."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.structures.status import MQError, Status
+
+
+@click.command
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@click.option("--output", "directory", metavar="DIR", required=True, help="Where the files go.")
+@click.option("--log", is_flag=True, help="Export the message logs of these queues, not what is in them.")
+@click.option(
+    "--store", metavar="PLACE", help="A data directory, a file of SQLite, or postgresql://...; not --data."
+)
+@click.option(
+    "--decode", metavar="FORMAT", default="none", help="Read bodies: auto, or the name of a format."
+)
+@common_options
+@pass_settings
+def export(
+    settings: Settings, queues: tuple[str, ...], directory: str, log: bool, store: str | None, decode: str
+) -> None:
+    r"""Write what is stored of each QUEUE into Parquet files, beside the server or without it.
+
+    QUEUE is the path of a queue, as .\private$\orders, of a journal or a dead-letter queue, the format name
+    of an outgoing queue, or events for the event log.  What is in DIR already is not written again.
+    """
+    from msmq.interfaces.storage import StorageError
+    from msmq.pipeline.bodies import reading
+    from msmq.pipeline.files.errors import FilesError
+    from msmq.pipeline.files.exporting import Exporter, wish
+    from msmq.pipeline.reading.errors import ReadingError
+    from msmq.storage.beside import open_beside
+
+    output = settings.output
+    try:
+        how = reading(decode)
+    except ValueError as error:
+        raise click.UsageError(f"--decode: {error}") from error
+    try:
+        opened = open_beside(store or settings.data)
+        try:
+            wishes = [wish(opened, name, log=log) for name in queues]
+            with progress_bar() as bar:
+                exporter = Exporter(opened, Path(directory), reading=how, on_rows=bar.update)
+                bar.length = exporter.expected(wishes)
+                done = list(exporter.run(wishes))
+        finally:
+            opened.close()
+    except (FilesError, ReadingError) as error:
+        raise click.UsageError(str(error)) from error
+    except StorageError as error:
+        raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+    for told in done:
+        if told.trimmed is not None:
+            first, last = told.trimmed
+            click.echo(
+                f"msmq export: {told.topic}: what had the numbers {first} to {last} was trimmed before it"
+                " was exported",
+                err=True,
+            )
+    columns = ("topic", "stream", "rows", "damaged", "files")
+    output.many([attrs.asdict(told) for told in done], columns)
+    output.flush()
+
+
+def progress_bar() -> Any:
+    """A progress bar on standard error, if people look at it."""
+    return click.progressbar(
+        length=1,
+        file=sys.stderr,
+        hidden=sys.stderr is None or not sys.stderr.isatty(),
+        show_pos=True,
+        update_min_steps=1000,
+    )

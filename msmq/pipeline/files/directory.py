@@ -1,0 +1,170 @@
+"""A directory of Parquet files, C{date=2026-01-31/NAME.parquet}: each is there as a whole or not at all.
+
+What is in the directory is all that an export knows of what was exported before.
+A file holds rows of one topic and one date; its name tells which rows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from msmq.pipeline.files.errors import FilesError, parquet
+
+LOCK_NAME: Final = "_msmq_export.lock"
+"""Held by whoever writes; names with _ or . before them are no data for anybody."""
+
+NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The date of what has none, as Hive, and so everybody, writes it."""
+
+_UNFINISHED: Final = ".msmq-"
+_COMPRESSION: Final = "zstd"
+_DIGITS: Final = 20
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
+
+
+def date_of(seconds: float | None) -> str:
+    """The date of a time, in UTC."""
+    try:
+        return NO_DATE if seconds is None else datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return NO_DATE
+
+
+@attrs.frozen
+class Place:
+    """One file that is there.
+
+    @ivar first: the number of its first row; C{last} is that of the last.
+    """
+
+    path: Path
+    first: int
+    last: int
+
+
+class Shelf:
+    """The files of one topic.
+
+    @param topic: as people read it.
+    @param whose: what tells it from all others that have the same name.
+    """
+
+    def __init__(self, directory: Path, topic: str, whose: Sequence[str]) -> None:
+        self._directory = directory
+        readable = _NOT_PLAIN.sub("-", topic).strip("-").lower()[-60:]
+        mark = blake2b("\0".join(whose).encode(), digest_size=6).hexdigest()
+        self._stem = f"{readable}-{mark}"
+        self._pattern = re.compile(rf"{re.escape(self._stem)}-(\d{{{_DIGITS}}})-(\d{{{_DIGITS}}})\.parquet")
+
+    def places(self) -> list[Place]:
+        """The files that are there."""
+        found = []
+        for path in self._directory.glob(f"date=*/{self._stem}-*.parquet"):
+            match = self._pattern.fullmatch(path.name)
+            if match is not None:
+                found.append(Place(path, int(match[1]), int(match[2])))
+        return sorted(found, key=lambda place: place.first)
+
+    def numbers(self, column: str) -> set[int]:
+        """What is in a column of all of them.
+
+        @raise FilesError: one cannot be read.
+        """
+        numbers: set[int] = set()
+        for place in self.places():
+            try:
+                table = parquet().read_table(place.path, columns=[column], partitioning=None)
+            except (OSError, ValueError, KeyError) as error:
+                raise FilesError(f"{place.path}: {error}") from error
+            numbers.update(table.column(column).to_pylist())
+        return numbers
+
+    def file(self, date: str, first: int) -> NewFile:
+        """Begin a file of rows of a date, the first of which has this number."""
+        return NewFile(self._directory, self._stem, date, first)
+
+
+class NewFile:
+    """A file that is being written, under another name.
+
+    @ivar rows: how many it has.
+    @ivar bytes: what the packets in it have together.
+    """
+
+    def __init__(self, directory: Path, stem: str, date: str, first: int) -> None:
+        self.date = date
+        self.rows = 0
+        self.bytes = 0
+        self._folder = directory / f"date={date}"
+        self._stem = stem
+        self._first = self._last = first
+        self._unfinished = directory / f"{_UNFINISHED}{stem}"
+        self._writer: Any = None
+
+    def write(self, batch: Any, last: int, size: int) -> None:
+        """Add rows, the last of which has this number."""
+        if self._writer is None:
+            self._writer = parquet().ParquetWriter(
+                self._unfinished, batch.schema, compression=_COMPRESSION, compression_level=1
+            )
+        self._writer.write_batch(batch)
+        self.rows += batch.num_rows
+        self.bytes += size
+        self._last = last
+
+    def finish(self) -> None:
+        """Let it be there for everybody, and for good."""
+        self._writer.close()
+        _sync(self._unfinished)
+        self._folder.mkdir(exist_ok=True)
+        name = f"{self._stem}-{self._first:0{_DIGITS}}-{self._last:0{_DIGITS}}.parquet"
+        self._unfinished.rename(self._folder / name)
+        _sync(self._folder)
+        _sync(self._folder.parent)
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        with suppress(OSError):
+            if self._writer is not None:
+                self._writer.close()
+        with suppress(OSError):
+            self._unfinished.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def writing_into(directory: Path) -> Iterator[None]:
+    """Have a directory for oneself, without what somebody left who was killed.
+
+    @raise FilesError: it cannot be made, or somebody else writes there.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / LOCK_NAME).open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FilesError(f"{directory}: another export is writing there") from None
+            for left in directory.glob(f"{_UNFINISHED}*"):
+                left.unlink()
+            yield
+    except OSError as error:
+        where = error.filename or directory
+        raise FilesError(f"{where}: {error.strerror or error}") from error

@@ -1,0 +1,26 @@
+"""What goes wrong with files."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from msmq.errors import MsmqError
+
+
+class FilesError(MsmqError):
+    """Files cannot be written or read as it is asked for; says which and why, in one line."""
+
+
+def parquet() -> ModuleType:
+    """What reads and writes Parquet.
+
+    @raise FilesError: it is not installed.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise FilesError(
+            f"Parquet files need pyarrow: pip install 'msmq[parquet]' brings it ({error})"
+        ) from None
+    found: ModuleType = pyarrow.parquet
+    return found

@@ -1,0 +1,280 @@
+"""From a store into Parquet files, beside its server or after it.
+
+An export goes on where the one before it ended, be it complete or killed: of a log or of the events, behind
+the last that is in a file; of a queue, with whatever is in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.files.directory import NewFile, Shelf, date_of, writing_into
+from msmq.pipeline.files.errors import parquet
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.slices import LEVEL, LEVELS
+from msmq.pipeline.reading.streams import Topic, is_called, topics_of
+from msmq.pipeline.rows import (
+    EVENTS_TOPIC,
+    PLAIN,
+    Reading,
+    StoredPacket,
+    event_batch,
+    message_batch,
+    signed,
+)
+from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.storage.beside import StoreBeside
+from msmq.wire.guid import NULL_GUID
+
+FILE_ROWS: Final = 100_000
+"""The most rows of a file."""
+FILE_BYTES: Final = 128 * 1024 * 1024
+"""About the most bytes of packets in a file."""
+
+_EXPORTED: Final = names_of(EXPORTED_COLUMNS)
+_ALL: Final = 1 << 62
+_SUFFIXES: Final = {"deadletter": "dead_letter", "deadxact": "dead_letter_transactional"}
+
+
+@attrs.frozen
+class Wish:
+    """What is to be exported.
+
+    @ivar stream: C{queue}, C{log}, C{journal}, C{events} and so on, as the data source calls it.
+    """
+
+    stream: str
+    topic: Topic
+
+
+@attrs.define
+class Exported:
+    """What was exported, as people and programs are told.
+
+    @ivar damaged: rows of packets that cannot be read, which have their bytes.
+    @ivar trimmed: the first and the last number of a log that went before they could be exported; not all
+        of them need have been of this log.
+    """
+
+    topic: str
+    stream: str
+    rows: int = 0
+    damaged: int = 0
+    files: int = 0
+    trimmed: tuple[int, int] | None = None
+
+
+def wish(store: StoreBeside, name: str, *, log: bool = False) -> Wish:
+    r"""What a name means: C{events}, or the path of a queue, a journal or a dead-letter queue.
+
+    @param log: the message log of a queue is meant, not what lies in it.
+    @raise ReadingError: there is no such thing.
+    """
+    if name == EVENTS_TOPIC and not log:
+        return Wish("events", Topic(NULL_GUID, EVENTS_TOPIC))
+    stream = _stream(name, log)
+    for topic in topics_of(stream, store.queues()):
+        if is_called(topic.name, name):
+            return Wish(stream, topic)
+    if log:
+        raise ReadingError(f"{store.text} has no queue {name} with a message log")
+    raise ReadingError(f"{store.text} has no queue {name}")
+
+
+def _stream(name: str, log: bool) -> str:
+    path, _, suffix = name.lower().removeprefix(".\\").partition(";")
+    if log:
+        return "log"
+    if "=" in name:
+        return "outgoing"
+    if path == "system$":
+        return _SUFFIXES.get(suffix, "source_journal")
+    return "journal" if suffix == "journal" else "queue"
+
+
+class Exporter:
+    """Writes into one directory, which it has for itself meanwhile.
+
+    @param reading: how bodies are read.
+    @param on_rows: told now and then how many more rows there are.
+    """
+
+    def __init__(
+        self,
+        store: StoreBeside,
+        directory: Path,
+        *,
+        reading: Reading = PLAIN,
+        on_rows: Callable[[int], None] = lambda rows: None,
+        file_rows: int = FILE_ROWS,
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._reading = reading
+        self._on_rows = on_rows
+        self._file_rows = file_rows
+
+    def expected(self, wishes: Sequence[Wish]) -> int:
+        """About how many rows there are to be written, for a progress bar."""
+        return sum(map(self._expected, wishes))
+
+    def _expected(self, wished: Wish) -> int:
+        queue = wished.topic.queue
+        if wished.stream == "events":
+            first, end = self._store.event_bounds()
+            return end - max(first, self._behind(wished))
+        if wished.stream == "log":
+            return self._store.log_cuts(queue, self._behind(wished), self._store.log_end(), _ALL)[1]
+        return self._store.message_cuts(queue, 0, LEVELS * LEVEL, _ALL)[1]
+
+    def run(self, wishes: Sequence[Wish]) -> Iterator[Exported]:
+        """Export one after the other, and tell of each when all of it is there.
+
+        @raise FilesError: something cannot be written.
+        @raise StorageError: the store cannot be read.
+        """
+        parquet()
+        with writing_into(self._directory):
+            for wished in wishes:
+                yield self._export(wished)
+
+    def _shelf(self, wished: Wish) -> Shelf:
+        topic = wished.topic
+        whose = (self._store.identifier(), str(topic.queue), wished.stream)
+        return Shelf(self._directory, f"{topic.name}-log" if wished.stream == "log" else topic.name, whose)
+
+    def _behind(self, wished: Wish) -> int:
+        """The first number of a log that is in no file."""
+        return max((place.last for place in self._shelf(wished).places()), default=-1) + 1
+
+    def _export(self, wished: Wish) -> Exported:
+        told = Exported(wished.topic.name, wished.stream)
+        writer = _Writer(self._shelf(wished), told, self._on_rows, self._file_rows)
+        try:
+            if wished.stream == "events":
+                for events in self._events(wished, told):
+                    writer.write(events, _event_facts, event_batch)
+            else:
+                for packets in self._packets(wished, told):
+                    writer.write(packets, _packet_facts(wished.stream), self._batch)
+            writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+        return told
+
+    def _batch(self, packets: Sequence[StoredPacket]) -> Any:
+        return message_batch(packets, _EXPORTED, self._reading)
+
+    def _events(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredEvent]]:
+        bounds = self._store.event_bounds()
+        begin: int | None = self._from(wished, bounds, told)
+        while begin is not None:
+            events, begin = self._store.events(begin, bounds[1])
+            yield events
+
+    def _packets(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredPacket]]:
+        return self._logged(wished, told) if wished.stream == "log" else self._lying(wished)
+
+    def _logged(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredPacket]]:
+        topic, end = wished.topic, self._store.log_end()
+        begin: int | None = self._from(wished, self._store.log_bounds(topic.queue), told)
+        while begin is not None:
+            page = self._store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
+            yield [
+                StoredPacket(packet, topic.name, sequence, arrived, lookup_id)
+                for sequence, lookup_id, arrived, packet in page.rows
+            ]
+            begin = page.next
+
+    def _from(self, wished: Wish, bounds: tuple[int, int], told: Exported) -> int:
+        behind = self._behind(wished)
+        if 0 < behind < bounds[0]:
+            told.trimmed = behind, bounds[0] - 1
+        return max(behind, bounds[0])
+
+    def _lying(self, wished: Wish) -> Iterator[Sequence[StoredPacket]]:
+        topic = wished.topic
+        # A transaction that commits late may bring a number that is lower than one that is in a file.
+        known = self._shelf(wished).numbers("lookup_id")
+        begin: int | None = 0
+        while begin is not None:
+            page = self._store.messages(
+                topic.queue, begin, LEVELS * LEVEL, since=None, until=None, bodies=True
+            )
+            yield [
+                StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
+                for lookup_id, arrived, aborts, moves, packet in page.rows
+                if signed(lookup_id) not in known
+            ]
+            begin = page.next
+
+
+def _packet_facts(stream: str) -> Callable[[StoredPacket], tuple[str, int, int]]:
+    """The date of a packet, its number in the name of a file, and its size."""
+    if stream == "log":
+        return lambda packet: (date_of(packet.arrived), packet.offset, len(packet.packet))
+    return lambda packet: (date_of(packet.arrived), packet.lookup_id or 0, len(packet.packet))
+
+
+def _event_facts(stored: StoredEvent) -> tuple[str, int, int]:
+    event = stored.event
+    return date_of(event.time), stored.sequence, len(event.reason)
+
+
+class _Writer:
+    """Puts rows into files: a new one with each date, and when one is large enough."""
+
+    def __init__(self, shelf: Shelf, told: Exported, on_rows: Callable[[int], None], file_rows: int) -> None:
+        self._shelf = shelf
+        self._told = told
+        self._on_rows = on_rows
+        self._file_rows = file_rows
+        self._file: NewFile | None = None
+
+    def write(
+        self,
+        rows: Sequence[Any],
+        facts: Callable[[Any], tuple[str, int, int]],
+        batch: Callable[[Sequence[Any]], Any],
+    ) -> None:
+        """Write rows, in their order."""
+        for date, group in groupby(rows, lambda row: facts(row)[0]):
+            same = list(group)
+            if self._file is not None and self._file.date != date:
+                self.finish()
+            while same:
+                if self._file is None:
+                    self._file = self._shelf.file(date, facts(same[0])[1])
+                part = same[: self._file_rows - self._file.rows]
+                del same[: len(part)]
+                self._add(part, facts, batch(part))
+
+    def _add(self, rows: Sequence[Any], facts: Callable[[Any], tuple[str, int, int]], batch: Any) -> None:
+        file = self._file
+        assert file is not None
+        file.write(batch, facts(rows[-1])[1], sum(facts(row)[2] for row in rows))
+        if "packet" in batch.schema.names:
+            self._told.damaged += batch.column("id").null_count
+        self._told.rows += len(rows)
+        self._on_rows(len(rows))
+        if file.rows >= self._file_rows or file.bytes >= FILE_BYTES:
+            self.finish()
+
+    def finish(self) -> None:
+        """What was written is there."""
+        if self._file is not None:
+            self._file.finish()
+            self._file = None
+            self._told.files += 1
+
+    def abandon(self) -> None:
+        """What is not in a finished file is not there."""
+        if self._file is not None:
+            self._file.abandon()

@@ -1,0 +1,370 @@
+"""From Parquet files back into queues, through a running server.
+
+What is sent is a copy, as a replay makes it: a new message, which asks for no acknowledgements and no copies,
+and whose time begins anew.
+Every message has a key that only its row has, and what was taken is noted in a file; so an import that was
+killed goes on where it ended, and sends nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from msmq.control.client import ControlClient
+from msmq.control.properties import read_message
+from msmq.control.records import Record
+from msmq.decoding.message_json import message_json
+from msmq.errors import RemoteProtocolError
+from msmq.pipeline.files.errors import FilesError, parquet
+from msmq.pipeline.reading.streams import is_called
+from msmq.pipeline.schema import VERSION, VERSION_KEY
+from msmq.structures.message_class import class_name
+from msmq.structures.status import MQError
+from msmq.structures.user_message_view import UserMessageView
+
+PROGRESS_NAME: Final = "_msmq_import"
+"""Names of files that tell how far an import came begin so; they are no data for anybody."""
+
+_NEEDED: Final = ("packet", "topic", "offset")
+_KEPT: Final = ("label", "body_type", "priority", "delivery", "response_queue", "application_tag")
+_NO_CORRELATION: Final = bytes(20)
+_NOTED_EVERY: Final = 1000
+_OUTSTANDING: Final = 1000
+_READ_ROWS: Final = 500
+
+
+class Unsendable(Exception):
+    """A row is no message that can be sent; says why."""
+
+
+@attrs.frozen
+class Row:
+    """One row of a file.
+
+    @ivar number: counted from 1.
+    """
+
+    file: Path
+    number: int
+    packet: bytes = attrs.field(repr=False)
+    topic: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file} row {self.number}"
+
+
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """The Parquet files, and those in directories, in the order of their paths there.
+
+    @raise FilesError: there is no such file, or none in a directory.
+    """
+    found: list[Path] = []
+    for path in map(Path.absolute, paths):
+        if path.is_dir():
+            inside = [each for each in sorted(path.rglob("*.parquet")) if not _is_hidden(each, path)]
+            if not inside:
+                raise FilesError(f"{path}: there are no Parquet files in it")
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise FilesError(f"{path}: there is no such file")
+    return found
+
+
+def _is_hidden(path: Path, below: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.relative_to(below).parts)
+
+
+def rows_of(file: Path, *, after: int = 0) -> Iterator[Row]:
+    """The rows of a file, from the one behind so many on.
+
+    @raise FilesError: it cannot be read, or holds no packets.
+    """
+    try:
+        with parquet().ParquetFile(file) as opened:
+            _check(file, opened.schema_arrow)
+            number = 0
+            for batch in opened.iter_batches(batch_size=_READ_ROWS, columns=list(_NEEDED)):
+                if number + batch.num_rows <= after:
+                    number += batch.num_rows
+                    continue
+                for packet, topic, offset in zip(*(batch.column(name) for name in _NEEDED), strict=True):
+                    number += 1
+                    if number > after:
+                        yield Row(
+                            file, number, packet.as_py() or b"", topic.as_py() or "", offset.as_py() or 0
+                        )
+    except (OSError, ValueError) as error:
+        raise FilesError(f"{file}: {error}") from error
+
+
+def _check(file: Path, schema: Any) -> None:
+    missing = [name for name in _NEEDED if name not in schema.names]
+    if missing:
+        what = "events" if "event" in schema.names else f"rows without {', '.join(missing)}"
+        raise FilesError(f"{file}: it holds {what}, which nobody can send")
+    version = (schema.metadata or {}).get(VERSION_KEY, b"").decode("ascii", "replace")
+    if version != str(VERSION):
+        raise FilesError(
+            f"{file}: its record format is {version or 'unknown'}, and this program knows {VERSION}"
+        )
+
+
+def record_of(row: Row, destination: str, *, transactional: bool | None, key: str) -> Record:
+    """A copy of the message in a row.
+
+    @param transactional: C{None} for what it was.
+    @raise Unsendable: it is damaged, or no message of an application.
+    """
+    try:
+        view = UserMessageView(row.packet)
+        known = message_json(view, body=False)
+        body, extension = bytes(view.body), bytes(view.extension)
+        correlation, message_class = view.correlation_id, view.message_class
+    except RemoteProtocolError as error:
+        raise Unsendable(f"the packet is damaged: {error}") from None
+    if message_class:
+        raise Unsendable(f"it is {class_name(message_class)}, which only queue managers send")
+    properties = {name: known[name] for name in _KEPT if known[name] is not None}
+    if correlation != _NO_CORRELATION:
+        properties["correlation_id"] = known["correlation_id"]
+    if known["transactional"] if transactional is None else transactional:
+        properties["transactional"] = True
+    try:
+        read_message(properties, body)
+    except MQError as error:
+        raise Unsendable(str(error)) from None
+    header = {"destination": destination, "key": key, **properties}
+    if extension:
+        header["extension_size"] = len(extension)
+    return Record(header, body + extension)
+
+
+@attrs.define
+class Imported:
+    """What an import did.
+
+    @ivar messages: for each destination how many were sent, those that were known there before included.
+    @ivar skipped: how many rows could not be sent.
+    """
+
+    messages: dict[str, int] = attrs.field(factory=dict)
+    skipped: int = 0
+
+
+class Progress:
+    """How far an import came, in a file.
+
+    @ivar done: the files all of whose rows were taken.
+    """
+
+    def __init__(self, path: Path, task: str) -> None:
+        """Read it, if it is there.
+
+        @param task: what is imported, and where to.
+        @raise FilesError: it cannot be read, or is about something else.
+        """
+        self._path = path
+        self._task = task
+        self.done: set[str] = set()
+        self.file = ""
+        self.row = 0
+        try:
+            found = json.loads(path.read_bytes())
+            if found["task"] != task:
+                raise FilesError(f"{path}: it is about another import; name another file with --progress")
+            self.done, self.file, self.row = set(found["done"]), str(found["file"]), int(found["row"])
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FilesError(f"{path}: it does not say how far an import came: {error}") from error
+
+    def after(self, file: Path) -> int:
+        """How many rows of a file were taken."""
+        return self.row if str(file) == self.file else 0
+
+    def reach(self, row: Row) -> None:
+        """All up to this row was taken."""
+        if str(row.file) != self.file:
+            if self.file:
+                self.done.add(self.file)
+            self.file = str(row.file)
+        self.row = row.number
+
+    def note(self) -> None:
+        """Write it down.
+
+        @raise FilesError: that cannot be written.
+        """
+        told = {"task": self._task, "done": sorted(self.done), "file": self.file, "row": self.row}
+        new = self._path.with_name(self._path.name + ".new")
+        try:
+            with new.open("w") as file:
+                json.dump(told, file)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+        except OSError as error:
+            raise FilesError(
+                f"{new}: {error.strerror or error}; --progress names a file that can be written"
+            ) from error
+
+    def remove(self) -> None:
+        """Nothing is left to be done."""
+        self._path.unlink(missing_ok=True)
+
+
+class Importer:
+    """Sends what is in files.
+
+    @param into: where everything goes; C{None} for the queue that each row was read from.
+    @param topic: what is sent, a queue as of an export; empty for everything.
+    @param key: what the key of every message begins with.
+    @param outstanding: messages that are sent and not taken yet, at most.
+    @param on_skipped: told of a row that cannot be sent, and why.
+    @param on_rows: told how many more rows were looked at.
+    """
+
+    def __init__(
+        self,
+        client: ControlClient,
+        files: Sequence[Path],
+        *,
+        into: str | None = None,
+        topic: str = "",
+        key: str = "",
+        outstanding: int = _OUTSTANDING,
+        on_skipped: Callable[[Row, str], None] = lambda row, reason: None,
+        on_rows: Callable[[int], None] = lambda rows: None,
+    ) -> None:
+        self._client = client
+        self._files = files
+        self._into = into
+        self._topic = topic
+        self._key = key
+        self._outstanding = outstanding
+        self._on_skipped = on_skipped
+        self._on_rows = on_rows
+        self._transactional: dict[str, bool | None] = {}
+        self._told = Imported()
+
+    @property
+    def task(self) -> str:
+        """What is done, in few characters, for its L{Progress}."""
+        said = json.dumps([self._into, self._topic, self._key])
+        return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    def expected(self) -> int:
+        """How many rows the files have.
+
+        @raise FilesError: one cannot be read.
+        """
+        total = 0
+        for file in self._files:
+            try:
+                total += parquet().read_metadata(file).num_rows
+            except (OSError, ValueError) as error:
+                raise FilesError(f"{file}: {error}") from error
+        return total
+
+    def rehearse(self) -> Imported:
+        """See what would be sent, and that there is where to.
+
+        @raise FilesError: a file cannot be read.
+        @raise MQError: a queue is not there, or the server is not.
+        """
+        for _, record in self._records(None):
+            self._count(record)
+        return self._told
+
+    def run(self, progress: Progress) -> Imported:
+        """Send it.
+
+        @raise FilesError: a file cannot be read.
+        @raise MQError: a message is refused, or the server is lost; what was taken is noted.
+        """
+        waiting: deque[tuple[Row, Record]] = deque()
+
+        def records() -> Iterator[Record]:
+            for row, record in self._records(progress):
+                waiting.append((row, record))
+                yield record
+
+        unnoted = 0
+        try:
+            for _ in self._client.send_steadily(records(), outstanding=self._outstanding):
+                row, record = waiting.popleft()
+                self._count(record)
+                progress.reach(row)
+                unnoted += 1
+                if unnoted == _NOTED_EVERY:
+                    progress.note()
+                    unnoted = 0
+        except BaseException:
+            progress.note()
+            raise
+        progress.remove()
+        return self._told
+
+    def _count(self, record: Record) -> None:
+        destination = record.header["destination"]
+        self._told.messages[destination] = self._told.messages.get(destination, 0) + 1
+
+    def _records(self, progress: Progress | None) -> Iterator[tuple[Row, Record]]:
+        for row in self._rows(progress):
+            self._on_rows(1)
+            if self._topic and not is_called(row.topic, self._topic):
+                continue
+            destination = self._into or _home(row)
+            key = self._key_of(row)
+            try:
+                record = record_of(
+                    row, destination, transactional=self._is_transactional(destination), key=key
+                )
+            except Unsendable as error:
+                self._told.skipped += 1
+                self._on_skipped(row, str(error))
+            else:
+                yield row, record
+
+    def _rows(self, progress: Progress | None) -> Iterable[Row]:
+        for file in self._files:
+            if progress is None or str(file) not in progress.done:
+                yield from rows_of(file, after=0 if progress is None else progress.after(file))
+
+    def _is_transactional(self, destination: str) -> bool | None:
+        """Whether a queue takes transactional messages; C{None} if the server does not know."""
+        if destination not in self._transactional:
+            found = None
+            if "=" not in destination:
+                found = bool(self._client.queue(destination)["transactional"])
+            self._transactional[destination] = found
+        return self._transactional[destination]
+
+    def _key_of(self, row: Row) -> str:
+        """The same whenever this row is sent, and no other row's."""
+        said = [self._key, row.topic, row.offset]
+        digest = blake2b(json.dumps(said).encode("utf-8", "surrogatepass"), digest_size=16)
+        digest.update(row.packet)
+        return f"import {digest.hexdigest()}"
+
+
+def _home(row: Row) -> str:
+    """The queue that a row was read from, or whose journal it was read from.
+
+    @raise FilesError: nobody sends there.
+    """
+    path, _, suffix = row.topic.partition(";")
+    if not path.startswith(".\\") or path.lower() == ".\\system$" or suffix not in ("", "journal"):
+        raise FilesError(f"{row}: nobody sends to {row.topic}; --into names a queue")
+    return path
