@@ -36,9 +36,8 @@ def export(
     from msmq.interfaces.storage import StorageError
     from msmq.pipeline.bodies import reading
     from msmq.pipeline.files.errors import FilesError
-    from msmq.pipeline.files.exporting import Exporter, wish
+    from msmq.pipeline.files.exporting import Exporter, store_at, wish
     from msmq.pipeline.reading.errors import ReadingError
-    from msmq.storage.beside import open_beside
 
     output = settings.output
     try:
@@ -46,15 +45,11 @@ def export(
     except ValueError as error:
         raise click.UsageError(f"--decode: {error}") from error
     try:
-        opened = open_beside(store or settings.data)
-        try:
+        with store_at(store or settings.data) as opened, progress_bar() as bar:
             wishes = [wish(opened, name, log=log) for name in queues]
-            with progress_bar() as bar:
-                exporter = Exporter(opened, Path(directory), reading=how, on_rows=bar.update)
-                bar.length = exporter.expected(wishes)
-                done = list(exporter.run(wishes))
-        finally:
-            opened.close()
+            exporter = Exporter(opened, Path(directory), reading=how, on_rows=bar.update)
+            bar.length = exporter.expected(wishes)
+            done = list(exporter.run(wishes))
     except (FilesError, ReadingError) as error:
         raise click.UsageError(str(error)) from error
     except StorageError as error:

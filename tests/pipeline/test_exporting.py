@@ -17,7 +17,7 @@ import pyarrow.parquet
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.files.directory import date_of, writing_into
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.exporting import Exported, Exporter, wish
+from msmq.pipeline.files.exporting import Exported, Exporter, store_at, wish
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
 from msmq.queues.changes import (
@@ -31,7 +31,6 @@ from msmq.queues.changes import (
     TrimLog,
 )
 from msmq.queues.definition import QueueDefinition, QueueType
-from msmq.storage.beside import open_beside
 from msmq.storage.sqlite.database import Database
 from tests.builders import ALPHA, BETA, user_packet
 from tests.cli.support import CommandTestCase
@@ -98,12 +97,9 @@ class ExportTestCase(CommandTestCase):
         on_rows: Callable[[int], None] = lambda rows: None,
         **options: Any,
     ) -> list[Exported]:
-        store = open_beside(str(self.data))
-        try:
+        with store_at(str(self.data)) as store:
             exporter = Exporter(store, self.directory, on_rows=on_rows, **options)
             return list(exporter.run([wish(store, name, log=log) for name in names]))
-        finally:
-            store.close()
 
     @property
     def files(self) -> list[str]:

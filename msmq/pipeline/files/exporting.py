@@ -7,6 +7,7 @@ the last that is in a file; of a queue, with whatever is in none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,7 @@ from msmq.pipeline.rows import (
     signed,
 )
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
-from msmq.storage.beside import StoreBeside
+from msmq.storage.beside import StoreBeside, open_beside
 from msmq.wire.guid import NULL_GUID
 
 FILE_ROWS: Final = 100_000
@@ -68,6 +69,20 @@ class Exported:
     damaged: int = 0
     files: int = 0
     trimmed: tuple[int, int] | None = None
+
+
+@contextmanager
+def store_at(place: str) -> Iterator[StoreBeside]:
+    """The store at a place, to export from.
+
+    @param place: a data directory, a file of SQLite, or C{postgresql://...}.
+    @raise StorageError: there is none.
+    """
+    store = open_beside(place)
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 def wish(store: StoreBeside, name: str, *, log: bool = False) -> Wish:
