@@ -26,6 +26,7 @@ LONGEST = {
     "names": 256,
     "directory": 640,
     "descriptors": 640,
+    "certificates": 1024,
     "datagrams": 640,
     "internal_packets": 640,
     "captures": 4096,

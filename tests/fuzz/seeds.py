@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -11,6 +12,7 @@ from msmq.discovery.packets import DirectoryServer, TopologyClientRequest, Topol
 from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
 from msmq.session.packets.order_queue import AckEnvelope
+from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
 from msmq.structures.format_name import parse_format_name
@@ -34,6 +36,7 @@ from msmq.structures.queue_names import (
 )
 from msmq.structures.sddl import parse_sddl
 from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
+from msmq.structures.simple_blob import SessionKeyAlgorithm, SimpleBlob
 from msmq.structures.soap_header import SoapHeader
 from msmq.structures.ta_address import TaAddress
 from msmq.structures.transaction_header import TransactionHeader
@@ -245,6 +248,38 @@ def _descriptors() -> Iterable[bytes]:
         yield b"\0" + parse_sddl(text, domain).to_bytes()
 
 
+CERTIFICATES: Final = (
+    "MIIBjzCB+aADAgECAgEHMA0GCSqGSIb3DQEBCwUAMA4xDDAKBgNVBAMMA2FubjAeFw0yMDAxMDEwMDAwMDBaFw00OTAxMDEw"
+    "MDAwMDBaMA4xDDAKBgNVBAMMA2FubjCBnzANBgkqhkiG9w0BAQEFAAOBjQAwgYkCgYEAkpe6oQReoMlvWd5jZ9BBVqXEMRlP"
+    "h56bjwrv6tFZFWEgxXfA83sIK0pUwIxebWzEnzIQA0b/7xRWUcDREpEa8GAAqLiVQVlnlzpLiMsihC1ry8u36jJU+pSRP2A0"
+    "eBlOgHtC3WnE+r5zE5Tk0sYgekIDnrC87HZlZ748w8RMcgMCAwEAATANBgkqhkiG9w0BAQsFAAOBgQA7UYJsByKokWX9ielJ"
+    "lVyYJ5tMDwK4ssGZboZkh5l/QocsP6nPEfv7eiCvLesuwzUk+eALHMng97P3v+6oswjV+q/sMRX6I7v301ipI8QLA2ViJBp4"
+    "K4csierQ5n8Jyh2+zOtpIlVOYHcx1v3Jwlt6zgZHoTxDM5UevH7m/zjm9Q==",
+    "MIIBCDCBr6ADAgECAgEHMAoGCCqGSM49BAMCMA4xDDAKBgNVBAMMA2FubjAeFw0yMDAxMDEwMDAwMDBaFw00OTAxMDEwMDAw"
+    "MDBaMA4xDDAKBgNVBAMMA2FubjBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABOJIjh8X15gOCs4WjXCFHolrd/B5cgmS2jL0"
+    "5k6+MhBcOnDP+DSE47pbnr80XtZFVEdXjylb8+DfGxxbrr4xuw0wCgYIKoZIzj0EAwIDSAAwRQIgFlnz+C67cQ+EtvNqT0QX"
+    "j+dqYdsful9YuwdA8KLiO0oCIQDOS9nUwk+yaghDl90sjRap48HppeSf0ilUhg8KSY+Ghg==",
+)
+"""One with an RSA key, one with a key on a curve, in base64."""
+
+
+def _certificates() -> Iterable[bytes]:
+    for position, text in enumerate(CERTIFICATES):
+        data = base64.b64decode(text)
+        for choice in range(3):
+            yield bytes([0, choice]) + data
+            yield bytes([1, choice]) + data
+        lines = base64.encodebytes(data).decode("ascii")
+        yield (
+            bytes([1, position]) + f"-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n".encode()
+        )
+    blob = SimpleBlob(SessionKeyAlgorithm.AES_256, bytes(range(128))).to_bytes()
+    for choice in range(5):
+        yield bytes([2, choice]) + blob
+    for choice in range(len(EncryptionAlgorithm) + 1):
+        yield bytes([3, choice]) + bytes(range(64))
+
+
 def step(kind: int, payload: bytes) -> bytes:
     """One step of a session."""
     return bytes([kind]) + len(payload).to_bytes(2, "little") + payload
@@ -288,6 +323,7 @@ _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
     "names": _names,
     "directory": _directory,
     "descriptors": _descriptors,
+    "certificates": _certificates,
     "sessions": _sessions,
     "captures": _captures,
 }

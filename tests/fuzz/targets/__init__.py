@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tests.fuzz.targets.captures import captures
+from tests.fuzz.targets.certificates import certificates
 from tests.fuzz.targets.datagrams import datagrams
 from tests.fuzz.targets.descriptors import descriptors
 from tests.fuzz.targets.directory import directory
@@ -22,6 +23,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "names": names,
     "directory": directory,
     "descriptors": descriptors,
+    "certificates": certificates,
     "sessions": sessions,
     "captures": captures,
 }

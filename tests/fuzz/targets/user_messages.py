@@ -12,7 +12,13 @@ from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.session.packets.classify import classify
 from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
+from msmq.structures.body_encryption import encryption_input, is_encrypted, with_clear_body
 from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.signature_input import (
+    signature_input_1_0,
+    signature_input_2_0,
+    signature_input_3_0,
+)
 from msmq.structures.user_message import UserMessage
 from msmq.structures.user_message_patches import patch_dead_letter, patch_transaction
 from msmq.structures.user_message_view import (
@@ -133,6 +139,23 @@ def _ask(view: UserMessageView, message: UserMessage | None) -> None:
                 for element in names.elements:
                     named(element.resolve)
     json.dumps(message_json(view)).encode("ascii")
+    _secure(view)
+
+
+def _secure(view: UserMessageView) -> None:
+    """What signatures are made over, and what decryption leaves, can be had of every packet."""
+    for signature_input in (signature_input_1_0, signature_input_2_0, signature_input_3_0):
+        signature_input(view)
+    is_encrypted(view)
+    if view.size > int.from_bytes(view.packet[8:12], "little"):
+        # What a store keeps behind a packet comes when the body is in clear.
+        return
+    body = encryption_input(view)
+    for other in (body, body[1:], body + b"more"):
+        clear = UserMessageView(with_clear_body(view, other))
+        expect(bytes(clear.body) == other, "the body is what decryption gave")
+        expect(not is_encrypted(clear), "it is in clear")
+        expect((clear.label, clear.identifier) == (view.label, view.identifier), "all else stays")
 
 
 def _patch(view: UserMessageView) -> None:
