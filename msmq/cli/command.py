@@ -23,6 +23,7 @@ INTERRUPTED: Final = 130
 
 _VERBS: Final = {
     "acl": "msmq.cli.acl",
+    "certificate": "msmq.cli.certificate",
     "config": "msmq.cli.config",
     "deadletter": "msmq.cli.deadletter",
     "decode": "msmq.cli.decode",

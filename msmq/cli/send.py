@@ -66,6 +66,13 @@ class AcknowledgeList(click.ParamType[list[str]]):
     type=click.Choice(_PRIVACY_LEVELS),
     help="Encrypt the body for the queue manager of DESTINATION, at least this strongly.",
 )
+@click.option("--sign", type=click.Choice(["1.0", "2.0", "3.0"]), help="Sign it as this MSMQ does.")
+@click.option("--certificate", metavar="HEX", help="Sign with the certificate of this fingerprint.")
+@click.option(
+    "--hash",
+    type=click.Choice(["md2", "md4", "md5", "sha1", "sha256", "sha512"]),
+    help="Sign with this hash algorithm.  [default: sha512]",
+)
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="Send N alike.")
 @click.option(
     "--key", metavar="K", help="Send it only if nothing was sent there under this key before; 512 bytes."
@@ -110,6 +117,8 @@ def send(
         header["delivery"] = "recoverable"
     if extension:
         header["extension_size"] = len(extension)
+    if not properties["sign"] and (properties["certificate"] or properties["hash"]):
+        raise click.UsageError("--certificate and --hash are for messages with --sign")
     output = settings.output
     messages = itertools.repeat(Record(header, content + extension), count)
     one_transaction = bool(properties["transactional"])

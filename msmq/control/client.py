@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 
 import attrs
 
+from msmq.control.certificates import DEFAULT
 from msmq.control.locations import Location, UnixLocation
 from msmq.control.records import CONTENT_TYPE, PROTOCOL, Record, RecordDecoder, RecordLimits
 from msmq.control.refusals import read_refusal
@@ -244,6 +245,26 @@ class ControlClient:
     def resume_outgoing(self, name: str) -> dict[str, Any]:
         """Send again from an outgoing queue that was paused."""
         return self._object("POST", f"/v1/outgoing/{_segment(name)}/resume")
+
+    def certificates(self) -> list[dict[str, Any]]:
+        """Every certificate that messages can be signed with."""
+        return self._list("/v1/certificates")
+
+    def certificate(self, fingerprint: str = "") -> dict[str, Any]:
+        """One of them; by default the one that is signed with."""
+        return self._object("GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT)}")
+
+    def add_certificate(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """Generate one (C{sid}, C{name}, C{days}, C{renew}), or import that of a file (C{file_base64})."""
+        return self._object("POST", "/v1/certificates", _json(properties))
+
+    def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
+        """Register one with its user in the directory."""
+        return self._object("POST", f"/v1/certificates/{_segment(fingerprint or DEFAULT)}/publish")
+
+    def delete_certificate(self, fingerprint: str) -> dict[str, Any]:
+        """Forget one, and its key."""
+        return self._object("DELETE", f"/v1/certificates/{_segment(fingerprint)}")
 
     def transactions(self) -> list[dict[str, Any]]:
         """Every transaction that has not ended."""

@@ -14,7 +14,7 @@ from uuid import UUID
 from msmq.control.refusals import invalid
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.queues.send_key import check_key
-from msmq.structures.algorithms import PrivacyLevel
+from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm, PrivacyLevel
 from msmq.structures.format_name import FormatName, parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
@@ -137,6 +137,36 @@ def _guid(name: str, value: object) -> UUID | None:
     return None if value is None else guid(name, value)
 
 
+_SIGNATURES: Final[Mapping[object, AuthenticationLevel]] = {
+    "1.0": AuthenticationLevel.SIG_1_0,
+    "2.0": AuthenticationLevel.SIG_2_0,
+    "3.0": AuthenticationLevel.SIG_3_0,
+}
+_HASHES: Final[Mapping[object, HashAlgorithm]] = {
+    algorithm.name.lower().replace("sha_", "sha"): algorithm for algorithm in HashAlgorithm
+}
+
+
+def _signature(name: str, value: object) -> AuthenticationLevel:
+    if not isinstance(value, str) or value not in _SIGNATURES:
+        raise invalid(f"{name} is {', '.join(map(str, _SIGNATURES))}, not {value!r}")
+    return _SIGNATURES[value]
+
+
+def _hash(name: str, value: object) -> HashAlgorithm:
+    if not isinstance(value, str) or value not in _HASHES:
+        raise invalid(f"{name} is {', '.join(map(str, _HASHES))}, not {value!r}")
+    return _HASHES[value]
+
+
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "extension_base64": "extension",
+    "sign": "authentication_level",
+    "hash": "hash_algorithm",
+    "certificate": "sender_certificate",
+}
+"""What some properties are called in a L{Message}."""
+
 PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "label": text,
     "body_type": number,
@@ -156,6 +186,9 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "extension_base64": _base64,
     "trace": _guid,
     "privacy_level": _privacy_level,
+    "sign": _signature,
+    "hash": _hash,
+    "certificate": text,
 }
 """The properties that a sender chooses, and how each is read."""
 
@@ -170,7 +203,7 @@ def read_properties(properties: Mapping[str, object]) -> dict[str, Any]:
         read = PROPERTIES.get(name)
         if read is None:
             raise invalid(f"a message has no property {name!r}; it has {', '.join(PROPERTIES)}")
-        arguments[name.removesuffix("_base64")] = read(name, value)
+        arguments[_ARGUMENTS.get(name, name)] = read(name, value)
     return arguments
 
 

@@ -17,6 +17,12 @@ from twisted.web.server import Site
 from werkzeug.exceptions import HTTPException
 
 from msmq.control.access import change_acl
+from msmq.control.certificates import (
+    certificate_record,
+    read_fingerprint,
+    read_import,
+    read_new_certificate,
+)
 from msmq.control.channel import ControlChannel, asks_for_records
 from msmq.control.limits import ControlLimits
 from msmq.control.messages import explanation_of, letter_of
@@ -175,6 +181,44 @@ class ControlAPI:
         principal, right = take(found, "principal"), take(found, "right")
         refuse_rest(found, "principal and right")
         return json_answer(request, dict(await running(self._manager.why(path, principal, right))))
+
+    @app.route("/v1/certificates", methods=["GET"])
+    async def certificates(self, request: ControlRequest) -> bytes | None:
+        """Every certificate that messages can be signed with."""
+        refuse_rest(parameters(request), "none")
+        records = [certificate_record(each) for each in self._manager.certificates()]
+        return await json_list(request, records, self._clock)
+
+    @app.route("/v1/certificates", methods=["POST"])
+    async def add_certificate(self, request: ControlRequest) -> bytes:
+        """Generate one, or take over one of a file that is in the body."""
+        refuse_rest(parameters(request), "those in the request body")
+        wanted = json_body(request, self._limits.document)
+        if "file_base64" in wanted:
+            added = self._manager.import_certificate(**read_import(wanted))
+        else:
+            added = await shielded(self._manager.create_certificate(**read_new_certificate(wanted)))
+        return json_answer(request, certificate_record(added), 201)
+
+    @app.route("/v1/certificates/<fingerprint>", methods=["GET"])
+    def certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
+        """One certificate; C{default} is the one that is signed with."""
+        refuse_rest(parameters(request), "none")
+        found = self._manager.certificate(read_fingerprint(fingerprint))
+        return json_answer(request, certificate_record(found))
+
+    @app.route("/v1/certificates/<fingerprint>/publish", methods=["POST"])
+    async def publish_certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
+        """Register one with its user in the directory."""
+        refuse_rest(parameters(request), "none")
+        published = await shielded(self._manager.publish_certificate(read_fingerprint(fingerprint)))
+        return json_answer(request, certificate_record(published))
+
+    @app.route("/v1/certificates/<fingerprint>", methods=["DELETE"])
+    def delete_certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
+        """Forget one, and its key."""
+        refuse_rest(parameters(request), "none")
+        return json_answer(request, certificate_record(self._manager.delete_certificate(fingerprint)))
 
     @app.route("/v1/outgoing", methods=["GET"])
     async def outgoing(self, request: ControlRequest) -> bytes | None:

@@ -21,6 +21,8 @@ from msmq.interfaces.directory import IAddressBook, IDirectory, IServedDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
+from msmq.manager.securing.assembly import SecurityProviders
+from msmq.manager.securing.authenticating import HASH_NAMES, SigningPolicy
 from msmq.manager.securing.descriptors import DefaultDescriptor, Descriptors
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.manager.service import QueueManagerService
@@ -36,8 +38,10 @@ from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.queues.model import QueueManagerModel
 from msmq.security.access.control import AccessControl
 from msmq.security.access.rules import NO_RULES, load_rules, principal
+from msmq.security.certificate_store import FileCertificateStore
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
+from msmq.security.signatures import Signing
 from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch, TellingProtocol
 from msmq.service.settings import Configuration, SecuritySettings
@@ -46,6 +50,7 @@ from msmq.session.securing.choosing import Preferences
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
+from msmq.wire.sid import parse_sid
 
 
 class _PingResponder(PingResponderProtocol):
@@ -192,6 +197,7 @@ def compose(
         descriptors=_descriptors(configuration.security, directory, clock),
         ciphers=None if directory is None else _ciphers(configuration),
         encryption=_preferences(configuration),
+        security=_providers(configuration),
     )
     control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
     pings = _PingResponder(identifier, sessions, clock)
@@ -252,6 +258,20 @@ def _descriptors(security: SecuritySettings, directory: IDirectory | None, clock
     owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, rules)
     access = AccessControl(accounts, clock, rules)
     return Descriptors(access, owner, DefaultDescriptor(security.default_descriptor))
+
+
+def _providers(configuration: Configuration) -> SecurityProviders:
+    """What signs and verifies; the certificates are kept in the data directory."""
+    security = configuration.security
+    algorithms = {name: algorithm for algorithm, name in HASH_NAMES.items()}
+    return SecurityProviders(
+        signing=Signing(),
+        certificates=FileCertificateStore(configuration.queue_manager.data / "certificates"),
+        signing_policy=SigningPolicy(
+            frozenset(algorithms[name] for name in security.hashes), security.smallest_key
+        ),
+        sender=user_sid(os.getuid()) if security.sender is None else parse_sid(security.sender),
+    )
 
 
 def _nobody(name: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -19,6 +20,7 @@ from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, S
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
 from msmq.toml.kinds import GUIDS, Array, Flag, Guid, Kind, Network, Seconds, Text, WholeNumber, computer_name
+from msmq.wire.sid import parse_sid
 
 
 def storage_backend(text: str) -> None:
@@ -134,6 +136,10 @@ def _timed(low: float, high: float, default: object) -> Key:
     return Key(Seconds(low, high), default, "seconds")
 
 
+HASHES: Final = ("md2", "md4", "md5", "sha1", "sha256", "sha512")
+"""What C{[security] hashes} may name."""
+
+
 TABLES: Mapping[str, Mapping[str, Key]] = {
     "queue_manager": {
         "name": Key(Text(computer_name, "a computer name")),
@@ -245,6 +251,11 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "peers": Key(Array(Network(), "IP addresses and networks"), ()),
         "sessions_from": Key(Array(Network(), "IP addresses and networks"), ()),
         "control_group": Key(Text(_group, "a group")),
+        "hashes": Key(
+            Array(_one_of(*HASHES), f"names of hash algorithms: {', '.join(HASHES)}"), _SECURITY["hashes"]
+        ),
+        "smallest_key": _counted(512, 16384, _SECURITY["smallest_key"], "bits"),
+        "sender": Key(Text(parse_sid, "a SID")),
     },
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

@@ -173,6 +173,14 @@ class SecuritySettings:
 
     rules: str | None = None
     """A file of rules that take the place of the descriptors of queues."""
+    hashes: tuple[str, ...] = ("sha256", "sha512")
+    """The hash algorithms of signatures that are believed, and made ([MS-MQQB] note 1)."""
+
+    smallest_key: int = 1024
+    """Bits of the shortest RSA key of a certificate that is believed."""
+
+    sender: str | None = None
+    """The SID of whoever sends here; by default that of the server's user, as Samba has it."""
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -447,6 +448,6 @@ def _default_text(default: object) -> str:
         case str():
             return f'`"{default}"`'
         case tuple():
-            return "`[]`"
+            return f"`{json.dumps(default)}`"
         case _:
             return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"

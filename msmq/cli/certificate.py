@@ -1,0 +1,113 @@
+"""C{msmq certificate}: what messages are signed with here."""
+
+from __future__ import annotations
+
+import base64
+import textwrap
+from typing import Any, Final
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+
+_COLUMNS: Final = ("fingerprint", "subject", "sid", "not_after", "internal", "valid")
+_LARGEST: Final = 1024 * 1024
+
+
+@click.group
+@common_options
+def certificate() -> None:
+    """Keep the certificates that messages are signed with, and publish them."""
+
+
+@certificate.command("create")
+@click.option("--sid", metavar="SID", help="Whose it is.  [default: whoever sends here]")
+@click.option("--name", metavar="T", help="The name in it.  [default: the SID]")
+@click.option("--days", metavar="N", type=click.IntRange(1, 36500), help="How long.  [default: 3650]")
+@click.option("--renew", is_flag=True, help="Put it in the place of the one that there is.")
+@common_options
+@pass_settings
+def create(settings: Settings, /, renew: bool, **properties: Any) -> None:
+    """Generate a key and an internal certificate; a user has one at most."""
+    wanted = {name: value for name, value in properties.items() if value is not None}
+    if renew:
+        wanted["renew"] = True
+    _show(settings, settings.client.add_certificate(wanted))
+
+
+@certificate.command("import")
+@click.argument("file", metavar="FILE")
+@click.option("--sid", metavar="SID", help="Whose it is.  [default: whoever sends here]")
+@click.option("--password-file", metavar="F", help="The password of FILE: the first line of F.")
+@common_options
+@pass_settings
+def import_(settings: Settings, file: str, sid: str | None, password_file: str | None) -> None:
+    """Take over a certificate with its key from FILE: PEM, DER or PKCS#12."""
+    wanted = {"file_base64": base64.b64encode(_read(file)).decode()}
+    if sid is not None:
+        wanted["sid"] = sid
+    if password_file is not None:
+        line, _, _ = _read(password_file).partition(b"\n")
+        wanted["password"] = line.rstrip(b"\r").decode("utf-8", "surrogateescape")
+    _show(settings, settings.client.add_certificate(wanted))
+
+
+@certificate.command("list")
+@common_options
+@pass_settings
+def list_(settings: Settings) -> None:
+    """List the certificates, in the order in which they came."""
+    settings.output.many(settings.client.certificates(), _COLUMNS)
+    settings.output.flush()
+
+
+@certificate.command("show")
+@click.argument("fingerprint", default="")
+@click.option("--pem", is_flag=True, help="Print the certificate itself, without its key.")
+@common_options
+@pass_settings
+def show(settings: Settings, fingerprint: str, pem: bool) -> None:
+    """Show the certificate whose FINGERPRINT begins so, or the one that is signed with."""
+    found = settings.client.certificate(fingerprint)
+    if not pem:
+        _show(settings, found)
+        return
+    lines = textwrap.wrap(found["certificate_base64"], 64)
+    for line in ("-----BEGIN CERTIFICATE-----", *lines, "-----END CERTIFICATE-----"):
+        settings.output.write(line)
+    settings.output.flush()
+
+
+@certificate.command("publish")
+@click.argument("fingerprint", default="")
+@common_options
+@pass_settings
+def publish(settings: Settings, fingerprint: str) -> None:
+    """Register a certificate with its user in the directory, so that others believe it."""
+    _show(settings, settings.client.publish_certificate(fingerprint))
+
+
+@certificate.command("delete")
+@click.argument("fingerprint")
+@common_options
+@pass_settings
+def delete(settings: Settings, fingerprint: str) -> None:
+    """Forget a certificate and its key; a directory still has it."""
+    _show(settings, settings.client.delete_certificate(fingerprint))
+
+
+def _show(settings: Settings, record: dict[str, Any]) -> None:
+    output = settings.output
+    if output.as_json:
+        output.object(record)
+    else:
+        output.one({key: value for key, value in record.items() if key != "certificate_base64"})
+    output.flush()
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error

@@ -1,0 +1,142 @@
+"""The certificates of a queue manager, and how others come to believe them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.signing import KeptCertificate
+from msmq.queues.directory.objects import UserObject
+from msmq.queues.directory.selecting import equals
+from msmq.structures.algorithms import AuthenticationLevel
+from msmq.structures.status import MQError
+from tests.contracts.signing import OTHER_SID, SID
+from tests.nodes.test_signatures import DAY, TO_BETA, SigningTestCase
+
+OTHER_TEXT = "S-1-5-21-1-2-3-1002"
+
+
+class CertificateTests(SigningTestCase):
+    """ALPHA, of whose sender the directory has an old certificate only."""
+
+    def refusal(self, doing: Coroutine[Deferred[object], Any, Any]) -> str:
+        """The name under which something is refused."""
+        error: MQError = self.failureResultOf(self.deferred(doing), MQError).value
+        return error.status.name.removeprefix("MQ_ERROR_")
+
+    def create(self, **kwargs: Any) -> dict[str, Any]:
+        return self.run_to_end(self.alpha.service.create_certificate(**kwargs))
+
+    def user(self, sid: bytes) -> UserObject:
+        """As the directory has it."""
+        assert self.directory is not None
+        found = self.successResultOf(self.directory.read(UserObject, [equals("security_identifier", sid)]))
+        held: UserObject = found.object
+        return held
+
+    def test_internal_certificates(self) -> None:
+        """A user has one at most, of which the server has the key; another start still has it.
+
+        MQDMPR-3.1.1.1-40, MQDMPR-3.1.1.19-01.
+        """
+        made = self.create(name="Alice")
+        self.assertEqual(
+            (made["sid"], made["subject"], made["internal"]), ("S-1-5-21-1-2-3-1001", "CN=Alice", True)
+        )
+        self.assertEqual(self.refusal(self.alpha.service.create_certificate()), "INTERNAL_USER_CERT_EXIST")
+        other = self.create(sid=OTHER_TEXT)
+        self.assertEqual(other["subject"], f"CN={OTHER_TEXT}")
+        renewed = self.create(renew=True, days=1)
+        found = [each["fingerprint"] for each in self.alpha.service.certificates()]
+        self.assertEqual(found, [other["fingerprint"], renewed["fingerprint"]])
+        self.assertEqual(len(self.own_stores["ALPHA"].load()), 2)
+        self.assertEqual(self.alpha.service.certificate()["fingerprint"], renewed["fingerprint"])
+        self.clock.advance(2 * DAY)
+        self.assertEqual([each["valid"] for each in self.alpha.service.certificates()], [True, False])
+
+    def test_wrong_wishes(self) -> None:
+        """What cannot be is refused by its name."""
+        service = self.alpha.service
+        for wish in ({"sid": "alice"}, {"days": 0}, {"name": "x" * 65}, {"name": "a\nb"}):
+            self.assertEqual(self.refusal(service.create_certificate(**wish)), "ILLEGAL_PROPERTY_VALUE")
+        self.assertEqual(self.refusal(service.publish_certificate()), "CERTIFICATE_NOT_PROVIDED")
+        for doing in (
+            lambda: service.certificate("12345678"),
+            lambda: service.certificate("123"),
+            lambda: service.delete_certificate(""),
+        ):
+            error = self.assertRaises(MQError, doing)
+            self.assertEqual(error.status.name, "MQ_ERROR_CERTIFICATE_NOT_PROVIDED")
+
+    def test_publishing(self) -> None:
+        """A certificate that is registered with its user is believed, beside those that were there.
+
+        MQDMPR-3.1.1.15-01, MQDMPR-3.1.1.15-02, MQMQ-2.2.22-02, MQMQ-2.2.22-03.
+        """
+        self.create()
+        name = TO_BETA.format("strict")
+        level = AuthenticationLevel.SIG_2_0
+        self.send(self.alpha, name, b"1", authentication_level=level)
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, self.strict), [])
+        made = self.run_to_end(self.alpha.service.publish_certificate())
+        self.assertEqual(self.run_to_end(self.alpha.service.publish_certificate()), made)
+        user = self.user(SID)
+        old, new = user.certificates.certificates
+        self.assertEqual((old.certificate, new.certificate), (self.alice.certificate, made["certificate"]))
+        self.assertEqual(new.digest, hashlib.md5(made["certificate"], usedforsecurity=False).digest())
+        self.assertEqual(user.certificate_digest_list, (old.digest, new.digest))
+        self.assertNotEqual(old.identifier, new.identifier)
+        self.send(self.alpha, name, b"2", authentication_level=level)
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, self.strict), [b"2"])
+
+    def test_a_user_whom_nobody_knows(self) -> None:
+        """A directory that can be written gets the user with its certificate."""
+        made = self.create(sid="S-1-5-21-7")
+        self.run_to_end(self.alpha.service.publish_certificate(made["fingerprint"]))
+        made_there = self.user(bytes.fromhex("010200000000000515000000") + b"\7\0\0\0")
+        [entry] = made_there.certificates.certificates
+        self.assertEqual(entry.certificate, made["certificate"])
+
+    def test_the_directory_is_away(self) -> None:
+        """Then nothing is registered, and the reason is told."""
+        assert self.directory is not None
+        self.create()
+        self.directory.is_connected = False
+        self.assertEqual(self.refusal(self.alpha.service.publish_certificate()), "NO_DS")
+
+    def test_which_one_signs(self) -> None:
+        """The sender's own by default; another by the beginning of its fingerprint."""
+        mine, other = self.create(), self.create(sid=OTHER_TEXT)
+        for made in (mine, other):
+            self.run_to_end(self.alpha.service.publish_certificate(made["fingerprint"]))
+        level = AuthenticationLevel.SIG_2_0
+        name = TO_BETA.format("strict")
+        self.send(self.alpha, name, b"1", authentication_level=level)
+        chosen = other["fingerprint"][:12].upper()
+        self.send(self.alpha, name, b"2", authentication_level=level, sender_certificate=chosen)
+        self.clock.advance(5)
+        senders = {bytes(view.body): view.sender_id for view in self.take(self.beta, self.strict)}
+        self.assertEqual(senders, {b"1": "S-1-5-21-1-2-3-1001", b"2": OTHER_TEXT})
+        self.assertEqual(
+            [kept.security_identifier for kept in self.own_stores["ALPHA"].load()], [SID, OTHER_SID]
+        )
+
+    def test_importing(self) -> None:
+        """A certificate comes with its key, once."""
+        service = self.alpha.service
+        made = self.bob
+        assert made.private_key is not None
+        taken = service.import_certificate(made.certificate + b"\n" + made.private_key, sid=OTHER_TEXT)
+        self.assertEqual((taken["internal"], taken["sid"]), (False, OTHER_TEXT))
+        for data in (made.certificate, b"rubbish", made.certificate + b"\n" + made.private_key):
+            error = self.assertRaises(MQError, service.import_certificate, data)
+            self.assertEqual(error.status.name, "MQ_ERROR_INVALID_CERTIFICATE")
+        [kept] = self.own_stores["ALPHA"].load()
+        self.assertEqual(kept, KeptCertificate(made, OTHER_SID, is_internal=False))
+        service.delete_certificate(taken["fingerprint"])
+        self.assertEqual((service.certificates(), self.own_stores["ALPHA"].load()), ([], ()))
