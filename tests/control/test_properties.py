@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.properties import flag, read_message, seconds
 from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 
@@ -55,6 +56,7 @@ class ReadMessageTests(SynchronousTestCase):
                 "application_tag": 0xFFFFFFFF,
                 "extension_base64": "AAEC",
                 "trace": str(trace),
+                "privacy_level": "advanced",
             },
             b"body",
         )
@@ -75,6 +77,7 @@ class ReadMessageTests(SynchronousTestCase):
             application_tag=0xFFFFFFFF,
             extension=b"\0\1\2",
             trace=trace,
+            privacy_level=PrivacyLevel.ADVANCED,
         )
         self.assertEqual(message, expected)
 
@@ -112,6 +115,7 @@ class ReadMessageTests(SynchronousTestCase):
             "acknowledge": [7],
             "extension_base64": "=",
             "admin_queue": 7,
+            "privacy_level": "secret",
         }
         for name, value in wrong.items():
             with self.subTest(name=name):

@@ -42,6 +42,7 @@ from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, equ
 from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
 from msmq.structures.public_key_blob import PublicKeyBlob
 from msmq.structures.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.testing.ciphers import MemoryCiphers
 from tests.contracts.directory import NOWHERE, SID, WritableDirectoryContract
 
 T = TypeVar("T", bound=DirectoryObject)
@@ -227,6 +228,25 @@ class LdapDirectoryContract(WritableDirectoryContract):
         read = await directory.read(QueueManagerObject, [equals("identifier", manager.identifier)])
         self.assertEqual(read["public_encryption_key_list"], keys)
         self.assertEqual((await directory.read(QueueObject))["identifier"], queue.identifier)
+
+    async def test_keys_are_others(self) -> None:
+        """MQMQ-2.2.20.6-19: a queue manager writes its keys over those that the directory has of it."""
+        directory = await self.opened()
+        [london] = await self.sites("london")
+        manager = await self.alpha(site_identifier_list=(london.identifier,))
+        for weak in (True, False):
+            ciphers = MemoryCiphers("alpha", weak=weak)
+            ciphers.open()
+            written = attrs.evolve(
+                manager,
+                public_encryption_key_list=ciphers.encryption_keys,
+                public_signing_key_list=ciphers.signing_keys,
+            )
+            names = ("public_encryption_key_list", "public_signing_key_list")
+            await directory.write(written, names)
+            read = await directory.read(QueueManagerObject, [equals("identifier", manager.identifier)], names)
+            self.assertEqual(read["public_encryption_key_list"], ciphers.encryption_keys)
+            self.assertEqual(read["public_signing_key_list"], ciphers.signing_keys)
 
     async def test_names_of_queues(self) -> None:
         """[MS-MQDSSM] 3.1.6.1.2.5: a queue is found by its name, however long it is and whatever is in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
 from pathlib import Path
 from uuid import UUID
@@ -18,6 +19,7 @@ from msmq.directory.enterprise_file import (
 )
 from msmq.directory.enterprise_tables import TABLES
 from msmq.queues.directory.objects import (
+    NO_KEYS,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,
@@ -25,6 +27,7 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
+from msmq.testing.ciphers import MemoryCiphers
 from msmq.wire.sid import parse_sid
 
 BERLIN, PARIS = UUID("00000000-0000-0000-0000-0000000000b0"), UUID("00000000-0000-0000-0000-0000000000a0")
@@ -80,6 +83,11 @@ certificates = ["one.pem", "two.der"]
 CERTIFICATES = {"one.pem": b"\x30\x03one", "two.der": b"\x30\x03two"}
 
 
+def keyed(text: str) -> str:
+    """The file, with these keys of ALPHA."""
+    return WHOLE.replace('name = "ALPHA"\n', f'name = "ALPHA"\nencryption_keys = "{text}"\n', 1)
+
+
 class EnterpriseFileTests(SynchronousTestCase):
     """What the tests have in common."""
 
@@ -130,6 +138,16 @@ class ReadingTests(EnterpriseFileTests):
         self.assertEqual(
             [each.certificate for each in user.certificates.certificates], list(CERTIFICATES.values())
         )
+
+    def test_encryption_keys(self) -> None:
+        """What others encrypt with for a queue manager stands in the file; without it, it has none."""
+        ciphers = MemoryCiphers("alpha")
+        ciphers.open()
+        text = base64.b64encode(ciphers.encryption_keys.to_bytes()).decode()
+        file = load_enterprise(self.written(keyed(text + "\\n")))
+        held = {each.computer_name: each for each in file.objects if isinstance(each, QueueManagerObject)}
+        self.assertEqual(held["ALPHA"].public_encryption_key_list, ciphers.encryption_keys)
+        self.assertEqual(held["BETA"].public_encryption_key_list, NO_KEYS)
 
     def test_topology(self) -> None:
         """Routing has all of it, with the lines for what it will say, and the addresses."""
@@ -312,6 +330,19 @@ out_routing_servers = ["BETA"]
                 "queue[1].path",
                 f"must name a public queue with its computer, such as ALPHA\\orders, not {path!r}",
             )
+
+    def test_encryption_keys(self) -> None:
+        """Keys that are none are told, cut short for example."""
+        ciphers = MemoryCiphers("alpha")
+        ciphers.open()
+        whole = ciphers.encryption_keys.to_bytes()
+        for text in (
+            "",
+            "rubbish!",
+            *(base64.b64encode(each).decode() for each in (whole[:-1], whole + b"x")),
+        ):
+            problems = self.problems(keyed(text))
+            self.assertTrue(any("keys/encryption-keys.txt" in each.problem for each in problems), text)
 
     def test_certificates(self) -> None:
         """A certificate that is not there, or none, is told."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from typing import Any
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 from zope.interface.verify import verifyObject
 
 from msmq.directory.enterprise_file import EnterpriseFileError
@@ -22,8 +24,9 @@ from msmq.queues.directory.objects import (
 )
 from msmq.queues.directory.selecting import equals
 from msmq.structures.format_name import DistributionListFormatName
+from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
-from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE, EnterpriseFileTests
+from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE, EnterpriseFileTests, keyed
 
 ORDERS = UUID(int=0xF)
 
@@ -59,6 +62,32 @@ class FileDirectoryTests(EnterpriseFileTests):
         """It is a directory that knows addresses, and tells when it changes."""
         for interface in (IDirectory, IAddressBook, IWatchedDirectory):
             verifyObject(interface, self.directory)
+
+    def test_keys_that_the_file_does_not_say(self) -> None:
+        """Who has others than the file says is told once, since nobody else sees what it writes."""
+        self.opened()
+        ciphers = MemoryCiphers("alpha")
+        ciphers.open()
+        own = QueueManagerObject(
+            identifier=ALPHA, computer_name="ALPHA", public_encryption_key_list=ciphers.encryption_keys
+        )
+        names = ("public_encryption_key_list",)
+        with capturedLogs() as told:
+            self.successResultOf(self.directory.write(own, names))
+        warnings = [formatEvent(event) for event in told if event.get("log_level") is LogLevel.warn]
+        self.assertEqual(len(warnings), 1)
+        self.assertIn("encryption_keys", warnings[0])
+        self.assertIn("ALPHA", warnings[0])
+        text = base64.b64encode(ciphers.encryption_keys.to_bytes()).decode()
+        self.change(keyed(text))
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(
+            self.found(QueueManagerObject, "identifier", ALPHA)["public_encryption_key_list"],
+            ciphers.encryption_keys,
+        )
+        with capturedLogs() as told:
+            self.successResultOf(self.directory.write(own, names))
+        self.assertEqual([event for event in told if event.get("log_level") is LogLevel.warn], [])
 
     def test_reading(self) -> None:
         """What stands in the file is found, by its Identifier and by its attributes."""

@@ -317,6 +317,27 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual({is_encrypted(view) for view in answers}, {False})
 
 
+class DemandsTests(EncryptionTestCase):
+    """What a queue takes."""
+
+    def test_privacy_of_queues(self) -> None:
+        """MQDMPR-3.1.1.2-11: none takes what is in clear, optional both, body what is encrypted."""
+        for privacy, takes_plain, takes_encrypted in (
+            ("none", True, False),
+            ("optional", True, True),
+            ("body", False, True),
+        ):
+            path = self.queue(self.beta, privacy, privacy=privacy)
+            self.name = self.private_name(self.beta, path)
+            for level, is_taken in ((PrivacyLevel.NONE, takes_plain), (ADVANCED, takes_encrypted)):
+                self.encrypted(SECRET, level=level)
+                self.assertEqual(self.bodies(self.beta, path), [SECRET] * is_taken, (privacy, level))
+                if not is_taken:
+                    [told] = self.explain(self.beta, self.wire[-1])
+                    self.assertIn(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}", told)
+                    self.assertIn(f"privacy {privacy}", told)
+
+
 class WeakTests(EncryptionTestCase):
     """Weak ciphers, where they are allowed."""
 

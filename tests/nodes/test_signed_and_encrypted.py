@@ -61,7 +61,10 @@ class SignedAndEncryptedTests(EncryptionTestCase):
         return Message(body=body, transactional=True, authentication_level=level, privacy_level=ADVANCED)
 
     def test_arrives_proven_and_in_clear(self) -> None:
-        """MQQB-3.1.5.8.3-05: the signature is of the clear body, so it is decrypted before it is verified."""
+        """MQQB-3.1.5.8.3-05: the signature is of the clear body, so it is decrypted before it is verified.
+
+        MQDMPR-5.1-01: SHA-512 and AES-256, with keys of a library, are what two of ours use.
+        """
         for number, level in enumerate(LEVELS):
             self.run_to_end(self.alpha.service.send(self.name, [self.message(b"%d" % number, level)]))
         self.clock.advance(30)
@@ -70,6 +73,9 @@ class SignedAndEncryptedTests(EncryptionTestCase):
         self.assertEqual([view.authentication_level for view in views], list(LEVELS))
         sent = [view for view in self.wire if view.body_size]
         self.assertEqual({is_encrypted(view) for view in sent}, {True})
+        self.assertEqual(
+            {(view.hash_algorithm, view.encryption_algorithm) for view in sent}, {(0x800E, 0x6610)}
+        )
         self.assertEqual({view.authentication_level for view in sent}, {AuthenticationLevel.NONE})
 
     def test_what_the_queue_demands(self) -> None:

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.definition import LABEL_LENGTH, UNLIMITED, QueueDefinition
 from msmq.queues.message import Delivery, Message
+from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.status import MQError, Status
 
 
@@ -97,6 +98,29 @@ class RangeTests(SynchronousTestCase):
     def test_acknowledge(self) -> None:
         """Only four bits ask for acknowledgements."""
         self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, acknowledge=0x10)
+
+    def test_privacy(self) -> None:
+        """MQMQ-2.2.19.3-24: RC2 and RC4 go with the levels 1 and 3, AES with 5, and nothing else goes."""
+        self.assertEqual(Message().privacy_level, PrivacyLevel.NONE)
+        for level in (1, 3, 5):
+            self.assertEqual(Message(privacy_level=PrivacyLevel(level)).privacy_level, level)
+            for algorithm in (0x6602, 0x6801, 0x660E, 0x660F):
+                values: dict[str, Any] = {
+                    "privacy_level": PrivacyLevel(level),
+                    "encryption_algorithm": algorithm,
+                }
+                if (algorithm < 0x660E or algorithm == 0x6801) is (level < 5):
+                    Message(**values)
+                else:
+                    detail = self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, **values)
+                    self.assertIn(f"0x{algorithm:04X}", detail)
+        for level in (2, 4, 6, -1):
+            self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, privacy_level=level)
+        self.refused(
+            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+            privacy_level=PrivacyLevel.ADVANCED,
+            encryption_algorithm=0x6601,
+        )
 
 
 class QueueDefinitionTests(SynchronousTestCase):

@@ -66,13 +66,16 @@ class VectorTests(SynchronousTestCase):
             self.assertEqual(run(*vector, "-d", data=ours), body)
 
     def test_aes(self) -> None:
-        """MQQB-3.1.5.8.3-18: AES in CBC with a zero IV and PKCS5 padding, of all three lengths."""
+        """MQQB-3.1.5.8.3-18: AES in CBC with a zero IV and PKCS5 padding, of all three lengths.
+
+        MQMQ-2.2.19.3-25: so it is of RC2, beneath.
+        """
         self.check(0x660E, 16, "aes-128-cbc", is_legacy=False, iv=16)
         self.check(0x660F, 24, "aes-192-cbc", is_legacy=False, iv=16)
         self.check(0x6610, 32, "aes-256-cbc", is_legacy=False, iv=16)
 
     def test_rc2(self) -> None:
-        """RC2 with as many effective bits as the key has: 40 and 128."""
+        """MQDMPR-3.1.1.12-45: RC2 in the same way, with as many effective bits as the key has: 40 and 128."""
         self.check(0x6602, 5, "rc2-40-cbc", is_legacy=True, iv=8)
         self.check(0x6602, 16, "rc2-cbc", is_legacy=True, iv=8)
 
