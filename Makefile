@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 SOURCES := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test soak crash chaos fuzz lint bench clean
+.PHONY: demo test soak crash chaos stream fuzz lint bench clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -39,6 +39,11 @@ fuzz: $(INSTALLED)
 	$(VENV)/bin/python -c 'import atheris' 2>/dev/null || $(VENV)/bin/python -m pip install --quiet \
 		--disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[fuzz]'
 	$(VENV)/bin/python -m tests.fuzz.campaign --runs $(FUZZ)
+
+# Spark follows a message log while a hundred thousand messages come in, and is killed ten times: minutes.
+stream: $(INSTALLED)
+	MSMQ_STREAM=$${MSMQ_STREAM:-100000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_stream tests.pipeline.test_kills
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

@@ -1,0 +1,256 @@
+"""Stores that are read beside their server: in short transactions, and only what is wanted."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.storage import StorageError
+from msmq.pipeline.rows import StoredPacket, message_row
+from msmq.queues.changes import AppendEvent, AppendLog, PutMessage, PutQueue, PutState, TrimLog
+from msmq.storage.beside import StoreBeside, open_beside
+from msmq.storage.beside.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
+from msmq.storage.sqlite.database import Database
+from tests.builders import user_packet
+from tests.contracts.store_contract import BILLS, ORDERS
+from tests.pipeline.stores import write_postgresql, write_sqlite
+from tests.servers.postgresql import shared_server
+from tests.strategies import user_packets
+
+ANY: dict[str, Any] = {"since": None, "until": None}
+EVERYTHING = (0, 1 << 64)
+HEADERS = ("id", "label", "priority", "body_size", "extension_base64", "transaction", "decode_error")
+
+
+if TYPE_CHECKING:
+    _Base = SynchronousTestCase
+else:
+    _Base = object
+
+
+class BesideContract(_Base):
+    """What both stores answer."""
+
+    def beside(self, *changes: Any) -> StoreBeside:
+        """A store with these changes."""
+        raise NotImplementedError
+
+    def test_pages(self) -> None:
+        """Pages have a limit of rows and of bytes, and together every row once, in order."""
+        ids = [number * 3 for number in range(PAGE_ROWS + 10)]
+        store = self.beside(PutQueue(ORDERS), *(PutMessage(ORDERS.identifier, n, b"m", 1.0) for n in ids))
+        first = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        self.assertEqual((len(first.rows), first.next), (PAGE_ROWS, ids[PAGE_ROWS]))
+        second = store.messages(ORDERS.identifier, first.next or 0, 1 << 64, **ANY, bodies=True)
+        self.assertEqual([row[0] for row in (*first.rows, *second.rows)], ids)
+        self.assertIsNone(second.next)
+
+    def test_large_pages(self) -> None:
+        """A page has few packets where they are large, and one at least."""
+        large = bytes(PAGE_BYTES // 2 + 1)
+        store = self.beside(
+            PutQueue(ORDERS), *(PutMessage(ORDERS.identifier, n, large, 1.0) for n in range(3))
+        )
+        page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        self.assertEqual((len(page.rows), page.next), (1, 1))
+
+    def test_bodies_that_nobody_wants(self) -> None:
+        """Of a large message only the beginning is read, and its headers are what they are."""
+        packets = [user_packet(bytes(400_000), label=f"large {n}", message_id=n) for n in range(10)]
+        changes = [PutMessage(ORDERS.identifier, n, packet, 1.0) for n, packet in enumerate(packets)]
+        logs = [AppendLog(ORDERS.identifier, n, packet, 1.0) for n, packet in enumerate(packets)]
+        store = self.beside(PutQueue(ORDERS), *changes, *logs)
+        for read in (store.messages, store.log):
+            before = store.bytes_read
+            rows = read(ORDERS.identifier, *EVERYTHING, **ANY, bodies=False).rows
+            self.assertEqual(store.bytes_read - before, 10 * HEAD)
+            self.assertEqual(
+                [message_row(StoredPacket(row[-1], "q", 1), HEADERS) for row in rows],
+                [message_row(StoredPacket(packet, "q", 1), HEADERS) for packet in packets],
+            )
+            whole: list[bytes] = []
+            begin: int | None = 0
+            while begin is not None:
+                page = read(ORDERS.identifier, begin, 1 << 64, **ANY, bodies=True)
+                whole += [row[-1] for row in page.rows]
+                begin = page.next
+            self.assertEqual(whole, packets)
+
+    def test_damaged_large_packet(self) -> None:
+        """What cannot be told by its beginning is read whole."""
+        packet = bytes(LARGE + 5)
+        store = self.beside(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, packet, 1.0))
+        [row] = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=False).rows
+        self.assertEqual(row[-1], packet)
+
+    def test_times(self) -> None:
+        """What arrived earlier or later is left out, of every stream."""
+        changes = [PutMessage(ORDERS.identifier, n, b"m", float(n)) for n in range(1, 9)]
+        logs = [AppendLog(ORDERS.identifier, n, b"m", float(n)) for n in range(1, 9)]
+        events = [AppendEvent(float(n), b"", "e") for n in range(1, 9)]
+        store = self.beside(PutQueue(ORDERS), *changes, *logs, *events)
+        for read in (store.messages, store.log):
+            page = read(ORDERS.identifier, *EVERYTHING, since=3.0, until=5.0, bodies=True)
+            self.assertEqual([row[0] for row in page.rows], [3, 4])
+        self.assertEqual((store.log_since(ORDERS.identifier, 4.5), store.event_since(4.5)), (5, 5))
+        self.assertEqual((store.log_since(ORDERS.identifier, 9.5), store.event_since(9.5)), (None, None))
+
+    def test_cuts(self) -> None:
+        """A range is cut into pieces of equal size."""
+        changes = [PutMessage(ORDERS.identifier, n * 10, b"m", 1.0) for n in range(7)]
+        logs = [AppendLog(ORDERS.identifier, n, b"m", 1.0) for n in range(7)]
+        store = self.beside(PutQueue(ORDERS), *changes, *logs)
+        self.assertEqual(store.message_cuts(ORDERS.identifier, 0, 1 << 64, 3), ([30, 60], 1))
+        self.assertEqual(store.log_cuts(ORDERS.identifier, 0, 1 << 62, 3), ([4, 7], 1))
+        self.assertEqual(store.log_cuts(ORDERS.identifier, 2, 4, 3), ([], 2))
+        self.assertEqual(store.log_cuts(UUID(int=99), 0, 1 << 62, 3), ([], 0))
+
+    def test_log(self) -> None:
+        """The bounds of logs: what was trimmed is below the first number, by no more than it has to be."""
+        entries = [AppendLog(queue.identifier, 1, b"abc", 1.0) for queue in (ORDERS, BILLS, ORDERS, BILLS)]
+        store = self.beside(
+            PutState("queue_manager", UUID(int=7).bytes), PutQueue(ORDERS), PutQueue(BILLS), *entries
+        )
+        bounds = [store.log_bounds(queue.identifier) for queue in (ORDERS, BILLS)]
+        self.assertEqual((bounds, store.log_end()), ([(1, 4), (1, 5)], 5))
+        both = [ORDERS.identifier, BILLS.identifier]
+        self.assertEqual([store.log_after(both, 1, rows) for rows in (1, 3, 4)], [2, 4, None])
+        self.assertEqual(store.log_after([BILLS.identifier], 1, 1), 4)
+        self.assertEqual(store.identifier(), "00000000-0000-0000-0000-000000000007")
+
+    def test_trimmed_log(self) -> None:
+        """The first number stands right behind the last that went, even if the next entry is far away."""
+        entries = [AppendLog(queue.identifier, 1, b"abc", 1.0) for queue in (ORDERS, BILLS, BILLS, ORDERS)]
+        store = self.beside(
+            PutQueue(ORDERS), PutQueue(BILLS), *entries, TrimLog(ORDERS.identifier, keep_bytes=3)
+        )
+        self.assertEqual(store.log_bounds(ORDERS.identifier), (2, 5))
+        page = store.log(ORDERS.identifier, 0, 99, **ANY, bodies=True)
+        self.assertEqual([row[0] for row in page.rows], [4])
+        store = self.beside(PutQueue(ORDERS), *entries[:1], TrimLog(ORDERS.identifier, before=2.0))
+        self.assertEqual((store.log_bounds(ORDERS.identifier), store.log_end()), ((2, 2), 2))
+
+
+class SqliteTests(BesideContract, SynchronousTestCase):
+    """The store in SQLite."""
+
+    def beside(self, *changes: Any) -> StoreBeside:
+        directory = Path(tempfile.mkdtemp(dir=self.workshop()))
+        write_sqlite(directory, changes)
+        store = open_beside(str(directory))
+        self.addCleanup(store.close)
+        return store
+
+    def workshop(self) -> Path:
+        directory = Path(self.mktemp()).absolute()
+        directory.mkdir(parents=True)
+        return directory
+
+    def test_log_stays_short(self) -> None:
+        """A job that reads for long keeps SQLite's log from growing no longer than one page takes."""
+        directory = self.workshop()
+        packet = user_packet(bytes(1000))
+        count = 12_000
+        changes = [PutMessage(ORDERS.identifier, n, packet, 1.0) for n in range(count)]
+        write_sqlite(directory, [PutQueue(ORDERS)], *(changes[n : n + 1000] for n in range(0, count, 1000)))
+        database = Database(directory / "msmq.sqlite")
+        self.addCleanup(database.close)
+        log = directory / "msmq.sqlite-wal"
+        sizes: list[int] = []
+        is_done = threading.Event()
+        written = 0
+        read = 0
+
+        def job() -> None:
+            nonlocal read
+            store = open_beside(str(directory))
+            try:
+                begin: int | None = 0
+                while begin is not None:
+                    page = store.messages(ORDERS.identifier, begin, 1 << 40, **ANY, bodies=True)
+                    read += len(page.rows)
+                    begin = page.next
+            finally:
+                store.close()
+                is_done.set()
+
+        thread = threading.Thread(target=job)
+        thread.start()
+        # As a server does that is under load: a group, and a checkpoint when the log has become long.
+        number = 1 << 41
+        while written < 40 or not is_done.is_set():
+            group = [PutMessage(ORDERS.identifier, number + n, packet, 1.0) for n in range(500)]
+            self.assertEqual(database.write([group]), [None])
+            database.checkpoint()
+            number += 500
+            written += 1
+            sizes.append(log.stat().st_size)
+        thread.join()
+        self.assertEqual(read, count)
+        self.assertGreater(written * 500 * len(packet), 20_000_000)
+        self.assertLess(max(sizes), 32 * 1024 * 1024)
+
+    def test_one_long_read_would_not(self) -> None:
+        """The counter-proof: while one transaction lasts the log cannot begin anew, and only grows."""
+        directory = self.workshop()
+        packet = user_packet(bytes(1000))
+        write_sqlite(directory, [PutQueue(ORDERS)])
+        database = Database(directory / "msmq.sqlite")
+        self.addCleanup(database.close)
+        with closing(sqlite3.connect(f"file:{directory}/msmq.sqlite?mode=ro", uri=True)) as connection:
+            connection.execute("BEGIN")
+            connection.execute("SELECT count(*) FROM message").fetchone()
+            for group in range(30):
+                number = group * 1000
+                changes = [PutMessage(ORDERS.identifier, number + n, packet, 1.0) for n in range(1000)]
+                self.assertEqual(database.write([changes]), [None])
+                database.checkpoint()
+        self.assertGreater((directory / "msmq.sqlite-wal").stat().st_size, 32 * 1024 * 1024)
+
+    def test_foreign_files(self) -> None:
+        """What is no store of ours is refused by its name."""
+        directory = self.workshop()
+        path = directory / "msmq.sqlite"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE t (x)")
+        error = self.assertRaises(StorageError, open_beside(str(directory)).queues)
+        self.assertEqual(str(error), f"{path}: this is no store of msmq")
+        path.write_bytes(b"nothing of the kind" * 100)
+        error = self.assertRaises(StorageError, open_beside(str(path)).queues)
+        self.assertIn("the file is no SQLite database", str(error))
+
+
+class PostgresqlTests(BesideContract, SynchronousTestCase):
+    """The store in PostgreSQL."""
+
+    def beside(self, *changes: Any) -> StoreBeside:
+        server = shared_server()
+        server.drop("beside")
+        self.addCleanup(server.drop, "beside")
+        store = open_beside(write_postgresql(server, "beside", changes))
+        self.addCleanup(store.close)
+        return store
+
+
+class WithoutBodyTests(SynchronousTestCase):
+    """A packet of which only the beginning is there."""
+
+    @given(user_packets(), st.integers(0, 400))
+    @settings(max_examples=200)
+    def test_headers_are_the_same(self, packet: bytes, head: int) -> None:
+        """If there is an answer, its headers are those of the whole packet."""
+        found = without_body(packet[:head], max(head, len(packet)))
+        if found is not None and head <= len(packet):
+            self.assertEqual(
+                message_row(StoredPacket(found, "q", 1), HEADERS),
+                message_row(StoredPacket(packet, "q", 1), HEADERS),
+            )
