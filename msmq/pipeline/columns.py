@@ -1,0 +1,365 @@
+"""Many packets at once as columns, without looking at each by itself.
+
+Most packets are alike: they have no signature, no headers behind the body, and nothing kept behind them.
+Their numbers stand at places that are known after two steps, so that one operation of numpy reads a field of
+all of them; texts that many have in common, such as the names of queues, are made once.
+Whatever is not of that kind, the damaged among them, is left to L{msmq.pipeline.rows}, which reads any packet
+and says the same of these.
+"""
+
+from __future__ import annotations
+
+import struct
+from codecs import utf_16_le_decode
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy
+import pyarrow
+import pyarrow.compute
+
+from msmq.decoding.message_json import acknowledge_names, queue_text
+from msmq.decoding.values import base64_text, correlation_text, plain_text
+from msmq.errors import RemoteProtocolError
+from msmq.pipeline.rows import LATEST, StoredPacket, signed, text
+from msmq.structures.base_header import INFINITE
+from msmq.structures.message_class import class_name
+from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.user_message_walk import NAMES, SIZE_OF_NAME, Unusual, after_other_names
+from msmq.wire.guid import braced, format_guid, guid_from_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[Any]
+
+_FIXED: Final = 72
+"""Bytes of a packet that are looked at first; no message has fewer."""
+_PROPERTIES: Final = 56
+_TRANSACTION: Final = 36
+_LARGEST: Final = 0x00400000
+_OTHER_NAMES: Final = 0x0047E000
+_REMEMBERED: Final = 10_000
+"""How many spellings of queue names are remembered; peers choose them, so there has to be an end."""
+
+_STRING: Final = pyarrow.string()
+_STRINGS: Final = pyarrow.list_(_STRING)
+
+Names = tuple[str | None, str | None, str | None]
+
+
+class Columns:
+    """The columns of those packets of a page that are alike.
+
+    @ivar rows: which packets of the page those are.
+    @ivar packets: they.
+    """
+
+    def __init__(self, stored: Sequence[StoredPacket]) -> None:
+        packets = [one.packet for one in stored]
+        sizes = numpy.fromiter(map(len, packets), numpy.int64, len(packets))
+        self._data = numpy.frombuffer(b"".join((*packets, bytes(_FIXED + _PROPERTIES))), numpy.uint8)
+        starts = numpy.cumsum(sizes) - sizes
+        fixed = self._at(starts, _FIXED)
+        flags, count = _u32(fixed, 60), _u16(fixed, 64)
+        kind = flags >> 10 & 7
+        is_plain = (
+            (sizes >= _FIXED)
+            & (sizes <= _LARGEST)
+            & (fixed[:, 0] == 0x10)
+            & (_u32(fixed, 4) == 0x524F494C)
+            & (_u32(fixed, 8) == sizes)
+            # IN, SH, DH, TR; MP, DM, SH, MQ, HH; RC.
+            & (_u16(fixed, 2) & 0x0138 == 0)
+            & (flags & 0x10A80040 == 0x00200000)
+            & (flags & 0x1F <= 0x1D)
+            & ((flags & 0x00100000 == 0) | (flags & 0x20 != 0))
+            & (((kind == 7) & (count & 1 == 0)) | (kind == 0) | (kind == 3) | (kind == 5))
+        )
+        ends = numpy.where(kind == 7, 66 + count + 3 & ~3, NAMES + numpy.array((*SIZE_OF_NAME, 0))[kind])
+        for row in numpy.flatnonzero(is_plain & (flags & _OTHER_NAMES != 0)):
+            try:
+                ends[row] = after_other_names(packets[row], int(ends[row]), int(flags[row]))
+            except (Unusual, struct.error, IndexError):
+                is_plain[row] = False
+        is_plain &= ends + _PROPERTIES <= sizes
+        ends = numpy.where(is_plain, ends, 0)
+        transaction = self._at(starts + ends, _TRANSACTION)
+        is_transactional = flags & 0x00100000 != 0
+        is_plain &= ~is_transactional | (_u32(transaction, 12) != 0)
+        places = ends + numpy.where(is_transactional, numpy.where(transaction[:, 0] & 1, 36, 20), 0)
+        is_plain &= places + _PROPERTIES <= sizes
+        places = numpy.where(is_plain, places, 0)
+        properties = self._at(starts + places, _PROPERTIES)
+        labels = properties[:, 1].astype(numpy.int64)
+        extensions, bodies = _u32(properties, 52), _u32(properties, 32)
+        is_plain &= (places + _PROPERTIES + 2 * labels + extensions + bodies + 3 & ~3) == sizes
+        is_plain &= labels <= 250
+        self._names: dict[bytes, Names] = {}
+        rows = [row for row in numpy.flatnonzero(is_plain).tolist()]
+        found = [
+            self._names_of(packets[row], end) for row, end in zip(rows, ends[is_plain].tolist(), strict=True)
+        ]
+        label_places = places + _PROPERTIES
+        texts = [
+            _label(packets[row], begin, length)
+            for row, begin, length in zip(
+                rows, label_places[is_plain].tolist(), labels[is_plain].tolist(), strict=True
+            )
+        ]
+        kept = [place for place in range(len(rows)) if found[place] is not None and texts[place] is not None]
+        self.rows: Numbers = numpy.array([rows[place] for place in kept], numpy.int64)
+        self._queues = [found[place] for place in kept]
+        self._labels = [texts[place] for place in kept]
+        self.packets = [stored[row] for row in self.rows.tolist()]
+        self._fixed, self._transaction, self._properties = (
+            part[self.rows] for part in (fixed, transaction, properties)
+        )
+        self._flags = flags[self.rows]
+        self._body_sizes, self._extension_sizes = bodies[self.rows], extensions[self.rows]
+        self._extensions = (label_places + 2 * labels)[self.rows]
+
+    def array(self, name: str, type_: pyarrow.DataType) -> pyarrow.Array | None:
+        """A column of these packets; C{None} if only the single packets tell."""
+        made = _COLUMNS.get(name)
+        if made is None:
+            return None
+        found = made(self)
+        return found if isinstance(found, pyarrow.Array) and found.type == type_ else _typed(found, type_)
+
+    def stored(self, name: str) -> pyarrow.Array | list[Any]:
+        """A column that the store knows, or that nobody does."""
+        packets = self.packets
+        match name:
+            case "timestamp":
+                return _times([one.arrived for one in packets])
+            case "arrived_time":
+                return _times([one.arrived if one.timestamp_type else None for one in packets])
+            case "lookup_id":
+                numbers = [one.lookup_id for one in packets]
+                if None in numbers:
+                    return [None if number is None else signed(number) for number in numbers]
+                return pyarrow.array(numpy.array(numbers, numpy.uint64).view(numpy.int64))
+        take = _STORED.get(name)
+        return [None] * len(packets) if take is None else [take(one) for one in packets]
+
+    def _at(self, places: Numbers, size: int) -> Numbers:
+        """So many bytes from each of these places on."""
+        limit = len(self._data) - size
+        return self._data[numpy.minimum(places, limit)[:, None] + numpy.arange(size)]
+
+    def _names_of(self, packet: bytes, end: int) -> Names | None:
+        """The queues that a packet names; C{None} if it is not to be trusted."""
+        key = packet[16:48] + packet[60:end]
+        names = self._names.get(key)
+        if names is None:
+            try:
+                user = UserMessageView(packet).user_header()
+            except RemoteProtocolError:
+                return None
+            destination, admin, response = (
+                None if name is None else text(name)
+                for name in (
+                    queue_text(user.destination_queue, user.resolve_destination),
+                    queue_text(user.admin_queue, user.resolve_admin_queue),
+                    queue_text(user.response_queue, user.resolve_response_queue),
+                )
+            )
+            names = destination, admin, response
+            if len(self._names) < _REMEMBERED:
+                self._names[key] = names
+        return names
+
+    def guids(self, show: Callable[[Any], str]) -> pyarrow.Array:
+        """SourceQueueManager as text."""
+        return self._of_unique(self._fixed[:, 16:32], lambda found: show(guid_from_bytes(found)))
+
+    def identifiers(self) -> pyarrow.Array:
+        """C{id}."""
+        numbers = pyarrow.array(_u32(self._fixed, 56)).cast(pyarrow.string())
+        return pyarrow.compute.binary_join_element_wise(self.guids(braced), numbers, "\\")
+
+    def correlations(self) -> pyarrow.Array:
+        """C{correlation_id}."""
+        return self._of_unique(self._properties[:, 4:24], correlation_text)
+
+    def acknowledgements(self) -> pyarrow.Array:
+        """C{acknowledge}."""
+        return self._of_unique(
+            self._properties[:, :1], lambda found: acknowledge_names(found[0] & 0x0F), _STRINGS
+        )
+
+    def classes(self) -> pyarrow.Array:
+        """C{class_name}."""
+        return self._of_unique(
+            self._properties[:, 2:4],
+            lambda found: class_name(int.from_bytes(found, "little")),
+            pyarrow.string(),
+        )
+
+    def transactions(self) -> pyarrow.Array:
+        """C{transaction}."""
+        found = self._transaction
+        fields: dict[str, Any] = {
+            "sequence_id": _u64(found, 4).view(numpy.int64),
+            "sequence_number": _u32(found, 12),
+            "previous": _u32(found, 16),
+            "first": found[:, 0] & 0x04 != 0,
+            "last": found[:, 0] & 0x08 != 0,
+        }
+        arrays = [pyarrow.array(column) for column in fields.values()]
+        return pyarrow.StructArray.from_arrays(
+            arrays, list(fields), mask=pyarrow.array(self._flags & 0x00100000 == 0)
+        )
+
+    def limits(self, place: int) -> pyarrow.Array:
+        """A time limit."""
+        found = _u32(self._fixed, place)
+        return pyarrow.array(found, pyarrow.int64(), mask=found == INFINITE)
+
+    def bodies(self) -> list[bytes]:
+        """The bodies."""
+        begins = self._extensions + self._extension_sizes
+        ends = (begins + self._body_sizes).tolist()
+        return [
+            one.packet[begin:end] for one, begin, end in zip(self.packets, begins.tolist(), ends, strict=True)
+        ]
+
+    def extensions(self) -> list[str]:
+        """C{extension_base64}."""
+        if not self._extension_sizes.any():
+            return [""] * len(self.packets)
+        ends = (self._extensions + self._extension_sizes).tolist()
+        return [
+            base64_text(one.packet[begin:end])
+            for one, begin, end in zip(self.packets, self._extensions.tolist(), ends, strict=True)
+        ]
+
+    def queue(self, place: int) -> list[str | None]:
+        """The names of a queue."""
+        return [names[place] for names in self._queues if names is not None]
+
+    @property
+    def labels(self) -> list[str | None]:
+        """The labels."""
+        return self._labels
+
+    def flag(self, mask: int) -> Numbers:
+        """A flag of UserHeader."""
+        found: Numbers = self._flags & mask != 0
+        return found
+
+    def property_number(self, place: int) -> Numbers:
+        """A number of MessagePropertiesHeader."""
+        return _u32(self._properties, place)
+
+    def base_flags(self) -> Numbers:
+        """BaseHeader.Flags."""
+        return _u16(self._fixed, 2)
+
+    def constant(self, value: object, type_: pyarrow.DataType) -> pyarrow.Array:
+        """The same for all."""
+        return pyarrow.repeat(pyarrow.scalar(value, type_), len(self.packets))
+
+    def _of_unique(
+        self, found: Numbers, show: Callable[[bytes], Any], type_: pyarrow.DataType = _STRING
+    ) -> pyarrow.Array:
+        """What is shown of bytes that many have in common."""
+        width = found.shape[1]
+        whole = numpy.ascontiguousarray(found).view(numpy.dtype((numpy.void, width))).ravel()
+        if len(whole) and (found == found[0]).all():
+            return pyarrow.repeat(pyarrow.scalar(show(bytes(whole[0])), type_), len(whole))
+        unique, places = numpy.unique(whole, return_inverse=True)
+        shown = pyarrow.array([show(bytes(one)) for one in unique], type_)
+        return shown.take(pyarrow.array(places.ravel()))
+
+
+def _typed(found: Any, type_: pyarrow.DataType) -> pyarrow.Array:
+    return found.cast(type_) if isinstance(found, pyarrow.Array) else pyarrow.array(found, type_)
+
+
+def _u16(found: Numbers, place: int) -> Numbers:
+    return numpy.ascontiguousarray(found[:, place : place + 2]).view("<u2").ravel().astype(numpy.int64)
+
+
+def _u32(found: Numbers, place: int) -> Numbers:
+    return numpy.ascontiguousarray(found[:, place : place + 4]).view("<u4").ravel().astype(numpy.int64)
+
+
+def _u64(found: Numbers, place: int) -> Numbers:
+    return numpy.ascontiguousarray(found[:, place : place + 8]).view("<u8").ravel()
+
+
+def _times(seconds: Sequence[float | None]) -> pyarrow.Array:
+    """Times in microseconds, null where no year has them."""
+    found = numpy.array([numpy.nan if time is None else time for time in seconds]) * 1_000_000
+    is_known = (found >= 0) & (found < LATEST)
+    numbers = numpy.rint(numpy.where(is_known, found, 0)).astype(numpy.int64)
+    return pyarrow.array(numbers, mask=~is_known).cast(pyarrow.timestamp("us", tz="UTC"))
+
+
+def _label(packet: bytes, begin: int, length: int) -> str | None:
+    """The label without its NUL; C{None} if something about it is unusual."""
+    if not length:
+        return ""
+    try:
+        found, _ = utf_16_le_decode(packet[begin : begin + 2 * length])
+    except UnicodeDecodeError:
+        return None
+    return found[:-1] if found.find("\0") == len(found) - 1 else None
+
+
+def _bodies_as_text(columns: Columns) -> list[str | None]:
+    return [plain_text(body) for body in columns.bodies()]
+
+
+def _bodies_as_base64(columns: Columns) -> list[str | None]:
+    return [base64_text(body) if plain_text(body) is None else None for body in columns.bodies()]
+
+
+_STORED: Final[dict[str, Callable[[StoredPacket], Any]]] = {
+    "topic": lambda one: one.topic,
+    "partition": lambda one: one.partition,
+    "offset": lambda one: one.offset,
+    "timestampType": lambda one: one.timestamp_type,
+    "abort_count": lambda one: one.aborts,
+    "move_count": lambda one: one.moves,
+    "packet": lambda one: one.packet,
+}
+"""The columns that the store tells, but for times and LookupIdentifier."""
+
+_COLUMNS: Final[dict[str, Callable[[Columns], Any]]] = {
+    "value": Columns.bodies,
+    "body": _bodies_as_text,
+    "body_base64": _bodies_as_base64,
+    "id": Columns.identifiers,
+    "label": lambda columns: columns.labels,
+    "body_size": lambda columns: columns.property_number(32),
+    "body_type": lambda columns: columns.property_number(24),
+    "priority": lambda columns: columns.base_flags() & 7,
+    "class": lambda columns: columns.property_number(0) >> 16,
+    "class_name": Columns.classes,
+    "delivery": lambda columns: pyarrow.compute.if_else(
+        pyarrow.array(columns.flag(0x20)), "recoverable", "express"
+    ),
+    "transactional": lambda columns: columns.flag(0x00100000),
+    "sent_time": lambda columns: _u32(columns._fixed, 52) * 1_000_000,
+    "source_queue_manager": lambda columns: columns.guids(format_guid),
+    "destination_queue": lambda columns: columns.queue(0),
+    "admin_queue": lambda columns: columns.queue(1),
+    "response_queue": lambda columns: columns.queue(2),
+    "correlation_id": Columns.correlations,
+    "application_tag": lambda columns: columns.property_number(28),
+    "hops": lambda columns: columns._flags & 0x1F,
+    "journal": lambda columns: columns.flag(0x0200),
+    "dead_letter": lambda columns: columns.flag(0x0100),
+    "dead_letter_queue": lambda columns: columns.constant(None, _STRING),
+    "acknowledge": Columns.acknowledgements,
+    "extension_base64": Columns.extensions,
+    "authenticated": lambda columns: columns.constant(False, pyarrow.bool_()),
+    "sender_id": lambda columns: columns.constant(None, _STRING),
+    "transaction": Columns.transactions,
+    "time_to_reach_queue": lambda columns: columns.limits(12),
+    "time_to_be_received": lambda columns: columns.limits(48),
+}
+"""The columns that packets tell."""
