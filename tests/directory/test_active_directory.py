@@ -21,7 +21,9 @@ from msmq.directory.ldap.values import unpack_guid
 from msmq.directory.ldap.wire import Scope
 from msmq.directory.ldap.writing import packed, security_flags
 from msmq.interfaces import IDirectory
+from msmq.interfaces.access import IAccounts
 from msmq.interfaces.plugins import DirectoryContext
+from msmq.manager.securing.public_descriptors import of_a_queue
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import (
@@ -32,7 +34,10 @@ from msmq.queues.directory.objects import (
     UserObject,
 )
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder, equals
+from msmq.structures.sddl import parse_sddl
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
+from msmq.structures.well_known_sids import DOMAIN_USERS, domain_of, with_rid
+from msmq.wire.sid import parse_sid
 from tests.contracts.directory import CERTIFICATE
 from tests.directory.ldap_contract import LdapDirectoryContract
 from tests.servers.samba import ADDRESS, ADMINISTRATOR, DOMAIN, PASSWORD, PORT, shared_server
@@ -180,6 +185,47 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         bills = await self.queue("bills", security=EVERYBODY)
         read = await directory.read(QueueObject, [equals("identifier", bills.identifier)])
         self.assertIn(EVERYBODY[-20:], read["security"])
+
+    async def test_security_of_a_queue(self) -> None:
+        """What the domain gives is no descriptor of a queue; what a queue manager has written there is."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = await self.queue("orders")
+        by_identifier = [equals("identifier", queue.identifier)]
+        given = (await directory.read(QueueObject, by_identifier, ("security",)))["security"]
+        self.assertIsNone(of_a_queue(given))
+        mine = parse_sddl("D:(D;;0x4;;;AN)(A;;0x24;;;WD)")
+        await directory.write(attrs.evolve(queue, security=mine.to_bytes()), ("security",))
+        taken = (await directory.read(QueueObject, by_identifier, ("security",)))["security"]
+        found = of_a_queue(taken)
+        assert found is not None and found.dacl is not None and mine.dacl is not None
+        self.assertEqual(found.dacl.aces, mine.dacl.aces)
+        self.assertIsNotNone(found.owner)
+
+    async def test_accounts(self) -> None:
+        """The domain tells all groups of a user, those of groups and its own among them."""
+        accounts = IAccounts(await self.opened())
+        tests = child("msmq tests", DOMAIN)
+        alice, clerks, staff = (child(name, tests) for name in ("alice", "clerks", "staff"))
+        await self.operations.add(alice, "user", {"sAMAccountName": [b"alice"]})
+        for name, member in (("clerks", alice), ("staff", clerks)):
+            values = {"sAMAccountName": [name.encode()], "member": [member.encode()]}
+            await self.operations.add(child(name, tests), "group", values)
+        sids = []
+        for name in (alice, clerks, staff):
+            entry = await self.operations.entry(name, (SID,))
+            assert entry is not None
+            sids.append(entry.first(SID) or b"")
+        found = await accounts.account(sids[0])
+        self.assertEqual((found.sid, found.name, found.is_user), (sids[0], "alice", True))
+        domain = domain_of(sids[0])
+        assert domain is not None
+        self.assertLessEqual({*sids[1:], with_rid(domain, DOMAIN_USERS)}, found.groups)
+        self.assertEqual(await accounts.account_named("MSMQ\\ALICE"), found)
+        group = await accounts.account(sids[1])
+        self.assertEqual((group.name, group.is_user), ("clerks", False))
+        for asked in (accounts.account(parse_sid("S-1-5-21-9-9-9-1")), accounts.account_named("bob")):
+            self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_domain_decides(self) -> None:
         """The domain gives an object its Identifier and a computer its SID, and a queue manager needs one."""

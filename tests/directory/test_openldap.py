@@ -10,13 +10,16 @@ from uuid import UUID, uuid4
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.mapping import GUID
+from msmq.directory.ldap.mapping import SID as SID_NAME
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import pack_guid
+from msmq.interfaces.access import Account, IAccounts
 from msmq.queues.directory.enumerations import DirectoryOperationResult, OperatingSystemType
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
 from msmq.queues.directory.selecting import equals
+from msmq.wire.sid import parse_sid
 from tests.contracts.directory import SID
 from tests.directory.ldap_contract import LdapDirectoryContract
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, shared_server
@@ -98,6 +101,29 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         await self.operations.modify(computer, {"objectSid": [SID], "servicePrincipalName": [CLUSTER]})
         self.assertEqual(await directory.object_sid("alpha"), SID)
         self.assertTrue((await directory.read(QueueManagerObject))["clustered"])
+
+    async def test_accounts(self) -> None:
+        """A user and its groups, those of groups among them, are found by their SIDs and names."""
+        accounts = IAccounts(await self.opened())
+        users = child("Users", self.settings.base)
+        sids = [parse_sid(f"S-1-5-21-1-2-3-{rid}") for rid in (1001, 2001, 2002)]
+        alice, clerks, staff = (child(name, users) for name in ("alice", "clerks", "staff"))
+        await self.operations.add(alice, "person", {"sn": [b"Alice"]})
+        await self.operations.modify(alice, {"objectClass": [b"person", b"user"], SID_NAME: [sids[0]]})
+        for name, sid, member in ((clerks, sids[1], alice), (staff, sids[2], clerks)):
+            await self.operations.add(name, "groupOfNames", {"member": [member.encode()]})
+            values = {"objectClass": [b"groupOfNames", b"group"], SID_NAME: [sid]}
+            await self.operations.modify(name, values)
+        # A group that is in a group that is in it.
+        await self.operations.modify(clerks, {"member": [alice.encode(), staff.encode()]})
+        wanted = Account(sids[0], "alice", frozenset(sids[1:]))
+        self.assertEqual(await accounts.account(sids[0]), wanted)
+        self.assertEqual(await accounts.account_named("EXAMPLE\\Alice"), wanted)
+        self.assertEqual(
+            await accounts.account(sids[1]), Account(sids[1], "clerks", frozenset({sids[2]}), is_user=False)
+        )
+        for asked in (accounts.account(SID), accounts.account_named("bob")):
+            self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_damaged_entries(self) -> None:
         """What is damaged in a directory is as if it were not set, or if it is the Identifier, not there."""

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from twisted.internet.defer import Deferred, execute
 from zope.interface import implementer
 
+from msmq.directory.ldap.accounts import LdapAccounts
 from msmq.directory.ldap.connection import FindServers, LdapConnection
 from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import CLASSES, GUID, SID, found_names
@@ -18,6 +19,7 @@ from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import pack_guid, unpack_guid
 from msmq.directory.ldap.wire import Entry, Scope
+from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     DirectoryError,
@@ -49,7 +51,7 @@ _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 T = TypeVar("T")
 
 
-@implementer(IDirectory, IServedDirectory)
+@implementer(IDirectory, IAccounts, IServedDirectory)
 class LdapDirectory:
     """Reads and writes the directory of an estate.
 
@@ -79,6 +81,7 @@ class LdapDirectory:
         self._operations = Operations(self._connection)
         self._searching = Searching(self._operations, reactor)
         self._publishing = Publishing(self._operations, self._searching, make_identifier)
+        self._accounts = LdapAccounts(self._operations)
         self._reads: dict[int, list[DirectoryEntry[Any]]] = {}
         self._last_handle = 0
 
@@ -149,6 +152,14 @@ class LdapDirectory:
     def object_sid(self, computer_name: str) -> Deferred[bytes]:
         """See L{IDirectory.object_sid}."""
         return _run(self._object_sid(computer_name))
+
+    def account(self, sid: bytes) -> Deferred[Account]:
+        """See L{IAccounts.account}."""
+        return _run(self._accounts.of_sid(sid))
+
+    def account_named(self, name: str) -> Deferred[Account]:
+        """See L{IAccounts.account_named}."""
+        return _run(self._accounts.of_name(name))
 
     def close(self) -> Deferred[None]:
         """See L{IDirectory.close}."""

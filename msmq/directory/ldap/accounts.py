@@ -1,0 +1,109 @@
+"""Users, groups and computers in a directory that speaks LDAP, and who is in which group."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msmq.directory.ldap.filters import Equal, of_class
+from msmq.directory.ldap.mapping import SID
+from msmq.directory.ldap.operations import Operations
+from msmq.directory.ldap.settings import Dialect
+from msmq.directory.ldap.wire import Entry, Scope
+from msmq.interfaces.access import Account
+from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.wire.sid import format_sid
+
+MOST_GROUPS: Final = 1000
+"""Groups of one account that are asked for the groups that they are in themselves."""
+
+_CLASS: Final = "objectClass"
+_ACCOUNT_NAME: Final = "sAMAccountName"
+_GROUP_SIDS: Final = "tokenGroups"
+_NAMES: Final = (_ACCOUNT_NAME, "uid", "cn")
+_ATTRIBUTES: Final = (_CLASS, SID, *_NAMES)
+
+
+class LdapAccounts:
+    """Finds accounts by their SIDs and names.
+
+    Active Directory tells all groups of an account itself ([MS-ADTS] 3.1.1.4.5.19 tokenGroups).
+    Of another server the groups are looked for that have the account as a member, then those that have these.
+    """
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    async def of_sid(self, sid: bytes) -> Account:
+        """The account that has a SID.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}.
+        """
+        return await self._only(Equal(SID, sid), format_sid(sid))
+
+    async def of_name(self, name: str) -> Account:
+        """The account of a name; what stands before a backslash is passed over.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
+        """
+        wanted = name.rpartition("\\")[2]
+        is_active_directory = (await self._operations.root()).dialect is Dialect.ACTIVE_DIRECTORY
+        for attribute in (_ACCOUNT_NAME,) if is_active_directory else ("uid", "cn"):
+            try:
+                return await self._only(Equal(attribute, wanted.encode()), name)
+            except DirectoryError as error:
+                if error.result is not DirectoryOperationResult.OBJECT_NOT_FOUND:
+                    raise
+        raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name}")
+
+    async def _only(self, term: Equal, shown: str) -> Account:
+        root = await self._operations.root()
+        found = [
+            entry
+            for entry in await self._operations.find(root.domain, Scope.TREE, term, _ATTRIBUTES)
+            if entry.first(SID) is not None
+        ]
+        if not found:
+            raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {shown}")
+        if len(found) > 1:
+            raise DirectoryError(
+                DirectoryOperationResult.GENERIC_ERROR, f"{len(found)} accounts are called {shown}"
+            )
+        return await self._account(found[0], root.dialect)
+
+    async def _account(self, entry: Entry, dialect: Dialect) -> Account:
+        if dialect is Dialect.ACTIVE_DIRECTORY:
+            groups = await self._told_groups(entry)
+        else:
+            groups = await self._found_groups(entry)
+        sid = entry.first(SID) or b""
+        classes = {each.lower() for each in entry.all(_CLASS)}
+        is_user = b"user" in classes and not classes & {b"computer", b"group"}
+        return Account(sid, _name(entry), frozenset(groups - {sid}), is_user)
+
+    async def _told_groups(self, entry: Entry) -> set[bytes]:
+        # It is computed for one entry only, and not given where it is not asked for by name.
+        told = await self._operations.entry(entry.name, (_GROUP_SIDS,))
+        return set() if told is None else set(told.all(_GROUP_SIDS))
+
+    async def _found_groups(self, entry: Entry) -> set[bytes]:
+        root = await self._operations.root()
+        sids: set[bytes] = set()
+        seen = {entry.name}
+        left = [entry.name]
+        while left and len(seen) <= MOST_GROUPS:
+            member = of_class("group", Equal("member", left.pop().encode()))
+            for group in await self._operations.find(root.domain, Scope.TREE, member, (SID,)):
+                if group.name not in seen:
+                    seen.add(group.name)
+                    left.append(group.name)
+                    if (sid := group.first(SID)) is not None:
+                        sids.add(sid)
+        return sids
+
+
+def _name(entry: Entry) -> str:
+    for attribute in _NAMES:
+        value = entry.first(attribute)
+        if value is not None:
+            return value.decode("utf-8", "replace")
+    return entry.name
