@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
-from msmq.manager.securing.descriptors import Descriptors, Protection
+from msmq.manager.securing.descriptors import Descriptors, Protection, protected_queue
 from msmq.manager.securing.gate import Gate
 from msmq.queues.queue import Queue
 from msmq.structures.access_check import AccessDecision
@@ -84,7 +84,7 @@ class Admission:
             return True
         if self._descriptors.has_to_ask(queue):
             return False
-        definition = queue.main.definition
+        definition = protected_queue(queue).definition
         key = (definition.path, definition.security)
         is_open = self._open.get(key)
         if is_open is None:

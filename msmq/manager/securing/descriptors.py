@@ -97,7 +97,7 @@ class Descriptors:
 
         A journal and a subqueue have that of their queue.
         """
-        definition = queue.main.definition
+        definition = protected_queue(queue).definition
         ruling = self.access.ruling(definition.path)
         if ruling is not None:
             return Protection(ruling.descriptor, ruling.source, is_rule=True)
@@ -111,7 +111,7 @@ class Descriptors:
 
     def has_to_ask(self, queue: Queue) -> bool:
         """Whether somebody else than this queue manager may change what protects a queue."""
-        return self.public is not None and queue.main.definition.type is QueueType.PUBLIC
+        return self.public is not None and protected_queue(queue).definition.type is QueueType.PUBLIC
 
     async def of_machine(self) -> Protection:
         """What protects the queue manager: a rule, or its descriptor."""
@@ -161,6 +161,11 @@ class Descriptors:
         except AccountUnknown:
             # The directory is away. Somebody of a domain is not to be taken for nobody because of that.
             return True
+
+
+def protected_queue(queue: Queue) -> Queue:
+    """The queue whose descriptor protects this one: of a journal or a subqueue that which it belongs to."""
+    return queue if queue.parent is None else queue.parent
 
 
 def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:

@@ -13,7 +13,13 @@ from msmq.interfaces.access import AccountUnknown
 from msmq.manager.administration import Administration
 from msmq.manager.describing import queue_path
 from msmq.manager.performing import Performer
-from msmq.manager.securing.descriptors import Descriptors, Protection, checked, read_descriptor
+from msmq.manager.securing.descriptors import (
+    Descriptors,
+    Protection,
+    checked,
+    protected_queue,
+    read_descriptor,
+)
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY
 from msmq.manager.targets import own_queue
@@ -81,7 +87,8 @@ class Permissions:
     async def show(self, path: str) -> dict[str, Any]:
         """Who may do what with a queue, or with the queue manager.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of the system, or
+            that the name is malformed.
         """
         target = self._target(path)
         return await self._describe(target, await self._protection(target))
@@ -154,7 +161,12 @@ class Permissions:
     def _target(self, path: str) -> _Target:
         if path == MACHINE:
             return _Target(MACHINE, QUEUE_MANAGER_KIND, None)
-        queue = own_queue(self._performer.model, path).main
+        queue = protected_queue(own_queue(self._performer.model, path))
+        if queue.is_system:
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_OPERATION,
+                f"the queue manager itself, which is named {MACHINE!r}, says who may read {path}",
+            )
         return _Target(queue_path(queue), QUEUE_KIND, queue)
 
     async def _sid(self, principal: str) -> bytes:
