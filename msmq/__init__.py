@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from msmq.session.effects import CloseReason
     from msmq.session.outgoing import OutgoingPacket
     from msmq.session.settings import SessionSettings
+    from msmq.structures.algorithms import PrivacyLevel
     from msmq.structures.identifiers import MessageIdentifier
     from msmq.structures.status import MQError, Status
     from msmq.structures.user_message_view import UserMessageView
@@ -63,6 +64,7 @@ _HOMES = {
     "OpenQueue": "msmq.manager.open_queue",
     "OutgoingPacket": "msmq.session.outgoing",
     "Overrides": "msmq.service.configuration",
+    "PrivacyLevel": "msmq.structures.algorithms",
     "QueueAccessType": "msmq.queues.descriptor",
     "QueueManagerService": "msmq.manager.service",
     "QueueShareMode": "msmq.queues.descriptor",
@@ -100,6 +102,7 @@ __all__ = [
     "OpenQueue",
     "OutgoingPacket",
     "Overrides",
+    "PrivacyLevel",
     "QueueAccessType",
     "QueueManagerService",
     "QueueShareMode",

@@ -37,6 +37,7 @@ MSMQ = [
     "OpenQueue",
     "OutgoingPacket",
     "Overrides",
+    "PrivacyLevel",
     "QueueAccessType",
     "QueueManagerService",
     "QueueShareMode",
