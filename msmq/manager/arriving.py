@@ -24,7 +24,7 @@ from msmq.manager.turns import Turns
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, EnqueueStatus
 from msmq.queues.changes import AppendEvent, Change
-from msmq.queues.expiring import FOREVER, TIME_TO_REACH_QUEUE, is_late
+from msmq.queues.expiring import Lateness
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
@@ -127,6 +127,7 @@ class Arrivals:
         model = performer.model
         arrivals: list[tuple[Queue, UserMessageView]] = []
         now = performer.clock.now()
+        is_late = Lateness(now.wall).of
         # What cannot be kept, and what is behind it, is not among the messages any more.
         for message, queue in zip(messages, queues, strict=False):
             if message.is_recoverable:
@@ -151,7 +152,7 @@ class Arrivals:
                 )
             elif batch.refused and (refusal := batch.refused.get(message)) is not None:
                 self._refuse(batch, message, refusal.message_class, f": {refusal.reason}")
-            elif message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
+            elif is_late(message):
                 self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             else:
                 arrivals.append((queue, message))
@@ -188,7 +189,7 @@ class Arrivals:
         self, batch: Batch, message: UserMessageView, now: Moment
     ) -> tuple[Queue, UserMessageView] | None:
         """[MS-MQQB] 3.1.5.8.2 a message for another queue manager: it is on its way, or is refused."""
-        if message.packet[TIME_TO_REACH_QUEUE] != FOREVER and is_late(message, now.wall):
+        if Lateness(now.wall).of(message):
             self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             return None
         outcome = self.forwarding.forward(message, now)

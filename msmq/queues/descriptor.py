@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
+from functools import cache
 from typing import Final, TypeAlias
 
 import attrs
@@ -93,10 +94,11 @@ class ReaderKind(enum.Enum):
     DENYING_PEEK = QueueShareMode.DENY_RECEIVE, False
     DENYING_RECEIVE = QueueShareMode.DENY_RECEIVE, True
 
-    @classmethod
-    def of(cls, access: QueueAccessType, share_mode: QueueShareMode) -> ReaderKind | None:
+    @staticmethod
+    @cache
+    def of(access: QueueAccessType, share_mode: QueueShareMode) -> ReaderKind | None:
         """The kind of a handle; C{None} if it is none of a reader."""
-        return cls((share_mode, access.is_receiver)) if access.is_reader else None
+        return ReaderKind((share_mode, access.is_receiver)) if access.is_reader else None
 
 
 ShareTable: TypeAlias = frozenset[tuple[ReaderKind, ReaderKind]]

@@ -48,6 +48,26 @@ def is_late(view: UserMessageView, now: float) -> bool:
     return view.packet[TIME_TO_REACH_QUEUE] != FOREVER and now >= _reach_limit(view)
 
 
+class Lateness:
+    """L{is_late} of messages that arrive together: most were sent in the same second, with the same time."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._stamp = FOREVER
+        self._is_late = False
+
+    def of(self, view: UserMessageView) -> bool:
+        """Whether this one is late."""
+        packet = view.packet
+        stamp = packet[TIME_TO_REACH_QUEUE]
+        if stamp == FOREVER:
+            return False
+        stamp += packet[SENT_TIME]
+        if stamp != self._stamp:
+            self._stamp, self._is_late = stamp, is_late(view, self._now)
+        return self._is_late
+
+
 def due_time(queue: Queue, view: UserMessageView) -> int | None:
     """When a message has to leave this queue, in seconds since 1970-01-01 UTC; C{None} for never.
 

@@ -58,7 +58,7 @@ class PublicFormatName:
     suffix: QueueSuffix = QueueSuffix.NONE
 
     def __attrs_post_init__(self) -> None:
-        _check_suffix(str(self), self.suffix, self.SUFFIXES)
+        _check_suffix(self, self.suffix, self.SUFFIXES)
 
     def __str__(self) -> str:
         return f"PUBLIC={format_guid(self.queue)}{self.suffix.tail}"
@@ -80,7 +80,7 @@ class PrivateFormatName:
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.number <= 0xFFFFFFFF:
             raise format_name_span(str(self)).illegal(f"queue number {self.number} does not fit 32 bits")
-        _check_suffix(str(self), self.suffix, self.SUFFIXES)
+        _check_suffix(self, self.suffix, self.SUFFIXES)
 
     def __str__(self) -> str:
         return f"PRIVATE={format_guid(self.queue_manager)}\\{self.number:08X}{self.suffix.tail}"
@@ -114,7 +114,7 @@ class MachineFormatName:
     suffix: QueueSuffix
 
     def __attrs_post_init__(self) -> None:
-        _check_suffix(str(self), self.suffix, self.SUFFIXES)
+        _check_suffix(self, self.suffix, self.SUFFIXES)
 
     def __str__(self) -> str:
         return f"MACHINE={format_guid(self.queue_manager)}{self.suffix.tail}"
@@ -256,10 +256,10 @@ def _suffix(span: Span, allowed: tuple[QueueSuffix, ...]) -> QueueSuffix:
     raise span.illegal(f"expected {choices}")
 
 
-def _check_suffix(text: str, suffix: QueueSuffix, allowed: tuple[QueueSuffix, ...]) -> None:
+def _check_suffix(name: object, suffix: QueueSuffix, allowed: tuple[QueueSuffix, ...]) -> None:
     if suffix not in allowed:
         choices = " or ".join(suffix.tail or "no suffix" for suffix in allowed)
-        raise format_name_span(text).illegal(f"expected {choices}")
+        raise format_name_span(str(name)).illegal(f"expected {choices}")
 
 
 def _parse_private(span: Span) -> PrivateFormatName:
