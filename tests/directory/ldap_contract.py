@@ -43,7 +43,8 @@ from msmq.structures.format_name import DistributionListFormatName, FormatName, 
 from msmq.structures.public_key_blob import PublicKeyBlob
 from msmq.structures.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
 from msmq.testing.ciphers import MemoryCiphers
-from tests.contracts.directory import NOWHERE, SID, WritableDirectoryContract
+from tests.contracts.directory import NOWHERE, SID
+from tests.contracts.directory_changes import WritableDirectoryContract
 
 T = TypeVar("T", bound=DirectoryObject)
 

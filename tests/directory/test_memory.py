@@ -22,7 +22,8 @@ from msmq.queues.directory.objects import (
 from msmq.queues.directory.selecting import equals
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 from msmq.testing.clock import ManualClock
-from tests.contracts.directory import SID, WritableDirectoryContract
+from tests.contracts.directory import SID
+from tests.contracts.directory_changes import WritableDirectoryContract
 
 T = TypeVar("T", bound=DirectoryObject)
 

@@ -1,0 +1,175 @@
+"""What every directory promises that can be written, and every one that cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces import IDirectory
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
+from msmq.queues.directory.selecting import equals
+from tests.contracts.directory import NOWHERE, DirectoryContract
+
+
+class ReadOnlyDirectoryContract(DirectoryContract):
+    """For a directory that is only read."""
+
+    async def test_nothing_is_written(self) -> None:
+        """Whoever wants to change something is refused, and nothing has changed."""
+        directory = await self.opened()
+        [site] = await self.sites("london")
+        for asked in (
+            directory.create(SiteObject(name="paris")),
+            directory.write(attrs.evolve(site, inter_site_replication_interval=5)),
+            directory.delete(site),
+        ):
+            self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
+        [read] = await self.all_of(directory, SiteObject, [equals("name", "london")])
+        self.assert_holds(read, site, "primary_site_controller", "public_signing_key_list")
+
+
+class WritableDirectoryContract(DirectoryContract):
+    """For a directory in which queue managers and queues are published."""
+
+    async def created(self, directory: IDirectory, queue: QueueObject) -> Any:
+        """What the directory holds of a queue that was published."""
+        identifier = await directory.create(queue)
+        return await directory.read(QueueObject, [equals("identifier", identifier)])
+
+    async def test_publish(self) -> None:
+        """MQDMPR-3.1.7.1.18-01 MQDMPR-3.1.7.1.18-03: all that an object has is published."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = QueueObject(pathname="ALPHA\\orders", label="orders", quota=5, journaling=True)
+        read = await self.created(directory, queue)
+        held = attrs.evolve(queue, identifier=read["identifier"])
+        self.assert_holds(read, held, "qualified_pathname")
+
+    async def test_publish_some(self) -> None:
+        """MQDMPR-3.1.7.1.18-01: only what is named is published; the rest has its default."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = QueueObject(pathname="ALPHA\\orders", label="orders", quota=5)
+        identifier = await directory.create(queue, ("pathname", "quota"))
+        read = await directory.read(QueueObject, [equals("identifier", identifier)])
+        self.assertEqual((read["quota"], read["label"]), (5, ""))
+
+    async def test_publish_queue_manager(self) -> None:
+        """MQDMPR-3.1.1.1-13: a queue manager that is published gets a FullPath by which it is found."""
+        directory = await self.opened()
+        [site] = await self.sites("london")
+        manager = QueueManagerObject(computer_name="BETA", site_identifier_list=(site.identifier,))
+        identifier = await self.publish_queue_manager(directory, manager)
+        read = await directory.read(QueueManagerObject, [equals("identifier", identifier)])
+        self.assertTrue(read["full_path"])
+        again = await directory.read(QueueManagerObject, [equals("full_path", read["full_path"])])
+        self.assertEqual(again["identifier"], identifier)
+
+    async def publish_queue_manager(self, directory: IDirectory, manager: QueueManagerObject) -> UUID:
+        """Publish a queue manager; override it where something has to be there before."""
+        return await directory.create(manager)
+
+    async def test_paths_and_times(self) -> None:
+        """MQDMPR-3.1.1.2-13: the directory gives a queue its paths, and says when it was made and changed."""
+        directory = await self.opened()
+        await self.alpha()
+        read = await self.created(directory, QueueObject(pathname="ALPHA\\orders", full_path="mine"))
+        self.assertTrue(read["full_path"])
+        self.assertNotEqual(read["full_path"], "mine")
+        self.assertIn(read["full_path"], read["directory_path"])
+        self.assertGreater(read["create_time"], 1_500_000_000)
+        self.assertGreaterEqual(read["modify_time"], read["create_time"])
+        again = await directory.read(QueueObject, [equals("full_path", read["full_path"])])
+        self.assertEqual(again["identifier"], read["identifier"])
+
+    async def test_twice(self) -> None:
+        """MQDMPR-3.1.7.1.18-05: the same name, in whichever case, cannot be published twice."""
+        directory = await self.opened()
+        await self.alpha()
+        await directory.create(QueueObject(pathname="ALPHA\\orders"))
+        asked = directory.create(QueueObject(pathname="alpha\\ORDERS"))
+        self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
+
+    async def test_queue_without_queue_manager(self) -> None:
+        """A queue cannot be published on a computer that has no queue manager."""
+        directory = await self.opened()
+        asked = directory.create(QueueObject(pathname="NOWHERE\\orders"))
+        self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
+
+    async def test_nameless(self) -> None:
+        """What has no name, or does not publish it, is refused."""
+        directory = await self.opened()
+        await self.alpha()
+        for asked in (
+            directory.create(QueueObject(label="orders")),
+            directory.create(QueueObject(pathname="ALPHA\\orders"), ("label",)),
+            directory.create(SiteObject()),
+        ):
+            self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
+
+    async def test_write(self) -> None:
+        """MQDMPR-3.1.7.1.24-01: what is written is there, all of it or what is named."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = await self.queue("orders", label="one", quota=1)
+        await directory.write(attrs.evolve(queue, label="two", quota=2), ("label",))
+        by_identifier = [equals("identifier", queue.identifier)]
+        read = await directory.read(QueueObject, by_identifier)
+        self.assertEqual((read["label"], read["quota"]), ("two", 1))
+        await directory.write(attrs.evolve(queue, label="three", quota=3))
+        read = await directory.read(QueueObject, by_identifier)
+        self.assertEqual((read["label"], read["quota"]), ("three", 3))
+        self.assertEqual(read["pathname"].lower(), "alpha\\orders")
+
+    async def test_write_nothing(self) -> None:
+        """MQDMPR-3.1.1.2-13: a multicast address that is taken away is not there any more."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = await self.queue("orders", multicast_address="234.1.1.1:8001")
+        await directory.write(attrs.evolve(queue, multicast_address=None), ("multicast_address",))
+        read = await directory.read(QueueObject, [equals("identifier", queue.identifier)])
+        self.assertFalse(read["multicast_address"])
+
+    async def test_write_by_name(self) -> None:
+        """An object without an Identifier is the one of its name."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = await self.queue("orders")
+        await directory.write(QueueObject(pathname="ALPHA\\Orders", label="new"), ("label",))
+        read = await directory.read(QueueObject, [equals("identifier", queue.identifier)])
+        self.assertEqual(read["label"], "new")
+
+    async def test_delete(self) -> None:
+        """MQDMPR-3.1.7.1.19-02: what is deleted is gone, and its name is free."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = await self.queue("orders")
+        await directory.delete(queue)
+        asked = directory.read(QueueObject, [equals("identifier", queue.identifier)])
+        self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
+        again = await directory.create(QueueObject(pathname="ALPHA\\orders"))
+        self.assertNotEqual(again, queue.identifier)
+        await directory.delete(QueueObject(pathname="alpha\\orders"))
+        self.assertEqual(await self.all_of(directory, QueueObject), [])
+
+    async def test_change_what_is_not_there(self) -> None:
+        """What is not there can neither be written nor deleted."""
+        directory = await self.opened()
+        await self.alpha()
+        for queue in (QueueObject(identifier=NOWHERE, pathname="ALPHA\\x"), QueueObject(pathname="ALPHA\\x")):
+            for asked in (directory.write(queue, ("label",)), directory.delete(queue)):
+                self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
+
+    async def test_delete_queue_manager(self) -> None:
+        """A queue manager goes when it has no queues."""
+        directory = await self.opened()
+        manager = await self.alpha()
+        queue = await self.queue("orders")
+        self.assertIs(await self.result_of(directory.delete(manager)), DirectoryOperationResult.GENERIC_ERROR)
+        await directory.delete(queue)
+        await directory.delete(manager)
+        asked = directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])
+        self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
