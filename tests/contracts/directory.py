@@ -327,7 +327,9 @@ class DirectoryContract(_Base):
         directory = await self.opened()
         self.assertEqual(await self.all_of(directory, SiteObject, [equals("name", "nowhere")]), [])
         await self.sites("london", "paris", "rome")
-        found = await self.all_of(directory, SiteObject, [AttributeFilter("name", _GREATER, "m")])
+        found = await self.all_of(
+            directory, SiteObject, [AttributeFilter("name", FilterOperator.GREATER_THAN, "m")]
+        )
         self.assertEqual({entry["name"] for entry in found}, {"paris", "rome"})
         self.assertEqual(len({entry["identifier"] for entry in found}), 2)
 
@@ -350,7 +352,7 @@ class DirectoryContract(_Base):
         """Two reads that are under way do not disturb each other."""
         directory = await self.opened()
         await self.sites("london", "paris")
-        ours = [AttributeFilter("name", _GREATER, "k")]
+        ours = [AttributeFilter("name", FilterOperator.GREATER_THAN, "k")]
         first = await directory.begin_read(SiteObject, ours)
         await directory.read_next(first)
         second = await directory.begin_read(SiteObject, ours)
@@ -441,6 +443,3 @@ class DirectoryContract(_Base):
         directory = await self.opened()
         await directory.close()
         await directory.close()
-
-
-_GREATER = FilterOperator.GREATER_THAN

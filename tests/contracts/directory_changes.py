@@ -1,4 +1,4 @@
-"""What every directory promises that can be written, and every one that cannot."""
+"""What every directory promises that can be written."""
 
 from __future__ import annotations
 
@@ -12,23 +12,6 @@ from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
 from msmq.queues.directory.selecting import equals
 from tests.contracts.directory import NOWHERE, DirectoryContract
-
-
-class ReadOnlyDirectoryContract(DirectoryContract):
-    """For a directory that is only read."""
-
-    async def test_nothing_is_written(self) -> None:
-        """Whoever wants to change something is refused, and nothing has changed."""
-        directory = await self.opened()
-        [site] = await self.sites("london")
-        for asked in (
-            directory.create(SiteObject(name="paris")),
-            directory.write(attrs.evolve(site, inter_site_replication_interval=5)),
-            directory.delete(site),
-        ):
-            self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
-        [read] = await self.all_of(directory, SiteObject, [equals("name", "london")])
-        self.assert_holds(read, site, "primary_site_controller", "public_signing_key_list")
 
 
 class WritableDirectoryContract(DirectoryContract):

@@ -6,6 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.ordering.transfer_info import NO_SEQUENCE
 from msmq.session.settings import SessionSettings
+from msmq.structures.message_class import MessageClass
 from tests.session.ordering.support import (
     START,
     Sender,
