@@ -158,13 +158,17 @@ class Transfer:
     def resume(self, queue: OutgoingQueue) -> None:
         """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: what waits is sent; of a hardened queue manager, nothing is.
 
-        Nothing happens to a queue that is not paused (reading 53).
+        Nothing happens to a queue that is not paused (reading 53); one that a session leads to is connected
+        again (reading 26).
         """
         if queue.state is not OutgoingState.ON_HOLD:
             return
-        for session in self._hops.leading_to(queue):
+        sessions = self._hops.leading_to(queue)
+        for session in sessions:
             session.resume()
         queue.state = self._performer.model.collection.idle_state(queue.destination)
+        if sessions and queue.state is OutgoingState.INACTIVE:
+            queue.state = OutgoingState.CONNECTED
         self.ready(queue)
 
     def _way_changed(self, destination: UUID) -> None:

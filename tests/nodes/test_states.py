@@ -352,12 +352,16 @@ class PauseTests(NodesTestCase):
         self.clock.advance(10)
         self.assertEqual(self.bodies(self.beta, paths[0]), [b"2"])
 
-    def test_an_empty_queue_is_inactive(self) -> None:
-        """Resumed, nobody does anything for it until something is sent."""
+    def test_an_empty_queue(self) -> None:
+        """Resumed, it is connected if its session is open (reading 26), and idle otherwise."""
         service = self.alpha.service
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
+        service.pause_outgoing(TO_BETA)
+        self.assertEqual(service.resume_outgoing(TO_BETA)["state"], "CONNECTED")
+        self.clock.advance(3600)
+        self.assertEqual(service.sessions(), [])
         service.pause_outgoing(TO_BETA)
         self.assertEqual(service.resume_outgoing(TO_BETA)["state"], "INACTIVE")
 
