@@ -94,6 +94,13 @@ def routing_table(topology: Topology, own: UUID) -> RoutingTable:
     return RoutingTable(own_sites, _rows(topology.graph, own_sites))
 
 
+def table_of_site(topology: Topology, site: UUID) -> RoutingTable:
+    """The table of whoever is a gate of this site alone; empty if there is no such site."""
+    if topology.site(site) is None:
+        return EMPTY_TABLE
+    return RoutingTable((site,), _rows(topology.graph, (site,)))
+
+
 def _rows(graph: Graph, own_sites: Iterable[UUID]) -> dict[UUID, Row]:
     """Dijkstra's algorithm, from several sites at once.
 

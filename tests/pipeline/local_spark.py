@@ -7,11 +7,14 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hypothesis import Phase, settings
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline.spark_support import shared_session
 
 MISSING = None if shutil.which("java") or os.environ.get("JAVA_HOME") else "there is no Java to run Spark in"
+FEW = settings(max_examples=5, deadline=None, phases=(Phase.explicit, Phase.generate))
+"""Each example is a run of Spark, so there are few of them, with much in each, and none is made smaller."""
 
 
 def spark() -> SparkSession:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark.jobs.loss import FATES, fates, losses
 from tests.pipeline.jobs.builders import QUEUE, SENT, SOURCE, TARGET, Row, event, message, messages, name_of
 from tests.pipeline.jobs.builders import events as event_table
-from tests.pipeline.local_spark import MISSING, rows
+from tests.pipeline.local_spark import FEW, MISSING, rows
 
 DEAD = ("dead_letter", "dead_letter_transactional")
 
@@ -147,7 +147,7 @@ class FateTests(SynchronousTestCase):
             ],
         )
 
-    @settings(max_examples=6, deadline=None)
+    @FEW
     @given(st.data())
     def test_any_estate(self, data: st.DataObject) -> None:
         """Whatever lies where, each message has the fate that the naive calculation finds."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark.jobs.sequences import audit, findings, numbered
 from tests.pipeline.jobs.builders import Row, message, messages
-from tests.pipeline.local_spark import MISSING, rows
+from tests.pipeline.local_spark import FEW, MISSING, rows
 
 LAST = (1 << 32) - 1
 Finding = tuple[int | None, str, str, int | None]
@@ -156,7 +156,7 @@ class SequenceTests(SynchronousTestCase):
         """Without messages there is no stream."""
         self.assertEqual(check(self, [])[0], [])
 
-    @settings(max_examples=6, deadline=None)
+    @FEW
     @given(st.data())
     def test_any_streams(self, data: st.DataObject) -> None:
         """Whatever arrived, the findings are those of the naive calculation."""

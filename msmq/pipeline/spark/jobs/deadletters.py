@@ -1,0 +1,83 @@
+"""What failed, in clusters: by class, destination, and the exception that a receiver wrote into the headers.
+
+A dead-letter queue has what could not be delivered or was not received in time.
+NServiceBus and Rebus move what they could not handle to a queue for errors, and tell why in its headers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from msmq.pipeline.spark.jobs.estate import ARRIVED, DEAD
+
+EXCEPTION_TYPES: Final = ("NServiceBus.ExceptionInfo.ExceptionType",)
+EXCEPTION_TEXTS: Final = ("NServiceBus.ExceptionInfo.Message", "rbs2-error-details")
+"""The headers that tell of an exception; the first that is there counts."""
+
+CLUSTER: Final = ("class_name", "destination", "exception", "pattern")
+"""The columns that tell clusters apart."""
+
+_LONGEST: Final = 200
+_GUID: Final = r"\{?[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\}?"
+
+
+def failures(messages: DataFrame) -> DataFrame:
+    """The messages that failed, each with its exception, if it has one.
+
+    The columns are C{store}, C{place}, C{queue}, C{id}, C{source}, C{sent}, C{arrived}, and those of the
+    cluster: C{class_name} (null for a message that a receiver could not handle), C{destination}, C{exception}
+    (its type) and C{pattern} (the first line of its message without the numbers, identifiers and quoted
+    texts in it).
+    """
+    dead = F.col("place").isin(*DEAD)
+    kind = _header(*EXCEPTION_TYPES)
+    told = F.regexp_extract(_header(*EXCEPTION_TEXTS), r"^\s*([^\r\n]*)", 1)
+    # Rebus writes "3 unhandled exceptions: ...", or the text of an exception, which begins with its type.
+    typed = F.regexp_extract(told, r"^([A-Za-z_][\w.+`]*(?:Exception|Error))\b:?", 1)
+    return (
+        messages.where(dead | F.col("place").isin(*ARRIVED))
+        .select(
+            *("store", "place", "queue", "id", "source", "sent", "arrived"),
+            F.when(dead, F.col("class_name")).alias("class_name"),
+            "destination",
+            F.coalesce(F.nullif(kind, F.lit("")), F.nullif(typed, F.lit(""))).alias("exception"),
+            F.nullif(pattern(told), F.lit("")).alias("pattern"),
+        )
+        .where("class_name IS NOT NULL OR exception IS NOT NULL OR pattern IS NOT NULL")
+    )
+
+
+def clusters(failures: DataFrame) -> DataFrame:
+    """How much failed alike.
+
+    Beside the columns of the cluster: C{messages} (each counted once, in however many queues it is),
+    C{stores}, C{first} and C{last} (when they were sent) and C{example}, the identifier of one.
+    """
+    return failures.groupBy(*CLUSTER).agg(
+        F.count_distinct("id").alias("messages"),
+        F.count_distinct("store").alias("stores"),
+        F.min("sent").alias("first"),
+        F.max("sent").alias("last"),
+        F.min("id").alias("example"),
+    )
+
+
+def pattern(text: Column) -> Column:
+    """What texts have in common that differ in numbers, identifiers and quoted names."""
+    common = F.regexp_replace(text, _GUID, "<id>")
+    common = F.regexp_replace(common, r"'[^']*'|\"[^\"]*\"", "<text>")
+    common = F.regexp_replace(common, r"\d+", "<number>")
+    return F.substring(F.trim(common), 1, _LONGEST)
+
+
+def _header(*names: str) -> Column:
+    """The first of these headers that is there, as text."""
+    return F.coalesce(*(_value(name) for name in names))
+
+
+def _value(name: str) -> Column:
+    found = F.filter("headers", lambda header: header["key"] == name)
+    return F.get(found, F.lit(0))["value"].cast("string")

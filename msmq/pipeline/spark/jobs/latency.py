@@ -1,0 +1,156 @@
+"""How long messages take, although two clocks tell and one of them tells whole seconds.
+
+A message tells when it was sent by the clock of its sender, in whole seconds; its queue tells when it arrived
+by the clock of the receiver.
+So the skew, by which the clock of the receiver is ahead of the sender's, is in the difference, and two facts
+bound it:
+
+  - nothing arrives before it was sent: the skew is at most the least of these differences;
+  - an acknowledgement arrives after the message that it is about, and after it was sent itself: it bounds
+    the skew from below, with the precision of a clock rather than of a second.
+
+Of each message follow the least and the longest time that it can have taken.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from msmq.pipeline.spark.jobs.estate import ARRIVED, DEAD, SOURCE_JOURNAL, is_about_another
+
+SECOND: Final = 1_000_000
+"""What a time of sending leaves open, in microseconds."""
+
+PERCENTILES: Final = (50, 90, 99)
+
+ROUTE: Final = ("source", "store")
+"""The columns that tell who sends, by GUID, and where it arrives."""
+
+
+def delays(messages: DataFrame) -> DataFrame:
+    """How long each message seems to have taken, by two clocks.
+
+    The columns are C{id}, C{source}, C{store}, C{queue}, C{sent}, C{arrived}, C{apparent} (the difference)
+    and, of the first acknowledgement that came of it, C{answered} (when it arrived, by the clock of the
+    sender) and C{answer_sent} (by that of the receiver); null if none did.
+    A message that came twice counts as it came first.
+    """
+    arrived = messages.where(
+        F.col("place").isin(*ARRIVED) & F.col("arrived").isNotNull() & F.col("sent").isNotNull()
+    )
+    first = (
+        arrived.where(~is_about_another() & F.col("source").isNotNull())
+        .groupBy("id", *ROUTE)
+        .agg(
+            F.min_by("queue", F.struct("arrived", "queue")).alias("queue"),
+            F.min("sent").alias("sent"),
+            F.min("arrived").alias("arrived"),
+        )
+    )
+    # Of an acknowledgement that a third one gets nothing follows.
+    owners = owners_of(messages)
+    answers = (
+        arrived.where(F.col("class").isin(0x0002, 0x4000))
+        .select(F.col("store").alias("told"), "correlation_id", "sent", "arrived")
+        .join(owners, "told", "left")
+        .alias("answer")
+    )
+    joined = first.alias("first").join(
+        answers,
+        (F.col("first.id") == F.col("answer.correlation_id"))
+        & (F.coalesce("answer.owner", "first.source") == F.col("first.source")),
+        "left",
+    )
+    earliest = F.min(
+        F.struct(F.col("answer.arrived").alias("answered"), F.col("answer.sent").alias("answer_sent"))
+    )
+    columns = ("id", *ROUTE, "queue", "sent", "arrived")
+    return (
+        joined.groupBy(*(F.col(f"first.{name}") for name in columns))
+        .agg(F.when(F.max("answer.arrived").isNotNull(), earliest).alias("answer"))
+        .select(
+            *columns,
+            (F.col("arrived") - F.col("sent")).alias("apparent"),
+            F.col("answer")["answered"].alias("answered"),
+            F.col("answer")["answer_sent"].alias("answer_sent"),
+        )
+    )
+
+
+def owners_of(messages: DataFrame) -> DataFrame:
+    """Whose store is whose: C{told} and C{owner}, the GUID of those who sent what it has a journal of."""
+    sent = F.col("place").isin(SOURCE_JOURNAL, *DEAD)
+    return (
+        messages.where(sent & F.col("source").isNotNull())
+        .groupBy(F.col("store").alias("told"))
+        .agg(F.min("source").alias("owner"), F.count_distinct("source").alias("sources"))
+        .where("sources = 1")
+        .select("told", "owner")
+    )
+
+
+def skews(delays: DataFrame) -> DataFrame:
+    """By how much the clock of each receiver is ahead of that of each sender.
+
+    The columns are those of the route, C{messages}, C{answers}, C{skew_at_least} (null without
+    acknowledgements), C{skew_at_most}, C{skew} (the middle; null if it has no lower bound) and C{steady},
+    which is false if the bounds contradict each other, because a clock was set meanwhile.
+    """
+    low, high = F.col("skew_at_least"), F.col("skew_at_most")
+    told = F.greatest(F.col("arrived") - F.col("answered"), F.col("answer_sent") - F.col("answered"))
+    return (
+        delays.groupBy(*ROUTE)
+        .agg(
+            F.count("*").alias("messages"),
+            F.count("answered").alias("answers"),
+            F.max(told).alias("skew_at_least"),
+            F.min("apparent").alias("skew_at_most"),
+        )
+        .select(
+            "*",
+            F.floor((low + high) / 2).alias("skew"),
+            F.coalesce(low <= high, F.lit(True)).alias("steady"),
+        )
+    )
+
+
+def bounds(delays: DataFrame, skews: DataFrame) -> DataFrame:
+    """The least and the longest time that each message can have taken.
+
+    To the columns of the delays it adds C{at_least} and C{at_most}, the second null where nothing bounds it.
+    Where a clock was set meanwhile, only the clock of the sender is trusted, which tells when it was
+    answered.
+    """
+    of_route = skews.select(*ROUTE, "skew_at_least", "skew_at_most", "steady")
+    joined = delays.join(of_route, list(ROUTE), "left")
+    steady = F.col("steady")
+    at_least = F.when(steady, F.col("apparent") - F.col("skew_at_most") - SECOND)
+    at_most = F.when(steady, F.col("apparent") - F.col("skew_at_least"))
+    return joined.select(
+        *delays.columns,
+        F.greatest(at_least, F.lit(0)).alias("at_least"),
+        F.least(at_most, F.col("answered") - F.col("sent")).alias("at_most"),
+    )
+
+
+def percentiles(bounds: DataFrame) -> DataFrame:
+    """How long messages take from each sender into each queue: bounds of each percentile.
+
+    Beside the columns of the route and C{queue}: C{messages}, C{bounded} (of how many the longest time is
+    known), and for each percentile C{pN_at_least} and C{pN_at_most}, also C{max_at_least}, C{max_at_most}.
+    """
+    wanted = [
+        F.percentile(f"at_{side}", number / 100).cast("bigint").alias(f"p{number}_at_{side}")
+        for number in PERCENTILES
+        for side in ("least", "most")
+    ]
+    return bounds.groupBy(*ROUTE, "queue").agg(
+        F.count("*").alias("messages"),
+        F.count("at_most").alias("bounded"),
+        *wanted,
+        F.max("at_least").alias("max_at_least"),
+        F.max("at_most").alias("max_at_most"),
+    )

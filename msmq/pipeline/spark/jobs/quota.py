@@ -1,0 +1,91 @@
+"""How queues, journals and dead-letter queues fill, and when they will be full.
+
+What lies there tells when it came, so that the growth of all that nobody took since is known without
+having watched it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+HOUR: Final = 3600
+"""Seconds of a step, if nothing else is asked for."""
+
+PLACE: Final = ("store", "queue", "place")
+"""The columns that tell what fills."""
+
+QUOTAS: Final = "store STRING, queue STRING, place STRING, quota BIGINT, held BIGINT"
+"""The columns of the quotas: C{quota} in bytes, and C{held}, how many bytes count to it now, if it is known.
+
+A null C{store} stands for every queue manager.
+"""
+
+
+_STILL: Final = 0.001
+"""Bytes an hour that are no growth."""
+
+
+def growth(messages: DataFrame, step: int = HOUR) -> DataFrame:
+    """What came in each step of time and lies there since.
+
+    Beside the columns of the place: C{since} (the beginning of the step), C{messages}, C{bytes} (of bodies),
+    and C{messages_so_far} and C{bytes_so_far}.
+
+    @param step: its length in seconds.
+    """
+    length = step * 1_000_000
+    came = messages.where("arrived IS NOT NULL AND place <> 'wire'")
+    counted = came.groupBy(
+        *PLACE, (F.floor(F.col("arrived") / length) * length).cast("bigint").alias("since")
+    ).agg(F.count("*").alias("messages"), F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"))
+    so_far = Window.partitionBy(*PLACE).orderBy("since")
+    return counted.select(
+        "*",
+        F.sum("messages").over(so_far).alias("messages_so_far"),
+        F.sum("bytes").over(so_far).alias("bytes_so_far"),
+    )
+
+
+def forecast(growth: DataFrame, quotas: DataFrame) -> DataFrame:
+    """How fast each place fills, and when it is full if that goes on.
+
+    Beside the columns of the place: C{steps}, C{first}, C{last} (the beginnings of steps), C{messages},
+    C{bytes} (of bodies), C{messages_an_hour} and C{bytes_an_hour} (the slopes of the lines through all
+    steps that lie closest to what was there at the end of each; null with less than two), C{quota}, C{held}
+    (as the quotas say it, or else C{bytes}) and C{full_at}, a time; null if there is no quota or no growth.
+    A place that is full already has the time of its last step.
+    """
+    hour = 3600 * 1_000_000
+    # Seen from the first step, so that the numbers stay small.
+    begin = F.min("since").over(Window.partitionBy(*PLACE))
+    seen = growth.withColumn("hours", (F.col("since") - begin) / hour)
+    summed = (
+        seen.groupBy(*PLACE)
+        .agg(
+            F.count("*").alias("steps"),
+            F.min("since").alias("first"),
+            F.max("since").alias("last"),
+            F.sum("messages").alias("messages"),
+            F.sum("bytes").alias("bytes"),
+            F.regr_slope(F.col("messages_so_far"), F.col("hours")).alias("messages_an_hour"),
+            F.regr_slope(F.col("bytes_so_far"), F.col("hours")).alias("bytes_an_hour"),
+        )
+        .alias("filled")
+    )
+    of_place = quotas.alias("of_place")
+    same = F.col("of_place.store").isNull() | (F.col("of_place.store") == F.col("filled.store"))
+    for name in ("queue", "place"):
+        same = same & (F.lower(f"of_place.{name}") == F.lower(f"filled.{name}"))
+    joined = summed.join(of_place, same, "left")
+    held = F.coalesce(F.col("of_place.held"), F.col("filled.bytes"))
+    left = F.col("of_place.quota") - held
+    full_at = F.when(left <= 0, F.col("last")).when(
+        F.col("bytes_an_hour") > _STILL,
+        (F.col("last") + left / F.col("bytes_an_hour") * hour).try_cast("bigint"),
+    )
+    return joined.select(
+        "filled.*", F.col("of_place.quota").alias("quota"), held.alias("held"), full_at.alias("full_at")
+    )

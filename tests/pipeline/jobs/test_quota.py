@@ -1,0 +1,140 @@
+"""How queues fill, and when they are full."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.pipeline.spark.jobs.quota import QUOTAS, forecast, growth
+from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, Row, message, messages
+from tests.pipeline.local_spark import FEW, MISSING, rows, table
+
+HOUR = 3600 * SECOND
+BEGIN = SENT // HOUR * HOUR
+NAMES = ("store", "place", "steps", "messages", "bytes", "quota", "held")
+
+
+def naive(held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """What each place holds, its slope in bytes an hour, and when it is full."""
+    found: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for row in held:
+        if row["arrived"] is not None and row["place"] != "wire":
+            found[row["store"], row["place"]][row["arrived"] // HOUR] += row["size"] or 0
+    told = {}
+    for (store, place), steps in found.items():
+        hours = sorted(steps)
+        levels = [sum(steps[hour] for hour in hours[: end + 1]) for end in range(len(hours))]
+        mean_hour, mean_level = sum(hours) / len(hours), sum(levels) / len(levels)
+        spread = sum((hour - mean_hour) ** 2 for hour in hours)
+        slope = (
+            sum((hour - mean_hour) * (level - mean_level) for hour, level in zip(hours, levels, strict=True))
+            / spread
+            if spread
+            else None
+        )
+        limit = next((row for row in quotas if row["place"] == place), None)
+        quota = limit and limit["quota"]
+        level = levels[-1] if limit is None or limit.get("held") is None else limit["held"]
+        full = None
+        if quota is not None and quota <= level:
+            full = hours[-1] * 1.0
+        elif quota is not None and slope is not None and slope > 0.001:
+            full = hours[-1] + (quota - level) / slope
+        told[store, place] = (len(hours), levels[-1], slope, quota, level, full)
+    return told
+
+
+class QuotaTests(SynchronousTestCase):
+    """What fills, and when it is full."""
+
+    skip = MISSING
+
+    def check(self, held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], Any]:
+        forecasts = forecast(growth(messages(*held)), table(quotas, QUOTAS)).collect()
+        found = {(row["store"], row["place"]): row for row in forecasts}
+        expected = naive(held, quotas)
+        self.assertEqual(set(found), set(expected))
+        for key, (steps, size, slope, quota, level, full) in expected.items():
+            row = found[key]
+            told = (row["steps"], row["bytes"], row["quota"], row["held"])
+            self.assertEqual(told, (steps, size, quota, level))
+            if slope is None:
+                self.assertIsNone(row["bytes_an_hour"])
+            else:
+                self.assertAlmostEqual(row["bytes_an_hour"], slope, 6)
+            if full is None:
+                self.assertIsNone(row["full_at"])
+            else:
+                self.assertAlmostEqual(row["full_at"] / HOUR, full, 6)
+        return found
+
+    def test_forecast(self) -> None:
+        """What grows by a kilobyte an hour has filled its quota when that is reached; without one never."""
+        held = [
+            message(hour, place, size=1024, arrived=BEGIN + hour * HOUR + 5)
+            for hour in range(5)
+            for place in ("queue", "journal")
+        ]
+        held.append(message(9, "dead_letter", size=5000, arrived=BEGIN))
+        held.append(message(9, "source_journal", size=7, arrived=None))
+        quotas: list[Row] = [
+            {"queue": QUEUE.upper(), "place": "queue", "quota": 10 * 1024},
+            {"store": "BETA", "queue": QUEUE, "place": "journal", "quota": 20 * 1024, "held": 6 * 1024},
+            {"store": "ALPHA", "queue": r".\system$", "place": "dead_letter", "quota": 4000},
+        ]
+        found = self.check(held, quotas)
+        self.assertEqual(found["BETA", "queue"]["full_at"], BEGIN + 4 * HOUR + 5 * HOUR)
+        self.assertEqual(found["BETA", "journal"]["full_at"], BEGIN + 4 * HOUR + 14 * HOUR)
+        self.assertEqual(found["ALPHA", "dead_letter"]["full_at"], BEGIN)
+        self.assertAlmostEqual(found["BETA", "queue"]["messages_an_hour"], 1.0)
+
+    def test_steps(self) -> None:
+        """Growth has a row for each step in which something came."""
+        held = [
+            message(1, "queue", size=10, arrived=BEGIN + 1),
+            message(2, "queue", size=None, arrived=BEGIN + 59 * SECOND),
+            message(3, "queue", size=5, arrived=BEGIN + 180 * SECOND),
+        ]
+        self.assertEqual(
+            rows(
+                growth(messages(*held), 60),
+                ("since", "messages", "bytes", "messages_so_far", "bytes_so_far"),
+            ),
+            [(BEGIN, 2, 10, 2, 10), (BEGIN + 180 * SECOND, 1, 5, 3, 15)],
+        )
+
+    def test_nothing(self) -> None:
+        """Where nothing lies nothing grows."""
+        self.assertEqual(self.check([], []), {})
+
+    @FEW
+    @given(st.data())
+    def test_any_growth(self, data: st.DataObject) -> None:
+        """Whatever lies where, the forecasts are those of the naive calculation."""
+        places = ("queue", "journal", "log", "source_journal", "dead_letter", "wire")
+        held = [
+            message(
+                number,
+                data.draw(st.sampled_from(places)),
+                queue=QUEUE,
+                store=data.draw(st.sampled_from(["ALPHA", "BETA"])),
+                size=data.draw(st.none() | st.integers(0, 5000)),
+                arrived=data.draw(st.none() | st.integers(BEGIN, BEGIN + 9 * HOUR)),
+            )
+            for number in range(data.draw(st.integers(0, 40)))
+        ]
+        quotas = [
+            {
+                "queue": QUEUE,
+                "place": place,
+                "quota": data.draw(st.none() | st.integers(0, 20_000)),
+                "held": data.draw(st.none() | st.integers(0, 20_000)),
+            }
+            for place in places
+            if data.draw(st.booleans())
+        ]
+        self.check(held, quotas)
