@@ -67,7 +67,7 @@ ROOMS = {
     "service": Room(
         6, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "toml", "version")
     ),
-    "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "storage", "control", "version")),
+    "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "version")),
     "cli": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
     ),
@@ -109,6 +109,7 @@ IMPURE_STANDARD = frozenset(
 
 ONLY_IN = {
     "pyspark": ("msmq.pipeline.spark",),
+    "matplotlib": ("msmq.pipeline.reports",),
     "dpkt": ("msmq.decoding",),
     "sqlite3": ("msmq.storage",),
     "psycopg": ("msmq.storage",),

@@ -1,10 +1,9 @@
-"""One local Spark for all tests of a process, since it takes seconds to start one."""
+"""Small tables in the shared session, with what makes small plans quick."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from hypothesis import Phase, settings
@@ -12,35 +11,35 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline.spark_support import shared_session
 
-MISSING = None if shutil.which("java") or os.environ.get("JAVA_HOME") else "there is no Java to run Spark in"
 FEW = settings(max_examples=5, deadline=None, phases=(Phase.explicit, Phase.generate))
 """Each example is a run of Spark, so there are few of them, with much in each, and none is made smaller."""
 
 
+@cache
 def spark() -> SparkSession:
-    """The session of all tests, which is started when the first of them asks for it."""
-    return shared_session()
+    """The shared session with settings of its own: for a few rows parallelism and compilation only cost."""
+    session = shared_session().newSession()
+    for name, value in {
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.session.timeZone": "UTC",
+    }.items():
+        session.conf.set(name, value)
+    return session
 
 
 def table(rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
     """A table of these rows; what one of them lacks is null."""
-    names = [field.split(":")[0].split()[0] for field in _fields(schema)]
-    return spark().createDataFrame([tuple(row.get(name) for name in names) for row in rows], schema)
+    session = spark()
+    names = session.createDataFrame([], schema).columns
+    values = [tuple(row.get(name) for name in names) for row in rows]
+    return session.createDataFrame(values, schema).coalesce(1)
 
 
 def rows(frame: DataFrame, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
     """The rows of a table, in the order of their texts."""
     found = frame if names is None else frame.select(*names)
     return sorted((tuple(row) for row in found.collect()), key=repr)
-
-
-def _fields(schema: str) -> list[str]:
-    """The columns of a schema, which may have types with commas in them."""
-    fields, depth = [""], 0
-    for letter in schema:
-        depth += (letter == "<") - (letter == ">")
-        if letter == "," and depth == 0:
-            fields.append("")
-        else:
-            fields[-1] += letter
-    return [field.strip() for field in fields]

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.pipeline.spark.jobs.loss import FATES, fates, losses
 from tests.pipeline.jobs.builders import QUEUE, SENT, SOURCE, TARGET, Row, event, message, messages, name_of
 from tests.pipeline.jobs.builders import events as event_table
-from tests.pipeline.local_spark import FEW, MISSING, rows
+from tests.pipeline.local_spark import FEW, rows
 
 DEAD = ("dead_letter", "dead_letter_transactional")
 
@@ -115,8 +115,6 @@ HAPPENED = [event(10, "refused", time=SENT), event(10, "purged", reason="by hand
 class FateTests(SynchronousTestCase):
     """What became of a message."""
 
-    skip = MISSING
-
     def test_nothing(self) -> None:
         """Of nothing there is nothing to tell."""
         self.assertEqual(rows(losses(fates(messages(), event_table()))), [])
@@ -151,7 +149,7 @@ class FateTests(SynchronousTestCase):
     @given(st.data())
     def test_any_estate(self, data: st.DataObject) -> None:
         """Whatever lies where, each message has the fate that the naive calculation finds."""
-        places = ("queue", "log", "journal", "source_journal", *DEAD)
+        places = ("queue", "log", "journal", "source_journal", "wire", *DEAD)
         held = []
         for position in range(data.draw(st.integers(0, 40))):
             number, about = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark.jobs.quota import QUOTAS, forecast, growth
 from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, Row, message, messages
-from tests.pipeline.local_spark import FEW, MISSING, rows, table
+from tests.pipeline.local_spark import FEW, rows, table
 
 HOUR = 3600 * SECOND
 BEGIN = SENT // HOUR * HOUR
@@ -37,8 +37,8 @@ def naive(held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], tuple[Any
             else None
         )
         limit = next((row for row in quotas if row["place"] == place), None)
-        quota = limit and limit["quota"]
-        level = levels[-1] if limit is None or limit.get("held") is None else limit["held"]
+        quota: int | None = None if limit is None else limit["quota"]
+        level: int = levels[-1] if limit is None or limit.get("held") is None else limit["held"]
         full = None
         if quota is not None and quota <= level:
             full = hours[-1] * 1.0
@@ -50,8 +50,6 @@ def naive(held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], tuple[Any
 
 class QuotaTests(SynchronousTestCase):
     """What fills, and when it is full."""
-
-    skip = MISSING
 
     def check(self, held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], Any]:
         forecasts = forecast(growth(messages(*held)), table(quotas, QUOTAS)).collect()

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.pipeline.spark.jobs.routes import judged, paths, steps
 from msmq.routing.route import route
 from tests.pipeline.jobs.builders import SECOND, SENT, Row, message, messages, name_of
-from tests.pipeline.local_spark import FEW, MISSING
+from tests.pipeline.local_spark import FEW
 from tests.routing.builders import Estate, guid
 from tests.routing.enterprises import Plan, well_kept
 
@@ -52,8 +52,6 @@ def reports(traced: int, way: Sequence[UUID], arrives: bool = True) -> list[Row]
 
 class RouteTests(SynchronousTestCase):
     """Which way messages took, and whether routing would have taken it."""
-
-    skip = MISSING
 
     def test_judgement(self) -> None:
         """The way of least cost, others that cost as much, more or less, unfinished and unknown ones."""

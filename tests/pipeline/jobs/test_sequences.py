@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark.jobs.sequences import audit, findings, numbered
 from tests.pipeline.jobs.builders import Row, message, messages
-from tests.pipeline.local_spark import FEW, MISSING, rows
+from tests.pipeline.local_spark import FEW, rows
 
 LAST = (1 << 32) - 1
 Finding = tuple[int | None, str, str, int | None]
@@ -41,7 +41,7 @@ def naive(held: list[Row]) -> tuple[list[Finding], dict[int | None, tuple[int, i
     wrong: list[Finding] = []
     streams: dict[tuple[Any, ...], list[Row]] = {}
     for row in held:
-        if row["place"] in ("queue", "log", "journal") and not (row["class"] & 0xC000):
+        if row["place"] in ("queue", "log", "journal", "wire") and not (row["class"] & 0xC000):
             key = tuple(row.get(name) for name in ("store", "queue", "source", "destination", "sequence_id"))
             if row.get("sequence_id") is None:
                 key += (row["priority"],)
@@ -101,8 +101,6 @@ def check(test: SynchronousTestCase, held: list[Row]) -> tuple[list[Finding], Da
 
 class SequenceTests(SynchronousTestCase):
     """What is wrong with streams."""
-
-    skip = MISSING
 
     def test_each_finding(self) -> None:
         """Gaps, duplicates and reordering are found, and what expired or is older is none of them."""
@@ -172,6 +170,6 @@ class SequenceTests(SynchronousTestCase):
             ]
             arrived = data.draw(st.lists(st.sampled_from(sent), max_size=12)) if sent else []
             for turn, (number, before) in enumerate(arrived, 1):
-                place = data.draw(st.sampled_from(["log", "queue", "journal", "source_journal"]))
+                place = data.draw(st.sampled_from(["log", "queue", "journal", "wire", "source_journal"]))
                 held.append(ordered(sequence, turn, number, before, place=place))
         check(self, held)

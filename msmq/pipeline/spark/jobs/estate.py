@@ -12,7 +12,7 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from msmq.pipeline.schema import HEADERS
+from msmq.pipeline.schema import HEADERS, MESSAGE_COLUMNS, PACKET_COLUMN
 
 QUEUE: Final = "queue"
 """A message that lies in a queue."""
@@ -40,7 +40,7 @@ MESSAGES: Final = (
 
 C{store} is the queue manager where the row was found, C{place} one of the constants here, C{queue} the path
 without C{;journal} or a subqueue, C{position} the order of arrival there, C{source} the GUID of the first
-sender.
+sender, and C{size} counts the whole packet if that was read, otherwise the body.
 """
 
 EVENTS: Final = "store STRING, id STRING, event STRING, reason STRING, class INT, queue STRING, time BIGINT"
@@ -66,12 +66,21 @@ class Estate:
 def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame:
     """The messages of one queue manager, from the columns of the data source.
 
-    What is no sound packet is left out.
+    What is no sound packet is left out, and what was not read is null.
 
     @param place: where they were read; C{None} if the rows tell.
     """
+    whole = rows.withColumns(
+        {
+            column.name: F.lit(None).cast(column.type)
+            for column in MESSAGE_COLUMNS
+            if column.name not in rows.columns
+        }
+    )
     transaction = F.col("transaction")
-    return rows.where(F.col("id").isNotNull()).select(
+    # Its packet counts to the quota of a queue.
+    has_packet = PACKET_COLUMN.name in rows.columns
+    return whole.where(F.col("id").isNotNull()).select(
         F.lit(store).alias("store"),
         (place_of() if place is None else F.lit(place)).alias("place"),
         F.regexp_replace("topic", _SUFFIX, "").alias("queue"),
@@ -90,7 +99,7 @@ def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame
         transaction["sequence_id"].alias("sequence_id"),
         transaction["sequence_number"].alias("sequence_number"),
         transaction["previous"].alias("previous"),
-        F.col("body_size").alias("size"),
+        (F.length(PACKET_COLUMN.name).cast("bigint") if has_packet else F.col("body_size")).alias("size"),
         F.col("value").alias("body"),
         "headers",
         "decoded",

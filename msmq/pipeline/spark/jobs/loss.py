@@ -18,6 +18,7 @@ from msmq.pipeline.spark.jobs.estate import (
     LOG,
     QUEUE,
     SOURCE_JOURNAL,
+    WIRE,
     is_about_another,
 )
 
@@ -64,10 +65,10 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
 
     The columns are L{FATE_COLUMNS}: C{journaled} says whether its sender has a copy in its journal,
     C{copies} how often it arrived.
-    A message that nobody journaled is there if it arrived or is dead.
+    A message that nobody journaled is there if it was captured, arrived, or is dead.
     """
     place = F.col("place")
-    is_own = place.isin(SOURCE_JOURNAL, *DEAD) | (place.isin(*ARRIVED) & ~is_about_another())
+    is_own = place.isin(SOURCE_JOURNAL, *DEAD) | (place.isin(*ARRIVED, WIRE) & ~is_about_another())
     # A message that was moved is in the logs of two queues, and came once.
     by_queue = (
         messages.where(is_own)

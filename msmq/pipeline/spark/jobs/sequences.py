@@ -16,7 +16,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from msmq.pipeline.spark.jobs.estate import ARRIVED, JOURNAL, LOG, is_about_another, ordinal
+from msmq.pipeline.spark.jobs.estate import ARRIVED, JOURNAL, LOG, WIRE, is_about_another, ordinal
 
 STREAM: Final = ("store", "queue", "source", "destination", "sequence_id", "priority")
 """The columns that tell streams apart; of C{sequence_id} and C{priority} one is null.
@@ -40,7 +40,7 @@ _WHOLE: Final = 1 << 32
 
 
 def numbered(messages: DataFrame) -> DataFrame:
-    """The messages that arrived, each with its place in its stream.
+    """The messages that arrived, or were captured, each with its place in its stream.
 
     Beside the columns of the stream and C{id} there are C{turn}, the order of arrival from 1 on, and
     C{number} and C{before}, its number and the one before it without the wrap-around; C{before} is null at
@@ -51,7 +51,7 @@ def numbered(messages: DataFrame) -> DataFrame:
     sequence, number = F.col("sequence_id"), F.col("sequence_number")
     in_sequence = sequence.isNotNull() & number.isNotNull()
     arrived = (
-        messages.where(F.col("place").isin(*ARRIVED) & ~is_about_another())
+        messages.where(F.col("place").isin(*ARRIVED, WIRE) & ~is_about_another())
         .select(
             *("store", "queue", "source", "destination", "place", "position", "id"),
             F.when(in_sequence, sequence).alias("sequence_id"),

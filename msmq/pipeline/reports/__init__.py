@@ -1,0 +1,10 @@
+"""What a job tells people: a report as text, and as one HTML page with its plots inside.
+
+Here is no Spark: a report is a few values that a job has computed.
+"""
+
+from msmq.pipeline.reports.html import html_page
+from msmq.pipeline.reports.model import Plot, Report, Section, Series, Table
+from msmq.pipeline.reports.text import text_page
+
+__all__ = ["Plot", "Report", "Section", "Series", "Table", "html_page", "text_page"]

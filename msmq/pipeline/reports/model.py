@@ -1,0 +1,119 @@
+"""A report as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+import attrs
+
+Cell: TypeAlias = str | int | float | bool | None
+
+MOST_ROWS: Final = 50
+"""Rows of a table that people read; whoever wants all has them as Parquet."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@attrs.frozen
+class Table:
+    """A table.
+
+    @ivar left_out: how many rows there are beside these.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    left_out: int = 0
+
+
+@attrs.frozen
+class Series:
+    """The values of one line, or one set of bars.
+
+    @ivar places: where they lie on the horizontal axis: names, numbers, or times in microseconds.
+    """
+
+    name: str
+    places: Sequence[str | float]
+    values: Sequence[float]
+
+
+@attrs.frozen
+class Plot:
+    """A plot.
+
+    @ivar kind: C{bars} (beside each other), C{stack} (of bars), or C{lines}.
+    @ivar across: what the horizontal axis tells; C{up}, the vertical one.
+    @ivar is_timed: whether the places are times.
+    """
+
+    title: str
+    kind: str
+    series: Sequence[Series]
+    across: str = ""
+    up: str = "messages"
+    is_timed: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not any(len(series.values) for series in self.series)
+
+
+@attrs.frozen
+class Section:
+    """A part of a report: its tables, then its plots."""
+
+    title: str
+    text: str = ""
+    tables: Sequence[Table] = ()
+    plots: Sequence[Plot] = ()
+
+
+@attrs.frozen
+class Report:
+    """What a job tells.
+
+    @ivar title: the job.
+    @ivar verdict: the answer in one line.
+    @ivar facts: what was read, and how.
+    """
+
+    title: str
+    verdict: str
+    facts: Sequence[tuple[str, Cell]] = ()
+    sections: Sequence[Section] = ()
+
+
+def cell_text(cell: Cell) -> str:
+    """A value as people read it."""
+    match cell:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if cell else "no"
+        case int():
+            return f"{cell:,}"
+        case float():
+            return f"{cell:,.3f}"
+        case _:
+            return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in cell)
+
+
+def time_text(microseconds: int | None) -> str | None:
+    """A time as people read it, in UTC."""
+    if microseconds is None:
+        return None
+    try:
+        time = _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return "never"
+    return f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def seconds(microseconds: int | None) -> float | None:
+    """Microseconds as seconds."""
+    return None if microseconds is None else microseconds / 1_000_000

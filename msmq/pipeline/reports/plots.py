@@ -1,0 +1,86 @@
+"""Plots as SVG, by Matplotlib without a display."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from msmq.pipeline.reports.model import Plot, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS: Final = ("#2f6f9f", "#d9822b", "#4c9a5b", "#b5433f", "#7a5ea8", "#8a6d52", "#c76fa5", "#6f7680")
+_LONGEST: Final = 24
+_MOST_NAMES: Final = 12
+
+
+def svg(plot: Plot) -> str:
+    """The plot as an element that can stand in a page; the same for the same plot."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": plot.title, "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(7.5, 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_prop_cycle(color=_COLOURS)
+        if plot.kind == "lines":
+            _lines(axes, plot)
+        else:
+            _bars(axes, plot)
+        axes.set_title(_plain(plot.title))
+        axes.set_xlabel(_plain(plot.across))
+        axes.set_ylabel(_plain(plot.up))
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y", alpha=0.3)
+        if len(plot.series) > 1:
+            axes.legend(fontsize="small")
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    text = drawn.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _lines(axes: Axes, plot: Plot) -> None:
+    for series in plot.series:
+        axes.plot(_places(plot, series), series.values, marker=".", label=_plain(series.name))
+    if plot.is_timed:
+        axes.figure.autofmt_xdate()
+
+
+def _bars(axes: Axes, plot: Plot) -> None:
+    names = list(dict.fromkeys(place for series in plot.series for place in series.places))
+    share = 0.8 if plot.kind == "stack" else 0.8 / max(len(plot.series), 1)
+    below = [0.0] * len(names)
+    for number, series in enumerate(plot.series):
+        known = dict(zip(series.places, series.values, strict=True))
+        values = [known.get(name, 0.0) for name in names]
+        shift = 0.0 if plot.kind == "stack" else (number - (len(plot.series) - 1) / 2) * share
+        places = [position + shift for position in range(len(names))]
+        bottom = below if plot.kind == "stack" else None
+        axes.bar(places, values, width=share, bottom=bottom, label=_plain(series.name))
+        below = [one + two for one, two in zip(below, values, strict=True)]
+    turned = len(names) > _MOST_NAMES // 2
+    axes.set_xticks(
+        range(len(names)),
+        [_plain(_short(str(name))) for name in names],
+        rotation=30 if turned else 0,
+        ha="right" if turned else "center",
+    )
+
+
+def _places(plot: Plot, series: Series) -> list[Any]:
+    if not plot.is_timed:
+        return list(series.places)
+    return [datetime.fromtimestamp(float(place) / 1_000_000, UTC) for place in series.places]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"...{text[3 - _LONGEST :]}"
+
+
+def _plain(text: str) -> str:
+    """The text without what Matplotlib reads as mathematics or what no SVG may hold."""
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return shown.replace("$", r"\$")

@@ -1,0 +1,135 @@
+"""C{python -m msmq.pipeline JOB}: reads, runs the job, writes what it gives."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from pyspark.errors import PySparkException
+
+from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
+from msmq.errors import MsmqError
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reports import html_page, text_page
+from msmq.pipeline.spark.failures import reason
+from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
+from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
+from msmq.pipeline.spark.running import deadletters, latency, loss, quota, routes, sequences, topology
+from msmq.pipeline.spark.running.job import Job, Outcome, Setting
+from msmq.pipeline.spark.session import make_session
+from msmq.routing.topology import Topology
+
+JOBS: Final = (
+    loss.JOB,
+    latency.JOB,
+    sequences.JOB,
+    routes.JOB,
+    deadletters.JOB,
+    quota.JOB,
+    topology.JOB,
+)
+
+DONE: Final = 0
+REFUSED: Final = 1
+WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 130
+
+
+class _Parser(ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line, and end."""
+        self.exit(WRONG_USAGE, f"{self.prog}: {message}\n")
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    whole = _Parser(prog="python -m msmq.pipeline", description="Jobs on what the queues of an estate tell.")
+    verbs = whole.add_subparsers(metavar="JOB", required=True)
+    for job in JOBS:
+        verb = verbs.add_parser(job.name, help=job.summary, description=job.summary)
+        verb.set_defaults(job=job)
+        if job.wanted is not None:
+            verb.add_argument(
+                "--input",
+                action="append",
+                required=True,
+                metavar="[NAME=]LOCATION",
+                help="a data directory, postgresql://..., a capture or Parquet; may be repeated",
+            )
+        verb.add_argument(
+            "--output", required=True, metavar="DIR", help="where tables and reports go; new or empty"
+        )
+        verb.add_argument(
+            "--enterprise",
+            required=job.needs_enterprise,
+            metavar="FILE",
+            help="the enterprise file, for the names of queue managers and their ways",
+        )
+        verb.add_argument(
+            "--master", metavar="URL", help="where Spark runs, such as local[2] or spark://HOST:7077"
+        )
+        job.add_options(verb)
+    return whole
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a job; the exit status."""
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else WRONG_USAGE
+    try:
+        print(run(options.job, options), end="")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (MsmqError, PySparkException, OSError) as error:
+        line = " ".join(reason(error).split())
+        print(f"python -m msmq.pipeline {options.job.name}: {line}", file=sys.stderr)
+        return REFUSED
+    return DONE
+
+
+def run(job: Job, options: Namespace) -> str:
+    """Run a job; its report as text.
+
+    @raise MsmqError: an input is not what it should be, or there is no Spark.
+    """
+    output = Path(options.output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ReadingError(f"the output {output} is there already, and is no empty directory")
+    inputs = [parse_input(text) for text in options.input] if job.wanted is not None else []
+    check_inputs(inputs)
+    enterprise = None if options.enterprise is None else _enterprise(options.enterprise)
+    spark = make_session(f"msmq {job.name}", master=options.master)
+    spark.sparkContext.setLogLevel("OFF")
+    if job.wanted is None:
+        estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
+    else:
+        estate = read_estate(spark, inputs, job.wanted(options))
+    facts = [(f"input {one.name}", one.location) for one in inputs]
+    if options.enterprise is not None:
+        facts.append(("enterprise", options.enterprise))
+    outcome = job.run(Setting(spark, estate, options, enterprise, facts))
+    write(outcome, output)
+    return text_page(outcome.report)
+
+
+def write(outcome: Outcome, output: Path) -> None:
+    """The tables as Parquet, and the report as C{report.txt} and C{report.html}, which comes last."""
+    output.mkdir(parents=True, exist_ok=True)
+    for name, table in outcome.tables.items():
+        table.write.parquet(str(output.absolute() / name))
+    (output / "report.txt").write_text(text_page(outcome.report), encoding="utf-8")
+    (output / "report.html").write_text(html_page(outcome.report), encoding="utf-8")
+
+
+def _enterprise(path: str) -> Topology:
+    try:
+        return load_enterprise(Path(path)).topology
+    except EnterpriseFileError as error:
+        raise ReadingError(f"the enterprise {path} cannot be used: {str(error).splitlines()[0]}") from None

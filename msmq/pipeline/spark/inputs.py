@@ -1,0 +1,197 @@
+"""What a job is given: stores, PostgreSQL, captures and Parquet, of any number of queue managers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+import attrs
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, VERSION, VERSION_KEY, names_of
+from msmq.pipeline.spark.failures import reason
+from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, WIRE, Estate, events, messages
+
+EVENTS_STREAM: Final = "events"
+
+ALWAYS: Final = (
+    *("topic", "offset", "timestamp", "timestampType", "id", "class", "class_name", "priority"),
+    *("sent_time", "source_queue_manager", "destination_queue", "correlation_id", "abort_count"),
+)
+"""The columns of messages that every job reads."""
+
+_NAMED: Final = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
+_CAPTURES: Final = (".pcap", ".pcapng", ".cap")
+
+
+@attrs.frozen
+class Input:
+    """One thing that is read.
+
+    @ivar name: what reports call the queue manager that it is of.
+    @ivar location: a data directory, the file of a store, C{postgresql://...}, a capture, or Parquet.
+    """
+
+    name: str
+    location: str
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is, if it is a file or a directory here."""
+        return None if "://" in self.location or self.location.startswith("postgres") else Path(self.location)
+
+    @property
+    def is_capture(self) -> bool:
+        """Whether it is what went over a wire."""
+        return self.location.lower().endswith(_CAPTURES)
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether it is a file in Parquet, or a directory of them."""
+        if self.path is None or self.path.is_file():
+            return self.location.lower().endswith(".parquet")
+        return next(self.path.rglob("*.parquet"), None) is not None
+
+
+@attrs.frozen
+class Wanted:
+    """What a job reads.
+
+    @ivar streams: the streams of a store.
+    @ivar columns: those that it reads beside the ones that every job does.
+    @ivar headers: whether it reads the headers in extensions.
+    @ivar decode: how bodies are read.
+    """
+
+    streams: Sequence[str]
+    columns: Sequence[str] = ()
+    headers: bool = False
+    decode: str = "none"
+
+
+def parse_input(text: str) -> Input:
+    r"""What C{--input} says: C{[NAME=]LOCATION}.
+
+    Without a name it is called by the last part of its location.
+    """
+    named = _NAMED.fullmatch(text)
+    if named is not None and "://" not in named[1]:
+        return Input(named[1], named[2])
+    bare = text.partition("?")[0].rstrip("/")
+    name = bare.rpartition("/")[2] or text
+    return Input(re.sub(r"\.(parquet|pcapng|pcap|cap|sqlite)$", "", name), text)
+
+
+def check_inputs(inputs: Iterable[Input]) -> None:
+    """See that they can be told apart, and are there.
+
+    @raise ReadingError: one is not.
+    """
+    names: dict[str, Input] = {}
+    for one in inputs:
+        if one.location in [other.location for other in names.values()]:
+            raise ReadingError(f"the input {one.location} is given twice")
+        if one.name in names and not one.is_parquet and not names[one.name].is_parquet:
+            raise ReadingError(
+                f"two inputs are called {one.name}: give them names, as --input NAME={one.location}"
+            )
+        if one.path is not None and not one.path.exists():
+            raise ReadingError(f"the input {one.location} is not there")
+        names[one.name] = one
+
+
+def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: Wanted) -> Estate:
+    """The messages and events of all inputs.
+
+    @raise ReadingError: one is not what it should be.
+    """
+    found = [spark.createDataFrame([], MESSAGES)]
+    happened = [spark.createDataFrame([], EVENTS)]
+    for one in inputs:
+        if one.is_parquet:
+            rows, is_of_events = _read_parquet(spark, one)
+            if is_of_events:
+                happened.append(events(rows, one.name))
+            else:
+                found.append(messages(rows, one.name))
+        elif one.is_capture:
+            found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
+        else:
+            for stream in wanted.streams:
+                rows = _load(spark, one, stream, wanted)
+                if stream == EVENTS_STREAM:
+                    happened.append(events(rows, one.name))
+                else:
+                    found.append(messages(rows, one.name, stream))
+    return Estate(_all(found), _all(happened))
+
+
+def _all(tables: Sequence[DataFrame]) -> DataFrame:
+    """All rows; the empty first one is there so that there is a table without any input."""
+    return reduce(DataFrame.unionAll, tables[1:] or tables)
+
+
+def _load(spark: SparkSession, one: Input, stream: str, wanted: Wanted) -> DataFrame:
+    reader = spark.read.format("msmq").option("path", one.location).option("stream", stream)
+    if stream != EVENTS_STREAM:
+        columns = [*ALWAYS, *wanted.columns]
+        if wanted.headers:
+            columns.append("headers")
+            reader = reader.option("includeHeaders", "true")
+        if wanted.decode != "none":
+            columns += ["decoded", "decode_error"]
+            reader = reader.option("decode", wanted.decode)
+        reader = reader.option("columns", ",".join(columns))
+    return reader.load()
+
+
+def _read_parquet(spark: SparkSession, one: Input) -> tuple[DataFrame, bool]:
+    """The rows, and whether they are of events."""
+    _check_version(one)
+    try:
+        rows = spark.read.option("recursiveFileLookup", "true").parquet(one.location)
+    except AnalysisException as error:
+        raise ReadingError(f"the input {one.location} cannot be read: {reason(error)}") from None
+    is_of_events = "event" in rows.columns
+    needed = names_of(EVENT_COLUMNS) if is_of_events else ALWAYS
+    missing = [name for name in needed if name not in rows.columns and name not in ("value", "headers")]
+    if missing:
+        raise ReadingError(
+            f"the input {one.location} has no column {missing[0]}: it is no export of messages or events"
+        )
+    types = {column.name: column.type for column in (EVENT_COLUMNS if is_of_events else MESSAGE_COLUMNS)}
+    for name, kind in rows.dtypes:
+        if name in types and _sort_of(kind) != _sort_of(types[name]):
+            raise ReadingError(
+                f"the input {one.location} has the column {name} as {kind}, not {types[name].lower()}"
+            )
+    return rows, is_of_events
+
+
+def _sort_of(kind: str) -> str:
+    """A type without what makes no difference: blanks, and how large a whole number can be."""
+    return re.sub(r"\b(tiny|small|big)int\b", "int", re.sub(r"\s+", "", kind.lower()))
+
+
+def _check_version(one: Input) -> None:
+    """Refuse a file of a record format that is newer than this program; what Spark wrote says nothing."""
+    import pyarrow
+    from pyarrow import parquet
+
+    if one.path is None:
+        return
+    first = one.path if one.path.is_file() else next(iter(sorted(one.path.rglob("*.parquet"))))
+    try:
+        told = (parquet.read_schema(first).metadata or {}).get(VERSION_KEY, b"0")
+    except (pyarrow.ArrowException, OSError):
+        raise ReadingError(f"the input {first} is no file in Parquet") from None
+    if not told.isdigit() or int(told) > VERSION:
+        raise ReadingError(
+            f"the input {first} has version {told.decode('ascii', 'replace')} of the record format;"
+            f" this msmq reads {VERSION}"
+        )

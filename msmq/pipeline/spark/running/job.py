@@ -1,0 +1,120 @@
+"""What a job is to the command that runs it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from msmq.pipeline.reports import Report, Table
+from msmq.pipeline.reports.model import MOST_ROWS, Cell
+from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.jobs.estate import Estate
+from msmq.pipeline.spark.jobs.latency import owners_of
+from msmq.routing.topology import Topology
+from msmq.wire.guid import parse_guid
+
+
+@attrs.frozen
+class Setting:
+    """In what a job runs.
+
+    @ivar estate: what it reads.
+    @ivar options: what the command line says.
+    @ivar topology: the enterprise; C{None} if none is given.
+    @ivar facts: what is known of the inputs, for the report.
+    """
+
+    spark: SparkSession
+    estate: Estate
+    options: Namespace
+    topology: Topology | None = None
+    facts: Sequence[tuple[str, Cell]] = ()
+
+
+@attrs.frozen
+class Outcome:
+    """What a job gives.
+
+    @ivar tables: what is written as Parquet, by the name of its directory.
+    """
+
+    report: Report
+    tables: Mapping[str, DataFrame]
+
+
+@attrs.frozen
+class Job:
+    """A job.
+
+    @ivar summary: what it tells, in a line.
+    @ivar wanted: what it reads; C{None} if it takes no input.
+    @ivar add_options: its own options.
+    @ivar needs_enterprise: whether it cannot do without an enterprise file.
+    """
+
+    name: str
+    summary: str
+    run: Callable[[Setting], Outcome]
+    wanted: Callable[[Namespace], Wanted] | None = None
+    add_options: Callable[[ArgumentParser], None] = lambda parser: None
+    needs_enterprise: bool = False
+
+
+Convert = Callable[[object], Cell]
+
+
+def shown(
+    title: str,
+    frame: DataFrame,
+    columns: Mapping[str, str],
+    *,
+    convert: Mapping[str, Callable[..., Cell]] | None = None,
+    most: int = MOST_ROWS,
+) -> Table:
+    """The first rows of a table, for people.
+
+    @param columns: the headings of the columns, by their names in the table.
+    @param convert: how the values of a column are shown.
+    """
+    how = convert or {}
+    rows = frame.select(*columns).take(most + 1)
+    left_out = frame.count() - most if len(rows) > most else 0
+    return Table(
+        title,
+        list(columns.values()),
+        [
+            [how[name](row[name]) if name in how and row[name] is not None else row[name] for name in columns]
+            for row in rows[:most]
+        ],
+        left_out,
+    )
+
+
+@attrs.frozen
+class Names:
+    """What people call queue managers, by their GUIDs."""
+
+    _known: Mapping[str, str]
+    _topology: Topology | None = None
+
+    @classmethod
+    def of(cls, setting: Setting) -> Names:
+        """By the stores that are theirs, and by the enterprise."""
+        owners = owners_of(setting.estate.messages).collect()
+        return cls({row["owner"]: row["told"] for row in owners}, setting.topology)
+
+    def __call__(self, guid: str | None) -> str | None:
+        """The name of a queue manager, or its GUID."""
+        if guid is None or guid in self._known:
+            return None if guid is None else self._known[guid]
+        if self._topology is not None:
+            try:
+                machine = self._topology.queue_manager(parse_guid(guid))
+            except ValueError:
+                return guid
+            if machine is not None and machine.name:
+                return machine.name
+        return guid

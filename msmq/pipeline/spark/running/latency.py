@@ -1,0 +1,114 @@
+"""The job C{latency}."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports.model import seconds
+from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.jobs.latency import PERCENTILES, bounds, delays, percentiles, skews
+from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+
+_SHOWN = tuple(range(0, 101, 5))
+
+
+def _run(setting: Setting) -> Outcome:
+    delayed = delays(setting.estate.messages).cache()
+    skewed = skews(delayed).cache()
+    bounded = bounds(delayed, skewed).cache()
+    taken = percentiles(bounded).cache()
+    names = Names.of(setting)
+    routes = taken.orderBy(F.desc("messages"), "source", "store", "queue").collect()
+    set_back = skewed.where("NOT steady").count()
+    verdict = f"{sum(row['messages'] for row in routes):,} messages on {len(routes):,} routes"
+    if routes and routes[0]["p50_at_most"] is not None:
+        busiest = routes[0]
+        verdict += (
+            f"; on the busiest half took no more than {busiest['p50_at_most'] / 1e6:.3f} s,"
+            f" and 99 % no more than {busiest['p99_at_most'] / 1e6:.3f} s"
+        )
+    if set_back:
+        verdict += f"; on {set_back} a clock was set meanwhile"
+    wanted = [number / 100 for number in _SHOWN]
+    curves = []
+    for row in (
+        bounded.groupBy("source", "store")
+        .agg(
+            F.percentile("at_least", wanted).alias("least"),
+            F.percentile("at_most", wanted).alias("most"),
+            F.count("*").alias("messages"),
+        )
+        .orderBy(F.desc("messages"))
+        .take(3)
+    ):
+        for side, name in (("least", "at least"), ("most", "at most")):
+            if row[side] is not None:
+                curves.append(
+                    Series(
+                        f"{names(row['source'])} to {row['store']}, {name}",
+                        list(_SHOWN),
+                        [one / 1e6 for one in row[side]],
+                    )
+                )
+    headings = {"source": "from", "store": "to", "queue": "queue", "messages": "messages"}
+    columns = {
+        f"p{number}_at_{side}": f"{number} %, {side}" for number in PERCENTILES for side in ("least", "most")
+    }
+    columns |= {"max_at_least": "all, least", "max_at_most": "all, most"}
+    report = Report(
+        "How long messages take",
+        verdict,
+        setting.facts,
+        [
+            Section(
+                "Routes",
+                "Seconds. A message tells only the whole second in which it was sent, so that every time"
+                " lies between two bounds; without acknowledgements nothing bounds it from above.",
+                tables=[
+                    shown(
+                        "Percentiles",
+                        taken.orderBy(F.desc("messages"), "source", "store", "queue"),
+                        {**headings, "bounded": "bounded", **columns},
+                        convert={"source": names, **dict.fromkeys(columns, seconds)},
+                    )
+                ],
+                plots=[Plot("How long messages take", "lines", curves, "percentile", "seconds")],
+            ),
+            Section(
+                "Clocks",
+                "By how many seconds the clock of the receiver is ahead of the sender's.",
+                tables=[
+                    shown(
+                        "Skews",
+                        skewed.orderBy("source", "store"),
+                        {
+                            "source": "from",
+                            "store": "to",
+                            "messages": "messages",
+                            "answers": "acknowledgements",
+                            "skew_at_least": "at least",
+                            "skew_at_most": "at most",
+                            "skew": "about",
+                            "steady": "steady",
+                        },
+                        convert={
+                            "source": names,
+                            "skew_at_least": seconds,
+                            "skew_at_most": seconds,
+                            "skew": seconds,
+                        },
+                    )
+                ],
+            ),
+        ],
+    )
+    return Outcome(report, {"delays": bounded, "percentiles": taken, "skews": skewed})
+
+
+JOB = Job(
+    "latency",
+    "percentiles of each route, and the skew of its clocks",
+    _run,
+    lambda _: Wanted(("queue", "log", "journal", "source_journal", "dead_letter")),
+)

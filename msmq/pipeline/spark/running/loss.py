@@ -1,0 +1,133 @@
+"""The job C{loss}."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports.model import time_text
+from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.jobs.loss import DELIVERED, DUPLICATED, FATES, LOST, MISSING, fates, losses
+from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+
+_STREAMS = (
+    *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
+    "events",
+)
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--since", type=_time, metavar="TIME", help="only what was sent at TIME or later")
+    parser.add_argument("--until", type=_time, metavar="TIME", help="only what was sent before TIME")
+
+
+def _time(text: str) -> int:
+    """A time in ISO 8601 as microseconds."""
+    time = datetime.fromisoformat(text)
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
+def _wanted(_: Namespace) -> Wanted:
+    return Wanted(_STREAMS)
+
+
+def within(table: DataFrame, since: int | None, until: int | None) -> DataFrame:
+    """What was sent in this time."""
+    if since is not None:
+        table = table.where(F.col("sent") >= since)
+    return table if until is None else table.where(F.col("sent") < until)
+
+
+def _run(setting: Setting) -> Outcome:
+    options = setting.options
+    every = within(
+        fates(setting.estate.messages, setting.estate.events), options.since, options.until
+    ).cache()
+    counted = losses(every).cache()
+    count = {
+        row["fate"]: row["messages"]
+        for row in counted.groupBy("fate")
+        .agg({"messages": "sum"})
+        .withColumnRenamed("sum(messages)", "messages")
+        .collect()
+    }
+    total = sum(count.values())
+    gone = {fate: number for fate, number in count.items() if fate != DELIVERED}
+    lost = count.get(LOST, 0)
+    verdict = f"{total:,} messages: {lost:,} lost, {count.get(DUPLICATED, 0):,} came more than once"
+    if count.get(MISSING):
+        verdict += f", {count[MISSING]:,} are missing where no record is kept"
+    names = Names.of(setting)
+    flows = sorted(
+        counted.collect(), key=lambda row: (row["destination"] or "", row["source"] or "", row["fate"])
+    )
+    places = [f"{names(row['source']) or '-'} to {row['destination'] or '-'}" for row in flows]
+    stack = []
+    for fate in FATES:
+        values: dict[str, float] = {}
+        for place, row in zip(places, flows, strict=True):
+            if row["fate"] == fate:
+                values[place] = values.get(place, 0) + row["messages"]
+        if values:
+            stack.append(Series(fate, list(values), list(values.values())))
+    bad = every.where(F.col("fate").isin(LOST, MISSING, DUPLICATED)).orderBy("fate", "sent", "id")
+    report = Report(
+        "What became of messages",
+        verdict,
+        [*setting.facts, *((f"messages {fate}", count[fate]) for fate in FATES if fate in count)],
+        [
+            Section(
+                "Fates",
+                tables=[
+                    shown(
+                        "By sender, destination and reason",
+                        counted.orderBy(F.desc("messages"), "destination", "fate"),
+                        {
+                            "source": "from",
+                            "destination": "to",
+                            "fate": "fate",
+                            "reason": "reason",
+                            "messages": "messages",
+                            "first_sent": "first sent",
+                            "last_sent": "last sent",
+                        },
+                        convert={"source": names, "first_sent": time_text, "last_sent": time_text},
+                    )
+                ],
+                plots=[
+                    Plot("Messages by fate", "bars", [Series("messages", list(count), list(count.values()))]),
+                    Plot(
+                        "All but what was delivered", "stack", [one for one in stack if one.name != DELIVERED]
+                    )
+                    if gone
+                    else Plot("All but what was delivered", "stack", []),
+                ],
+            ),
+            Section(
+                "What should not be",
+                tables=[
+                    shown(
+                        "Lost, missing and duplicated messages",
+                        bad,
+                        {
+                            "id": "message",
+                            "source": "from",
+                            "destination": "to",
+                            "fate": "fate",
+                            "copies": "copies",
+                            "sent": "sent",
+                        },
+                        convert={"source": names, "sent": time_text},
+                    )
+                ],
+            ),
+        ],
+    )
+    return Outcome(report, {"fates": every, "losses": counted})
+
+
+JOB = Job("loss", "what became of the messages that were sent", _run, _wanted, _add_options)

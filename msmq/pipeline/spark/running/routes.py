@@ -1,0 +1,91 @@
+"""The job C{routes}."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.jobs.routes import LEAST_COST, VERDICTS, judged, paths, steps
+from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+
+_ARROW = " > "
+
+
+def _run(setting: Setting) -> Outcome:
+    rebuilt = paths(steps(setting.estate.messages)).cache()
+    names = Names.of(setting)
+
+    def way(path: list[str]) -> str:
+        return _ARROW.join(names(one) or "-" for one in path)
+
+    count = rebuilt.count()
+    arrived = rebuilt.where("arrived").count()
+    verdict = f"{count:,} traced messages, {arrived:,} of which arrived"
+    tables = {"paths": rebuilt}
+    if setting.topology is None:
+        ways = rebuilt.groupBy("path", "arrived").agg(F.count("*").alias("messages"))
+        columns = {"path": "way", "arrived": "arrived", "messages": "messages"}
+        plots = []
+    else:
+        ways = judged(rebuilt, setting.topology).cache()
+        tables["ways"] = ways
+        columns = {
+            "path": "way",
+            "messages": "messages",
+            "verdict": "verdict",
+            "cost": "cost",
+            "least": "least cost",
+            "expected": "expected way",
+        }
+        of_verdict = {
+            row["verdict"]: row["count"]
+            for row in ways.groupBy("verdict").agg(F.sum("messages").alias("count")).collect()
+        }
+        verdict += f"; {of_verdict.get(LEAST_COST, 0):,} took the way that the enterprise says"
+        known = [one for one in VERDICTS if one in of_verdict]
+        plots = [
+            Plot(
+                "Ways against those of least cost",
+                "bars",
+                [Series("messages", known, [of_verdict[one] for one in known])],
+            )
+        ]
+    hops = rebuilt.groupBy((F.size("path") - 1).alias("hops")).agg(F.count("*").alias("messages"))
+    by_hops = hops.orderBy("hops").collect()
+    plots.append(
+        Plot(
+            "Steps of the ways",
+            "bars",
+            [Series("messages", [str(row["hops"]) for row in by_hops], [row["messages"] for row in by_hops])],
+            "steps",
+        )
+    )
+    report = Report(
+        "The ways of traced messages",
+        verdict,
+        setting.facts,
+        [
+            Section(
+                "Ways",
+                tables=[
+                    shown(
+                        "The most taken first",
+                        ways.orderBy(F.desc("messages"), F.concat_ws(",", "path")),
+                        columns,
+                        convert={"path": way, "expected": way},
+                    )
+                ],
+                plots=plots,
+            )
+        ],
+    )
+    return Outcome(report, tables)
+
+
+JOB = Job(
+    "routes",
+    "the ways of traced messages, beside those of least cost",
+    _run,
+    lambda _: Wanted(("queue", "log", "journal", "source_journal"), ("label", "value")),
+)

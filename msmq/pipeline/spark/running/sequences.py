@@ -1,0 +1,111 @@
+"""The job C{sequences}."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.jobs.sequences import KINDS, audit, findings, numbered
+from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+
+_HEADINGS = {
+    "store": "at",
+    "queue": "queue",
+    "source": "from",
+    "sequence_id": "sequence",
+    "priority": "priority",
+}
+
+
+def _run(setting: Setting) -> Outcome:
+    placed = numbered(setting.estate.messages).cache()
+    found = findings(placed).cache()
+    streams = audit(placed, found).cache()
+    names = Names.of(setting)
+    transactional = F.col("sequence_id").isNotNull()
+    kinds = {
+        (row["transactional"], row["kind"]): row["findings"]
+        for row in found.groupBy(transactional.alias("transactional"), "kind")
+        .agg(F.count("*").alias("findings"))
+        .collect()
+    }
+    audited, broken = (
+        streams.where(transactional).count(),
+        streams.where("NOT exactly_once").count(),
+    )
+    verdict = (
+        f"{audited - broken:,} of {audited:,} transactional streams arrived exactly once and in order"
+        if audited
+        else "there is no transactional stream"
+    )
+    series = [
+        Series(
+            "transactional" if is_transactional else "not transactional",
+            [kind for kind in KINDS if (is_transactional, kind) in kinds],
+            [kinds[is_transactional, kind] for kind in KINDS if (is_transactional, kind) in kinds],
+        )
+        for is_transactional in (True, False)
+    ]
+    worst = streams.orderBy(
+        F.coalesce("exactly_once", F.lit(True)),
+        F.desc(F.col("gaps") + F.col("duplicates") + F.col("reordered")),
+        "store",
+        "queue",
+    )
+    report = Report(
+        "Streams: exactly once and in order",
+        verdict,
+        [*setting.facts, ("messages in streams", placed.count()), ("streams", streams.count())],
+        [
+            Section(
+                "Streams",
+                "A stream that is not transactional has no numbers of its own: the identifiers of its"
+                " messages show duplicates and reordering, which nobody promised to prevent.",
+                tables=[
+                    shown(
+                        "Streams, the worst first",
+                        worst,
+                        {
+                            **_HEADINGS,
+                            "messages": "messages",
+                            "gaps": "gaps",
+                            "missing": "missing",
+                            "duplicates": "duplicates",
+                            "reordered": "reordered",
+                            "begins_late": "begins late",
+                            "exactly_once": "exactly once",
+                        },
+                        convert={"source": names, "sequence_id": str},
+                    )
+                ],
+                plots=[Plot("Findings", "bars", [one for one in series if one.values], up="findings")],
+            ),
+            Section(
+                "Findings",
+                tables=[
+                    shown(
+                        "What is wrong, message by message",
+                        found.orderBy(~transactional, "kind", "store", "queue", "number"),
+                        {
+                            "kind": "kind",
+                            **_HEADINGS,
+                            "id": "message",
+                            "number": "number",
+                            "missing": "missing",
+                        },
+                        convert={"source": names, "sequence_id": str, "number": str},
+                    )
+                ],
+            ),
+        ],
+    )
+    return Outcome(report, {"findings": found, "streams": streams})
+
+
+JOB = Job(
+    "sequences",
+    "gaps, duplicates and reordering: an audit of exactly-once",
+    _run,
+    lambda _: Wanted(("queue", "log", "journal", "source_journal"), ("transaction",)),
+)

@@ -1,0 +1,187 @@
+"""The command C{python -m msmq.pipeline}: what it writes of Parquet, and how it refuses what is wrong."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pyarrow import parquet
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
+from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
+from msmq.pipeline.spark.command import main
+from msmq.queues.changes import AppendEvent
+from tests.builders import ALPHA, user_packet
+from tests.pipeline.spark_support import shared_session
+
+ORDERS = r".\private$\orders"
+SENT = 1_700_000_000
+EXPORTED = names_of(EXPORTED_COLUMNS)
+ENTERPRISE = Path(__file__).parent.parent.parent / "examples" / "enterprise" / "enterprise.toml"
+
+
+def stored(number: int, topic: str, *, is_logged: bool = False, **facts: Any) -> StoredPacket:
+    """A message of ALPHA as it lies somewhere."""
+    packet = user_packet(b"body", message_id=number, source=ALPHA, sent_time=SENT + number)
+    counts = {} if is_logged else {"aborts": 0, "moves": 0}
+    return StoredPacket(
+        packet, topic, **{"offset": number, "arrived": SENT + number + 0.5, **counts, **facts}
+    )
+
+
+def export(path: Path, *packets: StoredPacket) -> None:
+    """Write what C{msmq export} writes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    batch = message_batch(packets, EXPORTED)
+    with parquet.ParquetWriter(path, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+class CommandTests(SynchronousTestCase):
+    """A job as its users run it."""
+
+    def setUp(self) -> None:
+        shared_session()
+        self.directory = Path(self.mktemp())
+        self.directory.mkdir()
+        self.alpha = self.directory / "alpha" / "journal.parquet"
+        self.beta = self.directory / "beta" / "2023-11-14" / "part.parquet"
+
+    def run_job(self, *arguments: str) -> tuple[int, str, str]:
+        """Status, output, complaints."""
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(arguments)
+        return status, out.getvalue(), err.getvalue()
+
+    def write_estate(self) -> tuple[str, ...]:
+        """ALPHA sent ten messages, of which 3 never came, 5 came twice, and 4 came late. Two are dead."""
+        export(
+            self.alpha,
+            *(stored(number, r".\system$;journal") for number in range(1, 11)),
+            *(stored(number, r".\system$;deadletter") for number in (11, 12)),
+        )
+        came = [1, 2, 5, 6, 4, 5, 7, 8, 9, 10]
+        export(
+            self.beta,
+            *(stored(number, ORDERS, is_logged=True, offset=turn) for turn, number in enumerate(came)),
+        )
+        return ("--input", f"ALPHA={self.alpha}", "--input", f"BETA={self.beta.parent.parent}")
+
+    def assert_report(self, output: Path, *texts: str) -> str:
+        """The page has its plots inside, and nothing from elsewhere; it says this."""
+        page = (output / "report.html").read_text()
+        self.assertIn("<svg", page)
+        for reference in ("<script", "<img", "src=", "<link", "@import", "url(http"):
+            self.assertNotIn(reference, page)
+        report = (output / "report.txt").read_text()
+        for text in texts:
+            self.assertIn(text, report)
+            self.assertIn(text, page)
+        return report
+
+    def test_every_job(self) -> None:
+        """Each job reads exported files of two queue managers, and writes its tables and its report."""
+        inputs = self.write_estate()
+        for job, table, count, texts in (
+            ("loss", "fates", 12, ("1 lost, 1 came more than once", "dead_letter")),
+            ("sequences", "findings", 2, ("there is no transactional stream", "reordered")),
+            ("latency", "delays", 9, ("9 messages on 1 routes", "ALPHA")),
+            ("deadletters", "clusters", 1, ("2 messages failed, in 1 clusters",)),
+            ("quota", "forecast", 3, ("3 queues, journals and logs",)),
+        ):
+            output = self.directory / job
+            status, out, err = self.run_job(job, *inputs, "--output", str(output))
+            self.assertEqual((status, err), (0, ""))
+            self.assertEqual(out, self.assert_report(output, *texts))
+            self.assertEqual(parquet.read_table(output / table).num_rows, count, job)
+
+    def test_topology(self) -> None:
+        """Tables of an enterprise file, and what a change would cost; routes without reports."""
+        output = self.directory / "topology"
+        status, _, err = self.run_job(
+            *("topology", "--enterprise", str(ENTERPRISE), "--output", str(output)),
+            *("--what-if", "Berlin..Paris", "--what-if", "Paris..Rome=3"),
+        )
+        self.assertEqual((status, err), (0, ""))
+        self.assert_report(output, "6 of 6 pairs of sites have a way", "6 dearer", "Berlin")
+        self.assertEqual(parquet.read_table(output / "differences").num_rows, 6)
+        output = self.directory / "routes"
+        inputs = self.write_estate()
+        status, _, err = self.run_job(
+            "routes", *inputs, "--enterprise", str(ENTERPRISE), "--output", str(output)
+        )
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("0 traced messages", (output / "report.txt").read_text())
+
+    def test_events_and_quotas(self) -> None:
+        """Exported events explain what is gone; quotas come from what `msmq queue list` prints."""
+        export(self.alpha, stored(1, r".\system$;journal"))
+        export(self.beta, stored(2, ORDERS))
+        events = self.directory / "events.parquet"
+        identity = ALPHA.bytes_le + (1).to_bytes(4, "little")
+        batch = event_batch([StoredEvent(1, AppendEvent(SENT + 9.0, identity, "purged", "by hand", 0, "x"))])
+        with parquet.ParquetWriter(events, batch.schema) as writer:
+            writer.write_batch(batch)
+        inputs = [f"--input={path}" for path in (self.alpha, self.beta, events)]
+        self.run_job("loss", *inputs, "--output", str(self.directory / "loss"))
+        self.assertIn("purged: by hand", (self.directory / "loss" / "report.txt").read_text())
+        queues = self.directory / "queues.jsonl"
+        facts = {"path": ORDERS, "quota": 1, "bytes": 1024, "journal_quota": None, "journal_bytes": 0}
+        queues.write_text(json.dumps(facts) + "\n")
+        output = self.directory / "quota"
+        status, out, _ = self.run_job("quota", inputs[1], "--queues", str(queues), "--output", str(output))
+        self.assertEqual(status, 0)
+        self.assertIn(r".\private$\orders (queue) at part is full at 2023-11-14 22:00:00", out)
+
+    def refuse(self, complaint: str, *arguments: str, status: int = 1) -> None:
+        """The command complains in one line."""
+        found, out, err = self.run_job(*arguments)
+        self.assertEqual((found, out, err.count("\n")), (status, "", 1), err)
+        self.assertIn(complaint, err)
+
+    def test_what_is_wrong(self) -> None:
+        """Whatever is wrong is one line that names it."""
+        inputs = self.write_estate()
+        output = ("--output", str(self.directory / "out"))
+        self.refuse("unrecognized arguments: --nonsense", "loss", *inputs, *output, "--nonsense", status=2)
+        self.refuse("invalid choice: 'gain'", "gain", status=2)
+        self.refuse("argument --since: invalid", "loss", *inputs, *output, "--since", "noon", status=2)
+        self.refuse("'x' is not PATH=KB", "quota", *inputs, *output, "--quota", "x", status=2)
+        self.refuse("nowhere is not there", "loss", "--input", "nowhere", *output)
+        self.refuse("is given twice", "loss", *inputs, *inputs, *output)
+        self.refuse("is there already", "loss", *inputs, "--output", str(self.directory))
+        missing = str(self.directory / "missing.toml")
+        self.refuse("missing.toml", "topology", "--enterprise", missing, *output)
+        self.refuse(
+            *("the enterprise has no site Atlantis", "topology", "--enterprise", str(ENTERPRISE)),
+            *(*output, "--what-if", "Atlantis"),
+        )
+        queues = self.directory / "queues.jsonl"
+        queues.write_text("{}\n")
+        self.refuse("queues.jsonl:1 is no queue", "quota", *inputs, *output, "--queues", str(queues))
+        self.assertFalse((self.directory / "out").exists())
+
+    def test_files_that_are_none(self) -> None:
+        """What is no export, or a newer one, is refused by name."""
+        output = ("--output", str(self.directory / "out"))
+        rubbish = self.directory / "rubbish.parquet"
+        rubbish.write_bytes(b"rubbish")
+        self.refuse("rubbish.parquet is no file in Parquet", "loss", "--input", str(rubbish), *output)
+        table = message_batch([stored(1, ORDERS)], EXPORTED).to_pylist()
+        other = self.directory / "other.parquet"
+        import pyarrow
+
+        parquet.write_table(pyarrow.table({"name": ["x"]}), other)
+        self.refuse("other.parquet has no column topic", "loss", "--input", str(other), *output)
+        parquet.write_table(pyarrow.Table.from_pylist([{**table[0], "offset": "seven"}]), other)
+        self.refuse("has the column offset as string", "loss", "--input", str(other), *output)
+        newer = message_batch([stored(1, ORDERS)], EXPORTED)
+        schema = newer.schema.with_metadata({VERSION_KEY: b"2"})
+        parquet.write_table(pyarrow.Table.from_batches([newer]).cast(schema), other)
+        self.refuse("version 2 of the record format", "loss", "--input", str(other), *output)
