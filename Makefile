@@ -5,11 +5,15 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 SOURCES := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test soak crash chaos stream fuzz lint bench clean
+.PHONY: demo demo-pipeline test soak crash chaos stream fuzz lint bench clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
 	$(VENV)/bin/python examples/demo.py
+
+# The jobs on Spark find what was done to fifty thousand messages; reports with plots in _demo_pipeline.
+demo-pipeline: $(INSTALLED)
+	$(VENV)/bin/python examples/demo_pipeline.py
 
 # A coroutine that nobody awaited is only a RuntimeWarning; here it fails its test.  So many tests run at once.
 JOBS ?= 2
@@ -62,6 +66,6 @@ $(INSTALLED): $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) _fuzz _trial_temp* .hypothesis .mypy_cache .ruff_cache build dist msmq.egg-info
+	rm -rf $(VENV) _fuzz _trial_temp* _demo_pipeline .hypothesis .mypy_cache .ruff_cache build dist msmq.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any, Self
 
 from twisted.internet.endpoints import TCP4ClientEndpoint, TCP4ServerEndpoint, connectProtocol
@@ -104,7 +105,10 @@ class Witness:
     """Runs the taps in a thread of its own, and keeps what they saw.
 
     @ivar seen: how many packets of each kind passed, by the addresses of their sender and receiver.
+    @cvar tap_class: what stands between two addresses.
     """
+
+    tap_class: Callable[[Any, Any, str, str], Tap] = Tap
 
     def __init__(self) -> None:
         from twisted.internet import reactor
@@ -126,6 +130,6 @@ class Witness:
     def tap(self, sender: str, receiver: str) -> str:
         """Stand between two addresses; answers where C{sender} has to connect instead."""
         endpoint = TCP4ServerEndpoint(self._reactor, 0, interface="127.0.0.1")
-        tap = Tap(self, self._reactor, sender, receiver)
+        tap = self.tap_class(self, self._reactor, sender, receiver)
         host = blockingCallFromThread(self._reactor, endpoint.listen, tap).getHost()
         return f"{host.host}:{host.port}"

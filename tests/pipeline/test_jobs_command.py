@@ -18,6 +18,7 @@ from msmq.pipeline.spark.command import main
 from msmq.queues.changes import AppendEvent
 from tests.builders import ALPHA, user_packet
 from tests.pipeline.spark_support import shared_session
+from tests.test_examples import example
 
 ORDERS = r".\private$\orders"
 SENT = 1_700_000_000
@@ -138,6 +139,15 @@ class CommandTests(SynchronousTestCase):
         status, out, _ = self.run_job("quota", inputs[1], "--queues", str(queues), "--output", str(output))
         self.assertEqual(status, 0)
         self.assertIn(r".\private$\orders (queue) at part is full at 2023-11-14 22:00:00", out)
+
+    def test_program(self) -> None:
+        """The example prints what is lost, and says so by its status."""
+        inputs = self.write_estate()
+        out = StringIO()
+        with redirect_stdout(out):
+            status = example("lost_messages").main([inputs[1], inputs[3]])
+        self.assertEqual(status, 1)
+        self.assertEqual(out.getvalue(), f"{{{str(ALPHA).upper()}}}\\3 DIRECT=OS:beta\\private$\\orders\n")
 
     def refuse(self, complaint: str, *arguments: str, status: int = 1) -> None:
         """The command complains in one line."""

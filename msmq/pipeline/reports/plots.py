@@ -21,7 +21,7 @@ def svg(plot: Plot) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({"svg.hashsalt": plot.title, "svg.fonttype": "none", "font.size": 9}):
+    with matplotlib.rc_context({"svg.hashsalt": ascii(plot.title), "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(7.5, 3.2), layout="constrained")
         axes = figure.add_subplot()
         axes.set_prop_cycle(color=_COLOURS)

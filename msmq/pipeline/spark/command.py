@@ -17,7 +17,7 @@ from msmq.pipeline.reports import html_page, text_page
 from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
-from msmq.pipeline.spark.running import deadletters, latency, loss, quota, routes, sequences, topology
+from msmq.pipeline.spark.running import deadletters, latency, loss, quota, replay, routes, sequences, topology
 from msmq.pipeline.spark.running.job import Job, Outcome, Setting
 from msmq.pipeline.spark.session import make_session
 from msmq.routing.topology import Topology
@@ -29,6 +29,7 @@ JOBS: Final = (
     routes.JOB,
     deadletters.JOB,
     quota.JOB,
+    replay.JOB,
     topology.JOB,
 )
 
@@ -36,6 +37,9 @@ DONE: Final = 0
 REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 INTERRUPTED: Final = 130
+
+_SHARES: Final = 4
+"""Partitions for each core behind a shuffle."""
 
 
 class _Parser(ArgumentParser):
@@ -107,14 +111,18 @@ def run(job: Job, options: Namespace) -> str:
     enterprise = None if options.enterprise is None else _enterprise(options.enterprise)
     spark = make_session(f"msmq {job.name}", master=options.master)
     spark.sparkContext.setLogLevel("OFF")
+    if (spark.sparkContext.master or "").startswith("local"):
+        # The 200 that Spark takes otherwise are for a cluster.
+        spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism * _SHARES)
     if job.wanted is None:
         estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
     else:
-        estate = read_estate(spark, inputs, job.wanted(options))
+        # What a job reads it looks at several times, and decoding is what costs.
+        estate = read_estate(spark, inputs, job.wanted(options)).cached()
     facts = [(f"input {one.name}", one.location) for one in inputs]
     if options.enterprise is not None:
         facts.append(("enterprise", options.enterprise))
-    outcome = job.run(Setting(spark, estate, options, enterprise, facts))
+    outcome = job.run(Setting(spark, estate, options, enterprise, facts, inputs))
     write(outcome, output)
     return text_page(outcome.report)
 

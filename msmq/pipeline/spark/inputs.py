@@ -131,6 +131,30 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: Wanted) ->
     return Estate(_all(found), _all(happened))
 
 
+def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns: Sequence[str]) -> DataFrame:
+    """These columns of the messages of all inputs, as the data source has them.
+
+    @param stream: which messages of a store; a file has those that it has.
+    @raise ReadingError: an input is not what it should be.
+    """
+    types = {column.name: column.type for column in MESSAGE_COLUMNS}
+    found = [spark.createDataFrame([], ", ".join(f"`{name}` {types[name]}" for name in columns))]
+    for one in inputs:
+        if one.is_parquet:
+            rows, is_of_events = _read_parquet(spark, one)
+            if is_of_events:
+                raise ReadingError(f"the input {one.location} has events, not messages")
+        else:
+            place = WIRE if one.is_capture else stream
+            reader = spark.read.format("msmq").option("path", one.location).option("stream", place)
+            rows = reader.option("columns", ",".join(columns)).load()
+        missing = [name for name in columns if name not in rows.columns]
+        if missing:
+            raise ReadingError(f"the input {one.location} has no column {missing[0]}")
+        found.append(rows.select(*columns))
+    return _all(found)
+
+
 def _all(tables: Sequence[DataFrame]) -> DataFrame:
     """All rows; the empty first one is there so that there is a table without any input."""
     return reduce(DataFrame.unionAll, tables[1:] or tables)

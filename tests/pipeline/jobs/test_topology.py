@@ -89,7 +89,7 @@ class TopologyTests(SynchronousTestCase):
         self.assertEqual(ways["E", "A"], ("D", 9, False))
         self.assertEqual(ways["B", "A"], ("A", 1, False))
         far = {name(UUID(row[0])): row[1:] for row in rows(reach(table))}
-        self.assertEqual(far["E"], (4, 33 / 4, 9, 0))
+        self.assertEqual(far["E"], (4, 8.0, 9, 0))
         out = {(name(UUID(row[0])), name(UUID(row[1]))): row[2] for row in rows(transit(table))}
         self.assertEqual(out["A", "B"], 3)
         self.assertEqual(out["E", "D"], 4)

@@ -62,6 +62,10 @@ class Estate:
     messages: DataFrame
     events: DataFrame
 
+    def cached(self) -> Estate:
+        """The same, read once only, into memory as far as it goes, and to the disk."""
+        return Estate(self.messages.cache(), self.events.cache())
+
 
 def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame:
     """The messages of one queue manager, from the columns of the data source.

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.reports import Report, Table
 from msmq.pipeline.reports.model import MOST_ROWS, Cell
-from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.inputs import Input, Wanted
 from msmq.pipeline.spark.jobs.estate import Estate
 from msmq.pipeline.spark.jobs.latency import owners_of
 from msmq.routing.topology import Topology
@@ -25,6 +25,7 @@ class Setting:
     @ivar options: what the command line says.
     @ivar topology: the enterprise; C{None} if none is given.
     @ivar facts: what is known of the inputs, for the report.
+    @ivar inputs: what the estate was read from.
     """
 
     spark: SparkSession
@@ -32,6 +33,7 @@ class Setting:
     options: Namespace
     topology: Topology | None = None
     facts: Sequence[tuple[str, Cell]] = ()
+    inputs: Sequence[Input] = ()
 
 
 @attrs.frozen

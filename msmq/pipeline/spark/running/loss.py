@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +12,7 @@ from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import Wanted
 from msmq.pipeline.spark.jobs.loss import DELIVERED, DUPLICATED, FATES, LOST, MISSING, fates, losses
 from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+from msmq.pipeline.spark.running.times import add_times
 
 _STREAMS = (
     *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
@@ -21,14 +21,7 @@ _STREAMS = (
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--since", type=_time, metavar="TIME", help="only what was sent at TIME or later")
-    parser.add_argument("--until", type=_time, metavar="TIME", help="only what was sent before TIME")
-
-
-def _time(text: str) -> int:
-    """A time in ISO 8601 as microseconds."""
-    time = datetime.fromisoformat(text)
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    add_times(parser, "what was sent")
 
 
 def _wanted(_: Namespace) -> Wanted:
@@ -50,13 +43,9 @@ def _run(setting: Setting) -> Outcome:
     counted = losses(every).cache()
     count = {
         row["fate"]: row["messages"]
-        for row in counted.groupBy("fate")
-        .agg({"messages": "sum"})
-        .withColumnRenamed("sum(messages)", "messages")
-        .collect()
+        for row in counted.groupBy("fate").agg(F.sum("messages").alias("messages")).collect()
     }
     total = sum(count.values())
-    gone = {fate: number for fate, number in count.items() if fate != DELIVERED}
     lost = count.get(LOST, 0)
     verdict = f"{total:,} messages: {lost:,} lost, {count.get(DUPLICATED, 0):,} came more than once"
     if count.get(MISSING):
@@ -102,9 +91,7 @@ def _run(setting: Setting) -> Outcome:
                     Plot("Messages by fate", "bars", [Series("messages", list(count), list(count.values()))]),
                     Plot(
                         "All but what was delivered", "stack", [one for one in stack if one.name != DELIVERED]
-                    )
-                    if gone
-                    else Plot("All but what was delivered", "stack", []),
+                    ),
                 ],
             ),
             Section(

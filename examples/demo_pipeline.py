@@ -1,0 +1,427 @@
+"""The jobs of the pipeline find in fifty thousand messages exactly what was done to them.
+
+C{make demo-pipeline} runs this.  It starts ALPHA on 127.0.0.2 and BETA on 127.0.0.3 as real processes, which
+exchange
+
+  - 20,000 express messages, through a proxy that loses some, lets others come more than once, and swaps some;
+  - 20,000 transactional and 8,000 recoverable messages, to which nothing happens;
+  - 1,000 messages that nobody receives in time, and 1,000 for a host that is dead.
+
+The jobs read both stores beside the running servers and, as Parquet, what the proxy saw.  What they find is
+compared, message by message, with what was done.
+Then the records of the transactional messages are exported and edited: some are removed, some are there
+twice, some have changed places; and the jobs are asked again.
+
+Their reports go to the directory that is given as argument, or to C{_demo_pipeline}; status 0 means that
+everything was found, and nothing else.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow
+from demo_meddler import Meddler, Mischief, identifier
+from demo_servers import QueueManager, ServerFailed, queue_manager
+from pyarrow import compute, parquet
+
+from msmq import MQError
+from msmq.control.client import Receipt
+from msmq.control.records import Record
+from msmq.pipeline.rows import StoredPacket, message_batch
+from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
+from msmq.pipeline.spark import make_session
+from msmq.pipeline.spark.command import main as run_job
+from msmq.structures.user_message_view import UserMessageView
+
+ALPHA, BETA, DEAD = "127.0.0.2", "127.0.0.3", "127.0.0.9"
+ORDERS = r".\private$\orders"
+PAYMENTS = r".\private$\payments"
+LETTERS = r".\private$\letters"
+OFFERS = r".\private$\offers"
+RECEIPTS = r".\private$\receipts"
+EXPRESS, TRANSACTIONAL, RECOVERABLE, LATE, NOWHERE = 20_000, 20_000, 8_000, 1_000, 1_000
+TOGETHER = 200
+"""Messages in one transaction."""
+PATIENCE = 120.0
+LIMIT = 3
+"""Seconds in which the late messages are not received, and the dead host does not answer."""
+
+
+@attrs.define
+class Verdict:
+    """Compares what was found with what was done.
+
+    @ivar wrong: what does not agree, in words.
+    """
+
+    wrong: list[str] = attrs.field(factory=list)
+
+    def compare(self, what: str, done: Iterable[object], found: Iterable[object]) -> None:
+        """Say whether the same was found as was done, as often."""
+        wanted, got = Counter(done), Counter(found)
+        agree = wanted == got
+        print(f"  {what:<58} {wanted.total():>7,} {got.total():>7,}  {'as injected' if agree else 'WRONG'}")
+        if not agree:
+            self.wrong.append(
+                f"{what}: {wanted.total()} injected, {got.total()} found,"
+                f" {(wanted - got).total()} of the first are missing, {(got - wanted).total()} are too many"
+            )
+
+
+@attrs.frozen
+class Estate:
+    """What was sent, by the identifiers of the messages."""
+
+    express: Sequence[str]
+    transactional: Sequence[str]
+    recoverable: Sequence[str]
+    late: Sequence[str]
+    nowhere: Sequence[str]
+
+
+def destination(address: str, queue: str) -> str:
+    """The direct format name of a queue at an address."""
+    return rf"DIRECT=TCP:{address}\{queue[2:]}"
+
+
+def is_express(view: UserMessageView) -> bool:
+    """Whether the meddler meddles with a message: with those for the orders, and no acknowledgements."""
+    return not view.is_recoverable and view.message_class == 0
+
+
+def send(manager: QueueManager, address: str, queue: str, count: int, **properties: object) -> list[str]:
+    """Send so many messages; their identifiers, in the order of sending."""
+    header = {"destination": destination(address, queue), **properties}
+
+    def records() -> Iterator[Record]:
+        for number in range(count):
+            body = f"{queue} {number}".encode()
+            yield Record({**header, "label": f"{number:06}"}, body)
+
+    return list(manager.client.send(records()))
+
+
+def send_in_transactions(
+    manager: QueueManager, address: str, queue: str, count: int, **properties: object
+) -> list[str]:
+    """The same, many messages in each transaction; the sender keeps copies in its journal."""
+    header = {
+        "destination": destination(address, queue),
+        "journal": True,
+        "transactional": True,
+        **properties,
+    }
+    sent: list[str] = []
+    for first in range(0, count, TOGETHER):
+        batch = [Record({**header, "label": f"{first + number:06}"}, b"paid") for number in range(TOGETHER)]
+        sent += manager.client.send(batch, one_transaction=True)
+    return sent
+
+
+def take(manager: QueueManager, queue: str, count: int) -> None:
+    """Receive so many messages: a sender keeps copies of transactional ones only when they are received."""
+    with manager.client.receive(queue, count=count, timeout=PATIENCE) as stream:
+        for item in stream:
+            if isinstance(item, Receipt):
+                item.confirm()
+
+
+def wait_for(what: str, is_done: Callable[[], bool]) -> None:
+    """Wait until it is done.
+
+    @raise ServerFailed: it takes too long.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while not is_done():
+        if time.monotonic() > deadline:
+            raise ServerFailed(f"{what} after {PATIENCE:.0f} seconds")
+        time.sleep(0.2)
+
+
+def exchange(alpha: QueueManager, beta: QueueManager, threads: ThreadPoolExecutor) -> Estate:
+    """Send everything in both directions at once, and wait until all of it has come or is dead."""
+    for queue, manager, options in (
+        (ORDERS, beta, {"log": True}),
+        (PAYMENTS, beta, {"log": True, "transactional": True}),
+        (OFFERS, beta, {}),
+        (LETTERS, alpha, {"log": True}),
+        (RECEIPTS, beta, {"log": True}),
+    ):
+        manager.client.create_queue(queue, options)
+    dead = {"delivery": "recoverable", "dead_letter": True}
+    receipts = {"acknowledge": ["reach"], "admin_queue": destination(BETA, RECEIPTS)}
+    kept = {"delivery": "recoverable", "journal": True}
+    calls: Sequence[tuple[Callable[..., list[str]], Sequence[Any], Mapping[str, Any]]] = (
+        (send, (alpha, BETA, ORDERS, EXPRESS), {}),
+        (send_in_transactions, (alpha, BETA, PAYMENTS, TRANSACTIONAL), {}),
+        (send, (beta, ALPHA, LETTERS, RECOVERABLE), {**kept, **receipts}),
+        (send, (alpha, BETA, OFFERS, LATE), {**dead, "time_to_be_received": LIMIT}),
+        (send, (alpha, DEAD, OFFERS, NOWHERE), {**dead, "time_to_reach_queue": LIMIT}),
+    )
+    sending = [threads.submit(sender, *what, **properties) for sender, what, properties in calls]
+    take(beta, PAYMENTS, TRANSACTIONAL)
+    sent = Estate(*(each.result() for each in sending))
+    wanted = {
+        (beta, ORDERS): EXPRESS,
+        (beta, PAYMENTS): 0,
+        (alpha, LETTERS): RECOVERABLE,
+        (beta, RECEIPTS): RECOVERABLE,
+        (beta, OFFERS): 0,
+        (beta, r".\system$;deadletter"): LATE,
+        (alpha, r".\system$;deadletter"): NOWHERE,
+        (alpha, r".\system$;journal"): TRANSACTIONAL,
+        (beta, r".\system$;journal"): RECOVERABLE,
+    }
+    for (manager, queue), count in wanted.items():
+        wait_for(
+            f"{manager.name} has not {count} messages in {queue}",
+            lambda manager=manager, queue=queue, count=count: (  # type: ignore[misc]
+                manager.client.queue(queue)["messages"] == count
+            ),
+        )
+    return sent
+
+
+class Jobs:
+    """Runs jobs, as C{python -m msmq.pipeline} does, in one Spark."""
+
+    def __init__(self, reports: Path, verdict: Verdict) -> None:
+        self._reports = reports
+        self._verdict = verdict
+        self.pages: list[Path] = []
+
+    def run(self, job: str, name: str, inputs: Mapping[str, Path]) -> Path:
+        """Run a job; the directory with its tables.
+
+        @raise ServerFailed: it fails.
+        """
+        output = self._reports / name
+        given = [f"--input={store}={path}" for store, path in inputs.items()]
+        print(f"\n$ python -m msmq.pipeline {job} {' '.join(given)} --output {output}\n", flush=True)
+        if run_job([job, *given, "--output", str(output)]):
+            raise ServerFailed(f"the job {job} failed")
+        page = output / "report.html"
+        self.pages.append(page)
+        if "<svg" not in page.read_text(encoding="utf-8"):
+            self._verdict.wrong.append(f"{page} has no plots")
+        return output
+
+
+def table(output: Path, name: str, **wanted: object) -> list[dict[str, object]]:
+    """The rows of a table that a job wrote, which have these values."""
+    rows = parquet.read_table(output / name).to_pylist()
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def ids(rows: Iterable[Mapping[str, object]]) -> list[object]:
+    """The identifiers in rows."""
+    return [row["id"] for row in rows]
+
+
+def judge_stores(
+    jobs: Jobs, verdict: Verdict, sent: Estate, mischief: Mischief, stores: Mapping[str, Path]
+) -> None:
+    """What the jobs find in both stores."""
+    loss = jobs.run("loss", "loss", stores)
+    streams = jobs.run("sequences", "sequences", {name: stores[name] for name in ("ALPHA", "BETA")})
+    letters = jobs.run("deadletters", "deadletters", {name: stores[name] for name in ("ALPHA", "BETA")})
+    latency = jobs.run("latency", "latency", {name: stores[name] for name in ("ALPHA", "BETA")})
+    jobs.run("quota", "quota", {name: stores[name] for name in ("ALPHA", "BETA")})
+    print("\nInjected by the proxy, by time limits and by a dead host: injected, found")
+    own = {*sent.express, *sent.transactional, *sent.recoverable, *sent.late, *sent.nowhere}
+    fates = [row for row in table(loss, "fates") if row["id"] in own]
+    by_fate = {fate: [row for row in fates if row["fate"] == fate] for fate in {row["fate"] for row in fates}}
+    verdict.compare("loss: express messages lost", mischief.lost, ids(by_fate.get("lost", ())))
+    verdict.compare(
+        "loss: express messages that came more than once",
+        mischief.repeated.items(),
+        [(row["id"], row["copies"]) for row in by_fate.get("duplicated", ())],
+    )
+    dead = by_fate.get("dead_letter", ())
+    for what, messages, reason in (
+        ("expired in their queue", sent.late, "MQMSG_CLASS_NACK_RECEIVE_TIMEOUT"),
+        ("for the dead host", sent.nowhere, "MQMSG_CLASS_NACK_REACH_QUEUE_TIMEOUT"),
+    ):
+        verdict.compare(
+            f"loss: messages {what}", messages, ids(row for row in dead if row["reason"] == reason)
+        )
+    touched = {*mischief.lost, *mischief.repeated, *sent.late, *sent.nowhere}
+    verdict.compare("loss: all others were delivered", own - touched, ids(by_fate.get("delivered", ())))
+    again = [name for name, often in mischief.repeated.items() for _ in range(often - 1)]
+    verdict.compare("sequences: express duplicates", again, ids(table(streams, "findings", kind="duplicate")))
+    verdict.compare(
+        "sequences: express reordered", mischief.swapped, ids(table(streams, "findings", kind="reordered"))
+    )
+    verdict.compare("sequences: transactional gaps", [], ids(table(streams, "findings", kind="gap")))
+    whole = [row for row in table(streams, "streams") if row["exactly_once"]]
+    verdict.compare(
+        "sequences: transactional messages, exactly once and in order",
+        [TRANSACTIONAL],
+        [sum(int(str(row["messages"])) for row in whole)],
+    )
+    clusters = {row["class_name"]: row["messages"] for row in table(letters, "clusters")}
+    verdict.compare(
+        "deadletters: clusters",
+        {"MQMSG_CLASS_NACK_RECEIVE_TIMEOUT": LATE, "MQMSG_CLASS_NACK_REACH_QUEUE_TIMEOUT": NOWHERE}.items(),
+        clusters.items(),
+    )
+    answered = [row for row in table(latency, "skews") if row["answers"]]
+    verdict.compare("latency: acknowledged messages", [RECOVERABLE], [row["answers"] for row in answered])
+    same = all(int(str(row["skew_at_least"])) <= 0 <= int(str(row["skew_at_most"])) for row in answered)
+    verdict.compare("latency: routes whose clocks may be the same", [True], [same])
+
+
+@attrs.frozen
+class Edited:
+    """What was done to exported records."""
+
+    removed: Sequence[str]
+    repeated: Sequence[str]
+    swapped: Sequence[str]
+    gaps: int
+
+
+def edit(records: Path, edited: Path) -> Edited:
+    """Remove some records of the transactional messages, repeat some, and swap some with their successors."""
+    rows = parquet.read_table(records)
+    rows = rows.take(compute.sort_indices(rows, sort_keys=[("offset", "ascending")]))
+    names = rows.column("id").to_pylist()
+    removed = [place for place in range(101, len(names) - 1, 397)]
+    repeated = [place for place in range(211, len(names) - 1, 499)]
+    swapped = [place for place in range(307, len(names) - 1, 601)]
+    taken: set[int] = set()
+    for chosen in (removed, repeated, swapped):
+        chosen[:] = [place for place in chosen if not taken & {place - 1, place, place + 1}]
+        taken.update(near for place in chosen for near in (place - 1, place, place + 1))
+    order: list[int] = []
+    for place in range(len(names)):
+        if place in removed:
+            continue
+        if place - 1 in swapped:
+            order += [place, place - 1]
+        elif place not in swapped:
+            order += [place, place] if place in repeated else [place]
+    changed = rows.take(pyarrow.array(order))
+    offsets = pyarrow.array(range(1, len(order) + 1), pyarrow.int64())
+    changed = changed.set_column(changed.schema.get_field_index("offset"), "offset", offsets)
+    parquet.write_table(changed, edited)
+    return Edited(
+        [names[place] for place in removed],
+        [names[place] for place in repeated],
+        [names[place] for place in swapped],
+        len(removed),
+    )
+
+
+def export(store: Path, records: Path) -> None:
+    """The message log of the transactional queue as records, with the columns that the jobs read."""
+    spark = make_session("demo")
+    rows = spark.read.format("msmq").option("path", str(store)).option("stream", "log")
+    rows.option("subscribe", PAYMENTS).load().write.parquet(str(records))
+
+
+def judge_edited(jobs: Jobs, verdict: Verdict, sent: Estate, stores: Mapping[str, Path], place: Path) -> None:
+    """What the jobs find in edited records."""
+    records, edited = place / "records", place / "BETA.parquet"
+    export(stores["BETA"], records)
+    done = edit(records, edited)
+    inputs = {"ALPHA": stores["ALPHA"], "BETA": edited}
+    streams = jobs.run("sequences", "sequences-edited", {"BETA": edited})
+    loss = jobs.run("loss", "loss-edited", inputs)
+    print("\nInjected by editing the exported records of the transactional messages: injected, found")
+    findings = table(streams, "findings")
+    by_kind = Counter(row["kind"] for row in findings)
+    missing = sum(int(str(row["missing"])) for row in findings if row["kind"] == "gap")
+    verdict.compare("sequences: gaps", [done.gaps], [by_kind["gap"]])
+    verdict.compare("sequences: messages missing in gaps", [len(done.removed)], [missing])
+    for kind, names in (("duplicate", done.repeated), ("reordered", done.swapped)):
+        verdict.compare(f"sequences: {kind}", names, ids(row for row in findings if row["kind"] == kind))
+    lost = ids(row for row in table(loss, "fates") if row["fate"] == "lost")
+    verdict.compare("loss: messages without a record", done.removed, lost)
+    doubled = ids(table(loss, "fates", fate="duplicated"))
+    verdict.compare("loss: messages with two records", done.repeated, doubled)
+    paid = {*sent.transactional} - {*done.removed, *done.repeated}
+    delivered = {*ids(table(loss, "fates", fate="delivered"))} & {*sent.transactional}
+    verdict.compare("loss: all other transactional messages", paid, delivered)
+
+
+def run(directory: Path, reports: Path) -> Verdict:
+    """Do it all."""
+    verdict = Verdict()
+    mischief = Mischief(lose=251, swap=173)
+    jobs = Jobs(reports, verdict)
+    with (
+        Meddler(mischief, is_express) as meddler,
+        ThreadPoolExecutor() as threads,
+        queue_manager("ALPHA", ALPHA, {BETA: meddler.tap(ALPHA, BETA)}, directory) as alpha,
+        queue_manager("BETA", BETA, {}, directory) as beta,
+    ):
+        started = time.monotonic()
+        print(
+            f"ALPHA on {ALPHA} and BETA on {BETA} run; nobody is at {DEAD}."
+            f" {EXPRESS + TRANSACTIONAL + RECOVERABLE + LATE + NOWHERE:,} messages leave.",
+            flush=True,
+        )
+        sent = exchange(alpha, beta, threads)
+        print(
+            f"All have come, or are dead, after {time.monotonic() - started:.1f} s. The proxy lost"
+            f" {len(mischief.lost)} express messages, let {len(mischief.repeated)} come more than once,"
+            f" and swapped {len(mischief.swapped)} pairs."
+        )
+        seen = directory / "WIRE.parquet"
+        packets = [
+            StoredPacket(packet, "wire", place, timestamp_type=0)
+            for place, packet in enumerate(mischief.packets)
+        ]
+        batch = message_batch(packets, names_of(MESSAGE_COLUMNS))
+        parquet.write_table(pyarrow.Table.from_batches([batch]), seen)
+        verdict.compare("the proxy saw what ALPHA sent", sent.express, map(identifier, mischief.packets))
+        stores = {"ALPHA": directory / "ALPHA", "BETA": directory / "BETA", "WIRE": seen}
+        judge_stores(jobs, verdict, sent, mischief, stores)
+        judge_edited(jobs, verdict, sent, stores, directory)
+    print("\nReports with plots:")
+    for page in jobs.pages:
+        print(f"  {page}")
+    return verdict
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the demo, and say how it went; the exit status."""
+    if len(arguments) > 1:
+        print("usage: demo_pipeline.py [DIRECTORY]", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    reports = Path(arguments[0] if arguments else "_demo_pipeline")
+    if reports.exists() and not arguments:
+        shutil.rmtree(reports)
+    started = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="msmq-demo-") as directory:
+            wrong = run(Path(directory), reports).wrong
+    except (ServerFailed, MQError, OSError) as error:
+        wrong = [str(error)]
+    except KeyboardInterrupt:
+        wrong = ["interrupted"]
+    for problem in wrong:
+        print(f"demo-pipeline: {problem}", file=sys.stderr)
+    if not wrong:
+        print(
+            "\nVerdict: the jobs found exactly what was injected, and nothing else."
+            f"  The demo took {time.monotonic() - started:.1f} s."
+        )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,30 @@
+"""Which messages of a few queue managers are lost, as a program that goes on with a job's table.
+
+usage: lost_messages.py NAME=LOCATION ...
+
+It prints the identifier and the destination of each, one a line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from msmq.pipeline.spark import make_session
+from msmq.pipeline.spark.inputs import Wanted, parse_input, read_estate
+from msmq.pipeline.spark.jobs.loss import fates
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what is lost; status 1 if anything is."""
+    streams = ("log", "journal", "queue", "source_journal", "dead_letter", "events")
+    inputs = [parse_input(text) for text in arguments]
+    estate = read_estate(make_session(), inputs, Wanted(streams))
+    lost = fates(estate.messages, estate.events).where("fate = 'lost'").orderBy("sent", "id")
+    for row in lost.toLocalIterator():
+        print(row["id"], row["destination"])
+    return 0 if lost.isEmpty() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

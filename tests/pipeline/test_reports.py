@@ -1,0 +1,120 @@
+"""Reports: the text that people read, and the page with its plots."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.pipeline.reports import Plot, Report, Section, Series, Table, html_page, text_page
+from msmq.pipeline.reports.model import cell_text, time_text
+from msmq.pipeline.reports.plots import svg
+
+HOUR = 3600 * 1_000_000
+BARS = Plot("Fates", "bars", [Series("messages", ["lost", "delivered"], [1, 20])])
+LINES = Plot("Growth", "lines", [Series("a", [0, HOUR], [1, 2])], "UTC", "bytes", is_timed=True)
+
+
+def report(*sections: Section) -> Report:
+    return Report(
+        "What became of messages", "1 lost", [("input ALPHA", "/data"), ("messages", 1234)], sections
+    )
+
+
+class Reader(HTMLParser):
+    """The elements and the text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.elements.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+class TextTests(SynchronousTestCase):
+    """A report as text."""
+
+    def test_layout(self) -> None:
+        """Title, verdict, facts and tables, with numbers to the right."""
+        table = Table("By fate", ["fate", "messages"], [["lost", 1], ["delivered", 12345]], 7)
+        self.assertEqual(
+            text_page(report(Section("Fates", "Each once.", [table]))),
+            "What became of messages\n"
+            "=======================\n\n"
+            "1 lost\n\n"
+            "input ALPHA  /data\n"
+            "messages     1,234\n\n"
+            "Fates\n-----\nEach once.\n\n"
+            "By fate\n"
+            "  fate       messages\n"
+            "  lost              1\n"
+            "  delivered    12,345\n"
+            "  and 7 more\n",
+        )
+
+    def test_nothing(self) -> None:
+        """A table without rows says so."""
+        self.assertIn(
+            "  nothing\n", text_page(report(Section("Fates", "", [Table("By fate", ["fate"], [])])))
+        )
+
+    def test_cells(self) -> None:
+        """Nothing that a terminal obeys, or that spoils a line, is in a cell; what is unknown is a dash."""
+        self.assertEqual(cell_text("a\x1b[2J\nb"), "a\ufffd[2J\ufffdb")
+        self.assertEqual(
+            [cell_text(cell) for cell in (None, True, 1.5, 1000)], ["-", "yes", "1.500", "1,000"]
+        )
+        self.assertEqual(time_text(0), "1970-01-01 00:00:00")
+        self.assertEqual((time_text(1 << 62), time_text(None)), ("never", None))
+
+
+class PageTests(SynchronousTestCase):
+    """A report as a page."""
+
+    def test_plots(self) -> None:
+        """Each plot with anything in it is drawn inside the page; nothing is fetched or run."""
+        empty = Plot("Nothing", "bars", [Series("messages", [], [])])
+        page = html_page(report(Section("Fates", plots=[BARS, LINES, empty])))
+        elements = Reader(page).elements
+        self.assertEqual(elements.count("svg"), 2)
+        self.assertFalse({"script", "link", "img", "iframe", "object"} & set(elements))
+        self.assertNotIn("url(http", page)
+        self.assertIn("Growth", page)
+
+    def test_each_kind(self) -> None:
+        """Bars, stacks and lines are drawn, with their names, and the same each time."""
+        for kind in ("bars", "stack", "lines"):
+            places: list[str | float] = [1, 2] if kind == "lines" else ["one", "two"]
+            series = [Series("first", places, [1, 2]), Series("second", places[:1], [3])]
+            plot = Plot(f"Plot of {kind}", kind, series)
+            drawn = svg(plot)
+            self.assertEqual(drawn, svg(plot))
+            text = "".join(ElementTree.fromstring(drawn).itertext())
+            for word in ("first", "second", kind):
+                self.assertIn(word, text)
+
+    @given(st.text(max_size=30))
+    def test_any_text(self, text: str) -> None:
+        """Whatever somebody named a queue, it is text in the page."""
+        table = Table(text, [text], [[text]])
+        page = Reader(html_page(report(Section("Fates", text, [table]))))
+        self.assertEqual(page.elements.count("table"), 1)
+        self.assertFalse({"script", "b", "i"} & set(page.elements))
+        if text.strip() and text.isprintable():
+            self.assertIn(text, page.text)
+
+    def test_strange_names(self) -> None:
+        """A plot takes names that are no mathematics and no markup."""
+        name = "a$b$ <script>&amp; \x00\ud800 \\frac{1}"
+        drawn = svg(Plot(name, "bars", [Series(name, [name], [1])], name, name))
+        self.assertIn("script", "".join(ElementTree.fromstring(drawn).itertext()))
+        self.assertNotIn("<script", drawn)
