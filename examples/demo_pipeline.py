@@ -18,6 +18,7 @@ everything was found, and nothing else.
 
 from __future__ import annotations
 
+import io
 import shutil
 import signal
 import sys
@@ -26,6 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -208,9 +210,14 @@ class Jobs:
         """
         output = self._reports / name
         given = [f"--input={store}={path}" for store, path in inputs.items()]
-        print(f"\n$ python -m msmq.pipeline {job} {' '.join(given)} --output {output}\n", flush=True)
-        if run_job([job, *given, "--output", str(output)]):
+        print(f"\n$ python -m msmq.pipeline {job} {' '.join(given)} --output {output}", flush=True)
+        report = io.StringIO()
+        with redirect_stdout(report):
+            status = run_job([job, *given, "--output", str(output)])
+        if status:
             raise ServerFailed(f"the job {job} failed")
+        title, _, _, told, *_ = report.getvalue().splitlines()
+        print(f"{title}: {told}", flush=True)
         page = output / "report.html"
         self.pages.append(page)
         if "<svg" not in page.read_text(encoding="utf-8"):

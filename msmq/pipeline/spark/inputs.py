@@ -25,6 +25,10 @@ ALWAYS: Final = (
 )
 """The columns of messages that every job reads."""
 
+_OF_EVENTS: Final = tuple(
+    name for name in names_of(EVENT_COLUMNS) if name not in ("value", "headers", "partition")
+)
+
 _NAMED: Final = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
 
@@ -114,11 +118,11 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: Wanted) ->
     happened = [spark.createDataFrame([], EVENTS)]
     for one in inputs:
         if one.is_parquet:
-            rows, is_of_events = _read_parquet(spark, one)
-            if is_of_events:
-                happened.append(events(rows, one.name))
-            else:
-                found.append(messages(rows, one.name))
+            for files in _files_of(one):
+                if files.are_events:
+                    happened.append(events(_read_parquet(spark, one, files, _OF_EVENTS), one.name))
+                else:
+                    found.append(messages(_read_parquet(spark, one, files, ALWAYS), one.name))
         elif one.is_capture:
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
@@ -141,17 +145,13 @@ def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns
     found = [spark.createDataFrame([], ", ".join(f"`{name}` {types[name]}" for name in columns))]
     for one in inputs:
         if one.is_parquet:
-            rows, is_of_events = _read_parquet(spark, one)
-            if is_of_events:
-                raise ReadingError(f"the input {one.location} has events, not messages")
+            for files in _files_of(one):
+                if not files.are_events:
+                    found.append(_read_parquet(spark, one, files, columns).select(*columns))
         else:
             place = WIRE if one.is_capture else stream
             reader = spark.read.format("msmq").option("path", one.location).option("stream", place)
-            rows = reader.option("columns", ",".join(columns)).load()
-        missing = [name for name in columns if name not in rows.columns]
-        if missing:
-            raise ReadingError(f"the input {one.location} has no column {missing[0]}")
-        found.append(rows.select(*columns))
+            found.append(reader.option("columns", ",".join(columns)).load().select(*columns))
     return _all(found)
 
 
@@ -174,48 +174,65 @@ def _load(spark: SparkSession, one: Input, stream: str, wanted: Wanted) -> DataF
     return reader.load()
 
 
-def _read_parquet(spark: SparkSession, one: Input) -> tuple[DataFrame, bool]:
-    """The rows, and whether they are of events."""
-    _check_version(one)
+@attrs.frozen
+class _Files:
+    """Files in Parquet that have the same kind of rows."""
+
+    paths: tuple[str, ...]
+    are_events: bool
+
+
+def _files_of(one: Input) -> list[_Files]:
+    """The files of an input; what a directory has of messages and of events apart.
+
+    @raise ReadingError: one is no file in Parquet, or of a newer record format.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    path = Path(one.location)
+    found: dict[bool, list[str]] = {}
+    for file in [path] if path.is_file() else sorted(path.rglob("*.parquet")):
+        # As Spark has it, what begins so is no data.
+        if file.is_dir() or file.name.startswith((".", "_")):
+            continue
+        try:
+            schema = parquet.read_schema(file)
+        except (pyarrow.ArrowException, OSError):
+            raise ReadingError(f"the input {file} is no file in Parquet") from None
+        told = (schema.metadata or {}).get(VERSION_KEY, b"0")
+        if not told.isdigit() or int(told) > VERSION:
+            raise ReadingError(
+                f"the input {file} has version {told.decode('ascii', 'replace')} of the record format;"
+                f" this msmq reads {VERSION}"
+            )
+        found.setdefault("event" in schema.names, []).append(str(file.absolute()))
+    return [_Files(tuple(paths), are_events) for are_events, paths in found.items()]
+
+
+def _read_parquet(spark: SparkSession, one: Input, files: _Files, needed: Sequence[str]) -> DataFrame:
+    """The rows of these files.
+
+    @param needed: the columns that they must have.
+    """
     try:
-        rows = spark.read.option("recursiveFileLookup", "true").parquet(one.location)
+        rows = spark.read.parquet(*files.paths)
     except AnalysisException as error:
         raise ReadingError(f"the input {one.location} cannot be read: {reason(error)}") from None
-    is_of_events = "event" in rows.columns
-    needed = names_of(EVENT_COLUMNS) if is_of_events else ALWAYS
-    missing = [name for name in needed if name not in rows.columns and name not in ("value", "headers")]
+    missing = [name for name in needed if name not in rows.columns]
     if missing:
         raise ReadingError(
             f"the input {one.location} has no column {missing[0]}: it is no export of messages or events"
         )
-    types = {column.name: column.type for column in (EVENT_COLUMNS if is_of_events else MESSAGE_COLUMNS)}
+    types = {column.name: column.type for column in (EVENT_COLUMNS if files.are_events else MESSAGE_COLUMNS)}
     for name, kind in rows.dtypes:
         if name in types and _sort_of(kind) != _sort_of(types[name]):
             raise ReadingError(
                 f"the input {one.location} has the column {name} as {kind}, not {types[name].lower()}"
             )
-    return rows, is_of_events
+    return rows
 
 
 def _sort_of(kind: str) -> str:
     """A type without what makes no difference: blanks, and how large a whole number can be."""
     return re.sub(r"\b(tiny|small|big)int\b", "int", re.sub(r"\s+", "", kind.lower()))
-
-
-def _check_version(one: Input) -> None:
-    """Refuse a file of a record format that is newer than this program; what Spark wrote says nothing."""
-    import pyarrow
-    from pyarrow import parquet
-
-    if one.path is None:
-        return
-    first = one.path if one.path.is_file() else next(iter(sorted(one.path.rglob("*.parquet"))))
-    try:
-        told = (parquet.read_schema(first).metadata or {}).get(VERSION_KEY, b"0")
-    except (pyarrow.ArrowException, OSError):
-        raise ReadingError(f"the input {first} is no file in Parquet") from None
-    if not told.isdigit() or int(told) > VERSION:
-        raise ReadingError(
-            f"the input {first} has version {told.decode('ascii', 'replace')} of the record format;"
-            f" this msmq reads {VERSION}"
-        )
