@@ -73,7 +73,10 @@ class Outbox:
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
     @ivar learn: asks the directory where a public queue is, or what is in a list; C{None} without one.
-    @ivar sign: signs the packet of a message; told whether it goes into a queue of ours.
+    @ivar secure: has the packet of a message say who sent it, and signs it; told whether it goes into a queue
+        of ours.
+    @ivar signed_again: has a message that was sent before be signed as it was, if that can be done here.
+    @ivar tells_sender: whether each message is to say who sent it.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -83,7 +86,9 @@ class Outbox:
         self._send_insecure = send_insecure
         self.make_room: Callable[[], bool] = lambda: True
         self.learn: Callable[[PublicName], Awaitable[None]] | None = None
-        self.sign: Callable[[UserMessageView, Message, bool], UserMessageView] | None = None
+        self.secure: Callable[[UserMessageView, Message, bool], UserMessageView] = lambda view, *_: view
+        self.tells_sender = False
+        self.signed_again: Callable[[UserMessageView, Message], Message] = lambda view, message: message
         self.final_ack: Callable[[UserMessageView, MessageClass, bool], tuple[FormatName, bytes] | None] = (
             lambda view, message_class, is_refusal: None
         )
@@ -251,7 +256,7 @@ class Outbox:
     ) -> tuple[int, list[tuple[Queue, UserMessageView]]]:
         """Number messages and make their packets, for each target; answers with the first number as well.
 
-        @raise MQError: one cannot be signed, see L{Signer.sign<msmq.manager.securing.signing.Signer.sign>}.
+        @raise MQError: one cannot be signed; as L{msmq.manager.securing.signing.Signer.secure}.
         """
         model = self._performer.model
         first = model.take_message_ids(len(messages))
@@ -261,18 +266,10 @@ class Outbox:
             view = target.builder.view
             for number, message in enumerate(messages, first):
                 packet = view(message, number, sent_time)
-                if message.authentication_level:
-                    packet = self._signed(packet, message, target)
+                if message.authentication_level or message.sender_identifier_type or self.tells_sender:
+                    packet = self.secure(packet, message, target.is_local)
                 arrivals.append((target.queue, packet))
         return first, arrivals
-
-    def _signed(self, packet: UserMessageView, message: Message, target: Target) -> UserMessageView:
-        if self.sign is None:
-            raise MQError(
-                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
-                "this queue manager has nothing that signs messages",
-            )
-        return self.sign(packet, message, target.is_local)
 
     def answers(self) -> Answers:
         """What is to be told of some messages, together with what happens to them."""

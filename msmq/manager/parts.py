@@ -153,6 +153,7 @@ class Parts:
             preferences,
         )
         self.securing = Securing(
+            model.identifier,
             security,
             gate,
             self.decryption,
@@ -166,7 +167,9 @@ class Parts:
         self.securing.on_change = lambda: self.wakeup.look()
         if self.integration is not None and self.securing.certificates is not None:
             self.securing.certificates.users = UserDirectory(self._read_user, self._write_user)
-        outbox.sign = self.securing.sign
+        outbox.secure = self.securing.signer.secure
+        outbox.signed_again = self.securing.signer.signed_again
+        outbox.tells_sender = security.tells_sender
         self.inspector = self.securing.inspector
         arrivals = Arrivals(
             performer, outbox, self.events, self.turns, self.sequences, forwarding, self.inspector

@@ -190,7 +190,7 @@ class Search:
         if name is None:
             raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
         target = destination(performer.model, name, performer.clock.now())
-        copy = message_of(view)
+        copy = self._outbox.signed_again(view, message_of(view))
         self._outbox.check([copy], [target])
         if copy.transactional:
             return await undivided(self._requeue_in_transaction(position, view, target, copy))

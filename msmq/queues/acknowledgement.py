@@ -13,6 +13,7 @@ from msmq.structures.base_header import INFINITE
 from msmq.structures.format_name import FormatName, PrivateFormatName
 from msmq.structures.message_class import MessageClass
 from msmq.structures.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
+from msmq.structures.security_header import SenderIdType
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -117,6 +118,7 @@ def acknowledgement(
             response_queue=answer_to,
             application_tag=view.application_tag,
             message_class=message_class,
+            sender_identifier_type=SenderIdType.NONE,
         ),
     )
 

@@ -13,6 +13,7 @@ from msmq.structures.base_header import INFINITE
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import APPLICATION_CLASS_MASK
 from msmq.structures.path_name import parse_path_name
+from msmq.structures.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
 
 LABEL_LENGTH: Final = 249
@@ -83,6 +84,8 @@ class Message:
         this says.
     @ivar sender_certificate: the beginning of the SHA-256 of the certificate that it is signed with, in hex
         digits; by default the queue manager takes the one of its sender.
+    @ivar sender_identifier_type: which identifier of its sender it carries. C{None} is the SID of one that is
+        signed, and else what the queue manager is told; with NONE the receiver takes it as nobody's.
     @ivar hash_algorithm: used if the message is signed.
     @ivar privacy_level: how strongly the body is encrypted at least, on its way to another queue manager; the
         packet that waits here has it in clear.
@@ -116,6 +119,7 @@ class Message:
     privacy_level: PrivacyLevel = PrivacyLevel.NONE
     authentication_level: AuthenticationLevel = AuthenticationLevel.NONE
     sender_certificate: str = ""
+    sender_identifier_type: SenderIdType | None = None
 
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.priority <= 7:

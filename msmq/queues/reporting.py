@@ -19,6 +19,7 @@ from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFor
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass
 from msmq.structures.queue_names import DirectQueueFormatName, direct_text
+from msmq.structures.security_header import SenderIdType
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import GUID_TEXT, NULL_GUID, format_guid, guid_from_bytes
@@ -97,6 +98,7 @@ def report(
             body="".join(f"{line}\r\n" for line in lines).encode("utf-16-le", "surrogatepass"),
             label=f"{source[:4]}:{number}:{hops} received by {source} at {_time(now)}",
             message_class=MessageClass.REPORT,
+            sender_identifier_type=SenderIdType.NONE,
         ),
     )
 

@@ -271,6 +271,7 @@ def _providers(configuration: Configuration) -> SecurityProviders:
             frozenset(algorithms[name] for name in security.hashes), security.smallest_key
         ),
         sender=user_sid(os.getuid()) if security.sender is None else parse_sid(security.sender),
+        tells_sender=security.send_sender,
     )
 
 

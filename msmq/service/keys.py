@@ -256,6 +256,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         ),
         "smallest_key": _counted(512, 16384, _SECURITY["smallest_key"], "bits"),
         "sender": Key(Text(parse_sid, "a SID")),
+        "send_sender": Key(Flag(), _SECURITY["send_sender"]),
     },
 }
 """The tables of the file and the keys of each; C{hosts} takes any computer name or address."""

@@ -182,6 +182,9 @@ class SecuritySettings:
     sender: str | None = None
     """The SID of whoever sends here; by default that of the server's user, as Samba has it."""
 
+    send_sender: bool = False
+    """[MS-MQDMPR] 3.1.1.12 SenderIdentifierType: whether messages that are not signed say it too."""
+
 
 @attrs.frozen(kw_only=True)
 class Timers:

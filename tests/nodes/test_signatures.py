@@ -21,12 +21,14 @@ from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.message_class import MessageClass
 from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.public_keys import AES_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
 from msmq.structures.status import MQError, Status
+from msmq.structures.user_message_patches import patch_security_header
 from msmq.structures.user_message_view import UserMessageView
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.testing.clock import START
 from msmq.wire.sid import parse_sid
-from tests.builders import GAMMA, with_security
+from tests.builders import ALPHA, GAMMA, with_security
 from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.scripted import ScriptedTestCase
 from tests.nodes.support import Node
@@ -257,7 +259,7 @@ class ArrivingTests(SigningTestCase):
             self.assertIn(expected, self.refused(self.signed(message, by=made)))
 
     def test_damaged_certificates(self) -> None:
-        """What is no certificate, and none at all, is refused."""
+        """What is no certificate, and none at all, is refused (MQMQ-2.2.20.6-16)."""
         message = self.fields()
         self.assertEqual(
             self.refused(message.with_security(SID, b"signature", b"rubbish")),
@@ -294,11 +296,30 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 1)
 
     def test_providers(self) -> None:
-        """A signature of a provider that nobody knows has a class of its own (MQMQ-2.2.20.6-06)."""
+        """A signature of a provider that nobody knows has a class of its own; those of Windows sign alike.
+
+        MQMQ-2.2.20.6-06, MQMQ-2.2.20.6-23, MQDMPR-3.1.1.12-55.
+        """
         message = self.fields()
         # Without DE the provider has to be named; the helper names none.
         reason = self.refused(self.signed(message, flags=0x0081))
         self.assertEqual(reason, "it was not signed by the default provider, and does not say by which")
+        signature = self.signing.sign(self.alice, HashAlgorithm.SHA_512, message.signed_over(3))
+        assert isinstance(signature, bytes)
+        for name, expected in (
+            ("Provider of Nobody", ["NACK_UNSUPPORTED_CRYPTO_PROVIDER"]),
+            ("Microsoft Enhanced Cryptographic Provider v1.0", []),
+        ):
+            header = SecurityHeader(
+                sender_id_type=SenderIdType.SID,
+                security_id=SID,
+                signature=signature,
+                sender_cert=self.alice.certificate,
+                provider_info=ProviderInfo(1, name),
+            )
+            self.say(patch_security_header(UserMessageView(message.packet()), header).packet)
+            self.assertEqual([reason.partition(" ")[0] for reason in self.reasons()], expected)
+        self.assertEqual(len(self.arrived()), 1)
 
     def test_no_sender(self) -> None:
         """A signature without a sender holds or not, and authenticates nobody."""
@@ -588,6 +609,67 @@ class SendingTests(SigningTestCase):
         told = self.run_to_end(self.alpha.service.explain(letter.identifier))
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
 
+    def test_who_sends(self) -> None:
+        """A signed message says the SID of its sender by default; any message says what it is told to.
+
+        MQDMPR-3.1.1.12-49, MQDMPR-3.1.1.12-51, MQMQ-2.2.20.6-03, MQMQ-2.2.20.6-04.
+        """
+        level = AuthenticationLevel.SIG_2_0
+        self.listen(is_prompt=True)
+        to_gamma = "DIRECT=TCP:127.0.0.4\\private$\\q"
+        identifiers = {
+            SenderIdType.NONE: b"",
+            SenderIdType.SID: SID,
+            SenderIdType.QUEUE_MANAGER: ALPHA.bytes_le,
+        }
+        cases: list[tuple[AuthenticationLevel, SenderIdType | None]] = [(level, None)]
+        cases += [(each, kind) for each in (level, AuthenticationLevel.NONE) for kind in SenderIdType]
+        for each, kind in cases:
+            self.send(self.alpha, to_gamma, b"body", authentication_level=each, sender_identifier_type=kind)
+        self.clock.advance(5)
+        for (each, kind), heard in zip(cases, self.peers[-1].messages, strict=True):
+            expected = SenderIdType.SID if kind is None else kind
+            security = UserMessageView(heard.packet).security()
+            if not each and expected is SenderIdType.NONE:
+                self.assertIsNone(security)
+                continue
+            assert security is not None
+            self.assertEqual(
+                (security.sender_id_type, security.security_id), (expected, identifiers[expected])
+            )
+            flags = heard.at("H", 64 + heard.name_size)
+            self.assertEqual(flags, expected | (0x00C0 if each else 0))
+        self.send(
+            self.alpha,
+            TO_BETA.format("plain"),
+            b"body",
+            authentication_level=level,
+            sender_identifier_type=SenderIdType.NONE,
+        )
+        [view] = self.arrived_from_alpha(self.plain)
+        self.assertEqual((view.sender_id, message_json(view)["authenticated"]), (None, False))
+
+    def test_dead_letters_are_signed_again(self) -> None:
+        """A dead letter that is sent again has a signature again, since its certificate is here."""
+        path = self.queue(self.beta, "payments", transactional=True, authenticate=True)
+        self.register(SID)
+        self.send(
+            self.alpha,
+            TO_BETA.format("payments"),
+            b"body",
+            transactional=True,
+            dead_letter=True,
+            authentication_level=AuthenticationLevel.SIG_1_0,
+        )
+        self.clock.advance(5)
+        [letter] = self.run_to_end(self.alpha.service.dead_letters())
+        self.assertEqual(letter.message.view.message_class, MessageClass.NACK_BAD_SIGNATURE)
+        self.register(SID, self.alice)
+        self.run_to_end(self.alpha.service.requeue(letter.message.view.identifier))
+        [view] = self.arrived_from_alpha(path)
+        self.assertEqual(bytes(view.body), b"body")
+        self.assertIs(view.authentication_level, AuthenticationLevel.SIG_3_0)
+
     def test_a_third_party(self) -> None:
         """What somebody else sends with ALPHA's certificate, which anybody can see, is refused."""
         reason = self.refused(self.fields().with_security(SID, b"no signature", self.alice.certificate))
@@ -608,3 +690,48 @@ class RealSignatureTests(SendingTests):
 def real(number: int) -> Credentials:
     """A key and its certificate, made once."""
     return Signing().create(f"user {number}", WALL - DAY, WALL + DAY)
+
+
+class RefusedExpressTests(SigningTestCase):
+    """[MS-MQQB] figure 6: express messages that do not reach their queue."""
+
+    permits = False
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        return super().node(name, identifier, options={"send_insecure_nacks": self.permits}, **kwargs)
+
+    def test_figure_6(self) -> None:
+        """Each is told of if its sender asked for it, the classes that help to probe only if permitted.
+
+        MQQB-3.1.1.1.1.4-01, MQDMPR-3.1.1.12-11.
+        """
+        self.listen(is_prompt=True)
+        admin = "TCP:127.0.0.4\\private$\\admin"
+        wanted = self.fields(admin=admin)
+        nowhere = "TCP:127.0.0.3\\private$\\nowhere"
+        orders = "TCP:127.0.0.3\\private$\\orders"
+        cases: list[tuple[MessageClass, dict[str, Any]]] = [
+            (MessageClass.NACK_BAD_SIGNATURE, {}),
+            (MessageClass.NACK_REACH_QUEUE_TIMEOUT, {"time_to_reach_queue": 1, "sent_time": int(WALL) - 9}),
+            (MessageClass.NACK_BAD_DST_Q, {"destination": nowhere}),
+            (MessageClass.NACK_NOT_TRANSACTIONAL_MSG, {"destination": orders}),
+        ]
+        secure = {MessageClass.NACK_REACH_QUEUE_TIMEOUT, MessageClass.NACK_NOT_TRANSACTIONAL_MSG}
+        expected = []
+        for message_class, change in cases:
+            for asks in (False, True):
+                message = attrs.evolve(wanted, acknowledge=4 if asks else 0, **change)
+                over = b"another" if message_class is MessageClass.NACK_BAD_SIGNATURE else None
+                self.say(self.signed(message, over=over), seconds=5)
+                if asks and (self.permits or message_class in secure):
+                    expected.append(message_class)
+        self.assertEqual(self.arrived() + self.arrived(self.path), [])
+        self.assertEqual(len(self.reasons()), 2 * len(cases))
+        told = [heard.message_class for peer in self.peers for heard in peer.messages]
+        self.assertEqual(told, expected)
+
+
+class PermittedTests(RefusedExpressTests):
+    """The same of a queue manager that sends insecure acknowledgements."""
+
+    permits = True

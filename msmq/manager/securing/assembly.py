@@ -22,9 +22,7 @@ from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.signing import Signer
 from msmq.moment import Moment
-from msmq.queues.message import Message
 from msmq.session.securing.certificate_cache import UserCertCache
-from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.sid import parse_sid
 
 NOBODY: Final = parse_sid("S-1-5-7")
@@ -39,12 +37,14 @@ class SecurityProviders:
     @ivar certificates: keeps those to sign with; without it nothing is signed.
     @ivar signing_policy: which signatures are believed, and made.
     @ivar sender: the SID of whoever sends here.
+    @ivar tells_sender: whether messages that are not signed say it too.
     """
 
     signing: ISigning | None = None
     certificates: ICertificateStore | None = None
     signing_policy: SigningPolicy = attrs.field(factory=SigningPolicy)
     sender: bytes = NOBODY
+    tells_sender: bool = False
 
 
 class Securing:
@@ -52,13 +52,14 @@ class Securing:
 
     @ivar inspector: judges what arrives.
     @ivar certificates: to sign with; C{None} if nothing can be signed.
-    @ivar sign: signs the packet of a message; C{None} if nothing can be.
+    @ivar signer: has messages say who sent them, and signs them.
     @ivar user_cert_cache: the certificates that the directory has vouched for.
     @ivar on_change: called when C{deadline} may be another.
     """
 
     def __init__(
         self,
+        identifier: UUID,
         providers: SecurityProviders,
         gate: Gate,
         decryption: Decryption,
@@ -72,7 +73,6 @@ class Securing:
         self.on_change: Callable[[], None] = lambda: None
         self.user_cert_cache = UserCertCache()
         self.certificates: Certificates | None = None
-        self.sign: Callable[[UserMessageView, Message, bool], UserMessageView] | None = None
         signing, policy = providers.signing, providers.signing_policy
         steps: list[Step] = [gate, Demands(), decryption]
         if signing is not None:
@@ -81,7 +81,6 @@ class Securing:
                     signing, providers.certificates, clock, providers.sender, new_identifier, beside
                 )
                 certificates.on_published = self.user_cert_cache.forget
-                self.sign = Signer(signing, policy, clock, certificates).sign
             steps.append(
                 Authentication(
                     signing,
@@ -93,6 +92,8 @@ class Securing:
                     lambda: self.on_change(),
                 )
             )
+        self.signer = Signer(identifier, providers.sender, signing, policy, clock, self.certificates)
+        self.signer.tells_sender = providers.tells_sender
         steps.append(Admission(gate, descriptors))
         self.inspector = Inspector(reactor, steps)
 

@@ -5,6 +5,10 @@ The packet is the record: what is signed is stored, and leaves as it is however 
 
 from __future__ import annotations
 
+from uuid import UUID
+
+import attrs
+
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.signing import ISigning, Unusable
@@ -22,18 +26,68 @@ from msmq.wire.sid import format_sid
 
 
 class Signer:
-    """Signs what applications want signed, with the certificates that are here."""
+    """Has messages say who sent them, and signs what applications want signed.
+
+    @ivar tells_sender: whether messages that are not signed say it, unless they are told not to.
+    """
 
     def __init__(
-        self, signing: ISigning, policy: SigningPolicy, clock: IClock, certificates: Certificates
+        self,
+        identifier: UUID,
+        sender: bytes,
+        signing: ISigning | None,
+        policy: SigningPolicy,
+        clock: IClock,
+        certificates: Certificates | None,
     ) -> None:
+        """Speak for a queue manager and its sender.
+
+        @param identifier: of the queue manager.
+        @param sender: the SID of whoever sends here.
+        @param certificates: to sign with; nothing can be signed without.
+        """
+        self.tells_sender = False
+        self._identifier = identifier.bytes_le
+        self._sender = sender
         self._signing = signing
         self._policy = policy
         self._clock = clock
         self._certificates = certificates
 
+    def secure(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
+        """[MS-MQDMPR] 3.1.1.12 SenderIdentifier: the packet of a message with what it says of its sender.
+
+        @raise MQError: as L{sign}.
+        """
+        if message.authentication_level:
+            return self.sign(view, message, is_local)
+        kind = message.sender_identifier_type
+        if kind is SenderIdType.NONE or (kind is None and not self.tells_sender):
+            return view
+        is_queue_manager = kind is SenderIdType.QUEUE_MANAGER
+        header = SecurityHeader(
+            sender_id_type=SenderIdType.QUEUE_MANAGER if is_queue_manager else SenderIdType.SID,
+            security_id=self._identifier if is_queue_manager else self._sender,
+        )
+        return self._patched(view, header)
+
+    def signed_again(self, view: UserMessageView, message: Message) -> Message:
+        """A message that is sent again: signed, if it was and its certificate is here."""
+        security = view.security()
+        if security is None or not security.sender_cert or self._certificates is None:
+            return message
+        for kept in self._certificates.kept:
+            if kept.credentials.certificate == security.sender_cert:
+                # Of what was sent nobody knows the version any more; 3.0 covers the most.
+                return attrs.evolve(
+                    message,
+                    authentication_level=AuthenticationLevel.SIG_3_0,
+                    sender_certificate=self._certificates.facts(kept).fingerprint,
+                )
+        return message
+
     def sign(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
-        """The packet of a message with its signature, certificate and SID.
+        """The packet of a message with its signature, certificate and sender identifier.
 
         A message to several queues has its signature over all of them, which is MSMQ 3.0's, in the
         MultiQueueFormatHeader.
@@ -44,6 +98,10 @@ class Signer:
             algorithm that is not allowed, MQ_ERROR_CANNOT_SIGN_DATA_EX if its key does not sign,
             MQ_ERROR_INSUFFICIENT_RESOURCES if the packet gets too large.
         """
+        if self._signing is None or self._certificates is None:
+            raise MQError(
+                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "this queue manager has nothing that signs messages"
+            )
         kept = self._certificates.find(message.sender_certificate)
         facts = self._certificates.facts(kept)
         if not facts.not_before <= self._clock.now().wall <= facts.not_after:
@@ -62,20 +120,34 @@ class Signer:
                 Status.MQ_ERROR_CANNOT_SIGN_DATA_EX,
                 f"the certificate {facts.fingerprint[:16]} {signature.reason}",
             )
+        kind = message.sender_identifier_type
+        if kind is None:
+            kind = SenderIdType.SID
+        identifiers = {
+            SenderIdType.NONE: b"",
+            SenderIdType.SID: kept.security_identifier,
+            SenderIdType.QUEUE_MANAGER: self._identifier,
+        }
         header = SecurityHeader(
-            sender_id_type=SenderIdType.SID,
-            security_id=kept.security_identifier,
+            sender_id_type=kind,
+            security_id=identifiers[kind],
             signature=b"" if is_multiple else signature,
             sender_cert=kept.credentials.certificate,
             is_default_provider=True,
         )
+        signed = self._patched(view, header, signature if is_multiple else b"")
+        # Nobody vouches here for what does not name the user.
+        return patch_authentication_level(signed, level) if is_local and kind is SenderIdType.SID else signed
+
+    def _patched(
+        self, view: UserMessageView, header: SecurityHeader, multi_queue_signature: bytes = b""
+    ) -> UserMessageView:
         try:
-            signed = patch_security_header(view, header, signature if is_multiple else b"")
+            return patch_security_header(view, header, multi_queue_signature)
         except LocalProtocolError as error:
             raise MQError(
-                Status.MQ_ERROR_INSUFFICIENT_RESOURCES, f"there is no room for its signature: {error}"
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES, f"there is no room for its SecurityHeader: {error}"
             ) from error
-        return patch_authentication_level(signed, level) if is_local else signed
 
     def _check_hash(self, number: int) -> None:
         try:
