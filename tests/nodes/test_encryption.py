@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from msmq.queues.directory.objects import QueueManagerObject
 from msmq.queues.directory.selecting import equals
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.queues.outgoing import transit_name
+from msmq.security.ciphers import LibraryCiphers
+from msmq.security.keys import KeyRing
 from msmq.session.securing.choosing import Preferences
 from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
 from msmq.structures.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.message_class import MessageClass
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
+from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER, MqdsPublicKeys
 from msmq.structures.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
 from tests.nodes.encrypted import ADVANCED, BASE, ENHANCED, SECRET, EncryptionTestCase
@@ -207,6 +211,33 @@ class CacheTests(EncryptionTestCase):
         self.encrypted(SECRET)
         self.encrypted(SECRET)
         self.assertEqual(asked, [(QueueManagerObject, [equals("identifier", IDENTIFIERS["BETA"])])])
+
+    def test_directory_takes_its_time(self) -> None:
+        """What waits for it goes back when the session ends meanwhile, and leaves with the next one."""
+        assert self.directory is not None
+        held: Deferred[None] = Deferred()
+        read = self.directory.read
+
+        def reading(of: Any, filters: Any = (), attributes: Any = None) -> Any:
+            if attributes == ("public_encryption_key_list",) and not held.called:
+                return held.addCallback(lambda _: read(of, filters, attributes))
+            return read(of, filters, attributes)
+
+        self.patch(self.directory, "read", reading)
+        self.send(self.alpha, self.name, SECRET, privacy_level=ADVANCED, delivery=Delivery.RECOVERABLE)
+        self.send(self.alpha, self.name, b"behind", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(5)
+        self.assertEqual(self.wire, [])
+        self.kill("BETA")
+        self.clock.advance(1)
+        held.callback(None)
+        self.clock.advance(1)
+        self.assertEqual(self.wire, [])
+        self.assertEqual(len(self.outgoing().positions), 2)
+        self.revive("BETA")
+        self.beta = self.nodes["BETA"]
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET, b"behind"])
 
     def test_receiver_has_new_keys(self) -> None:
         """Once its key is looked at again, nothing is encrypted with the old one any more."""
@@ -400,3 +431,50 @@ class WeakTests(EncryptionTestCase):
             " weak_algorithms = true would allow",
             told,
         )
+
+
+class RealCiphersTests(EncryptionTestCase):
+    """The same with RSA, AES and RC4 of the libraries."""
+
+    def setUp(self) -> None:
+        self.real = {name: LibraryCiphers(real_keys(name)) for name in ("ALPHA", "BETA")}
+        super().setUp()
+
+    def more_options(self, name: str) -> dict[str, Any]:
+        real = self.real.get(name)
+        return {} if real is None else {"ciphers": real}
+
+    def test_every_level(self) -> None:
+        """Bodies of any length, with the key of each provider."""
+        assert self.directory is not None
+        keys = self.real["BETA"].encryption_keys.keys
+        bodies = [b"", b"x", bytes(range(256)) * 4, bytes(1_000_000)]
+        for key, level in zip(keys, (BASE, ENHANCED, ADVANCED), strict=True):
+            written = QueueManagerObject(
+                identifier=IDENTIFIERS["BETA"],
+                computer_name="BETA",
+                public_encryption_key_list=MqdsPublicKeys((key,)),
+            )
+            self.successResultOf(self.directory.write(written, ("public_encryption_key_list",)))
+            self.clock.advance(self.preferences.lifetime)
+            self.encrypted(*bodies, level=level)
+            self.assertEqual(self.bodies(self.beta, self.path), bodies)
+            self.assertEqual(self.wire[-1].privacy_level, level)
+
+    def test_for_another(self) -> None:
+        """What was encrypted for one is nothing for another; and nothing but a refusal comes of it."""
+        public_key = self.real["ALPHA"].encryption_keys.keys[2].key
+        real = self.real["ALPHA"]
+        made = real.make_session_key(0x6610, 256, 256, public_key)
+        body = EncryptedBody(real.encrypt(0x6610, made.key, SECRET), 5, 0x6610, made.encrypted)
+        packet = with_encrypted_body(UserMessageView(self.plain()), body)
+        self.put(packet)
+        self.assertEqual(self.bodies(self.beta, self.path), [])
+        [told] = self.explain(self.beta, UserMessageView(packet))
+        self.assertIn("NACK_BAD_ENCRYPTION", told)
+
+
+@cache
+def real_keys(name: str) -> KeyRing:
+    """Keys that are made once, since that takes its time."""
+    return KeyRing(None, weak=True, bits=1024)

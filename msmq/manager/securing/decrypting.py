@@ -67,7 +67,7 @@ class Decryption:
         except CipherError as error:
             return Refused(MessageClass.NACK_BAD_ENCRYPTION, str(error))
         except LocalProtocolError as error:
-            return Refused(MessageClass.NACK_BAD_ENCRYPTION, f"its clear body is too large: {error}")
+            return Refused(MessageClass.NACK_BAD_ENCRYPTION, f"its packet cannot be put in clear: {error}")
         return attrs.evolve(message, view=view, security=view.security())
 
     def _decrypted(self, view: UserMessageView, encrypted_key: bytes) -> bytes:
