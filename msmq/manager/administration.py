@@ -87,6 +87,7 @@ class Administration:
         log_age: int = 0,
         log_size: int | None = None,
         security: str | None = None,
+        creator: bytes | None = None,
     ) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its description.
 
@@ -96,6 +97,7 @@ class Administration:
         @param log_age: seconds after which the message log forgets a message; 0 for never.
         @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
         @param security: what its descriptor is to be, or some of it, as SDDL.
+        @param creator: the SID in whose name it is made; by default the owner of the queue manager.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
             public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
@@ -114,7 +116,7 @@ class Administration:
             "log_size": _kilobytes(log_size),
         }
         if self.descriptors is not None:
-            properties["security"] = await self.descriptors.for_new(parse_security(security))
+            properties["security"] = await self.descriptors.for_new(parse_security(security), creator)
         elif security is not None:
             raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "nobody here decides who may do what")
         model = self._performer.model

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msmq.manager.parts import Parts
+from msmq.manager.securing.acting import ActingQueueManager
 from msmq.manager.securing.permissions import Permissions
 from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.manager.service import QueueManagerService
 
 
 class AccessRequests:
@@ -36,6 +40,18 @@ class AccessRequests:
     async def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
         """See L{IQueueManager.why}."""
         return await self._permissions.why(path, principal, right)
+
+    async def acting_as(self, principal: str) -> ActingQueueManager:
+        """The queue manager as somebody sees it who is not its owner; each right is asked for.
+
+        @param principal: a SID or a name.
+        @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID for somebody nobody knows, MQ_ERROR_ILLEGAL_OPERATION
+            if nobody is asked who may do what.
+        """
+        permissions = self._permissions
+        sid = await permissions.sid_of(principal)
+        service = cast("QueueManagerService", self)
+        return ActingQueueManager(service, self._work, permissions.descriptors, sid)
 
     @property
     def _permissions(self) -> Permissions:

@@ -134,19 +134,23 @@ class Descriptors:
         if self.public is not None:
             self.public.forget(queue.definition.identifier)
 
-    async def for_new(self, supplied: SecurityDescriptor | None = None) -> bytes:
+    async def for_new(
+        self, supplied: SecurityDescriptor | None = None, creator: bytes | None = None
+    ) -> bytes:
         """[MS-MQDMPR] 3.1.7.1.3.1 the descriptor of a new queue, as bytes.
 
         @param supplied: what its maker gives of it.
+        @param creator: the SID of its maker; by default the owner.
         @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
         """
+        maker = self.owner if creator is None else creator
         if supplied is not None:
             supplied = checked(supplied, QUEUE_KIND)
         if self._default is DefaultDescriptor.STRICT:
-            return strict_security(self.owner, supplied).to_bytes()
-        owner = self.owner if supplied is None or supplied.owner is None else supplied.owner
+            return strict_security(maker, supplied).to_bytes()
+        owner = maker if supplied is None or supplied.owner is None else supplied.owner
         made = documented_security(
-            self.owner,
+            maker,
             is_domain_user=await self._is_domain_user(owner),
             machine=await self.machine_sid(),
             supplied=supplied,

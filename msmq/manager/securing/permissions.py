@@ -75,14 +75,14 @@ class Permissions:
     ) -> None:
         self._performer = performer
         self._administration = administration
-        self._descriptors = descriptors
+        self.descriptors = descriptors
         self._gate = gate
 
     def load(self, state: Mapping[str, bytes]) -> None:
         """Take over what is kept."""
         kept = state.get(MACHINE_STATE)
         if kept is not None:
-            self._descriptors.machine = read_descriptor(kept)
+            self.descriptors.machine = read_descriptor(kept)
 
     async def show(self, path: str) -> dict[str, Any]:
         """Who may do what with a queue, or with the queue manager.
@@ -109,7 +109,7 @@ class Permissions:
             mask |= _right(target.kind, right)
         if not mask:
             raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "no right is named")
-        sid = await self._sid(principal)
+        sid = await self.sid_of(principal)
         entry = deny(sid, mask) if is_denial else allow(sid, mask)
         return await self._alter(target, lambda descriptor: with_entry(descriptor, entry))
 
@@ -119,8 +119,16 @@ class Permissions:
         @raise MQError: as L{change}.
         """
         target = self._target(path)
-        sid = await self._sid(principal)
+        sid = await self.sid_of(principal)
         return await self._alter(target, lambda descriptor: without_entries_of(descriptor, sid))
+
+    async def give_to(self, path: str, sid: bytes) -> dict[str, Any]:
+        """Have somebody own it; answers as L{show}.
+
+        @raise MQError: as L{change}.
+        """
+        target = self._target(path)
+        return await self._alter(target, lambda descriptor: attrs.evolve(descriptor, owner=sid))
 
     async def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
         """Whether somebody may do something, and what decides it.
@@ -129,12 +137,12 @@ class Permissions:
         """
         target = self._target(path)
         mask = _right(target.kind, right)
-        sid = await self._sid(principal)
+        sid = await self.sid_of(principal)
         protection = await self._protection(target)
         answer: dict[str, Any] = {
             "queue": target.name,
             "principal": format_sid(sid),
-            "name": self._descriptors.access.name_of(sid),
+            "name": self.descriptors.access.name_of(sid),
             "right": target.kind.names(mask),
             "granted": False,
             "reason": "",
@@ -142,13 +150,13 @@ class Permissions:
             "groups": [],
         }
         try:
-            token = await self._descriptors.access.token(sid)
+            token = await self.descriptors.access.token(sid)
         except AccountUnknown as error:
             return {**answer, "reason": str(error)}
-        answer["name"] = self._descriptors.access.name_of(sid)
-        answer["groups"] = [self._descriptors.access.name_of(group) for group in sorted(token.groups)]
+        answer["name"] = self.descriptors.access.name_of(sid)
+        answer["groups"] = [self.descriptors.access.name_of(group) for group in sorted(token.groups)]
         descriptor = protection.descriptor or SecurityDescriptor()
-        decision = self._descriptors.access.check(descriptor, sid, mask, target.kind)
+        decision = self.descriptors.access.check(descriptor, sid, mask, target.kind)
         decided = await decision if isinstance(decision, Deferred) else decision
         answer["granted"], answer["reason"] = decided.granted, decided.why()
         if sid == ANONYMOUS and mask & QueueAccess.MQSEC_WRITE_MESSAGE and target.queue is not None:
@@ -169,16 +177,20 @@ class Permissions:
             )
         return _Target(queue_path(queue), QUEUE_KIND, queue)
 
-    async def _sid(self, principal: str) -> bytes:
+    async def sid_of(self, principal: str) -> bytes:
+        """The SID of somebody.
+
+        @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID.
+        """
         try:
-            return await self._descriptors.access.resolve(principal)
+            return await self.descriptors.access.resolve(principal)
         except AccountUnknown as error:
             raise MQError(Status.MQ_ERROR_COULD_NOT_GET_USER_SID, str(error)) from error
 
     async def _protection(self, target: _Target) -> Protection:
         if target.queue is None:
-            return await self._descriptors.of_machine()
-        protection = self._descriptors.of(target.queue)
+            return await self.descriptors.of_machine()
+        protection = self.descriptors.of(target.queue)
         return await protection if isinstance(protection, Deferred) else protection
 
     async def _alter(self, target: _Target, change: _Change) -> dict[str, Any]:
@@ -199,17 +211,17 @@ class Permissions:
         security = descriptor.to_bytes()
         if target.queue is None:
             await self._performer.commit([PutState(MACHINE_STATE, security)])
-            self._descriptors.machine = descriptor
+            self.descriptors.machine = descriptor
             return
         if is_published or target.queue.definition.type is QueueType.PUBLIC:
-            await self._descriptors.publish(target.queue, security)
+            await self.descriptors.publish(target.queue, security)
         await self._administration.alter(target.queue, {"security": security})
 
     async def _describe(self, target: _Target, protection: Protection) -> dict[str, Any]:
         descriptor = protection.descriptor or SecurityDescriptor()
         aces = () if descriptor.dacl is None else descriptor.dacl.aces
         await self._learn_names([descriptor.owner, *(ace.sid for ace in aces if isinstance(ace, Ace))])
-        name_of = self._descriptors.access.name_of
+        name_of = self.descriptors.access.name_of
         try:
             sddl: str | None = format_sddl(descriptor)
         except LocalProtocolError:
@@ -229,7 +241,7 @@ class Permissions:
         return {
             "action": _ACTIONS.get(ace.type, ace.type.name.lower()),
             "principal": format_sid(ace.sid),
-            "name": self._descriptors.access.name_of(ace.sid),
+            "name": self.descriptors.access.name_of(ace.sid),
             "rights": kind.words_of(ace.mask),
             "mask": ace.mask,
             "inherited": bool(ace.flags & AceFlags.INHERITED),
@@ -240,7 +252,7 @@ class Permissions:
         """Have the directory asked who these are, so that their names are known."""
         for sid in {sid for sid in sids[:_MOST_NAMES] if sid is not None}:
             try:
-                await self._descriptors.access.token(sid)
+                await self.descriptors.access.token(sid)
             except AccountUnknown:
                 continue
 

@@ -1,0 +1,195 @@
+"""[MS-MQMQ] 2.2.23 and 2.2.24: a queue manager as somebody else than its owner sees it.
+
+Each right gates the operation that it names.
+What an application does without this is done in the name of the owner, who may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msmq.interfaces.access import AccountUnknown
+from msmq.interfaces.queue_manager import IReservation, ITransaction, Place
+from msmq.manager.parts import Parts
+from msmq.manager.securing.descriptors import Descriptors, Protection, protected_queue
+from msmq.manager.targets import Target, readable_queue
+from msmq.queues.message import Message
+from msmq.queues.queue import Queue
+from msmq.structures.access_check import AccessDecision
+from msmq.structures.access_masks import (
+    QUEUE_KIND,
+    QUEUE_MANAGER_KIND,
+    ObjectKind,
+    QueueAccess,
+    QueueManagerAccess,
+)
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.name_text import QueueSuffix
+from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.manager.service import QueueManagerService
+
+_Q = QueueAccess
+_M = QueueManagerAccess
+
+
+class ActingQueueManager:
+    """What one principal may do with a queue manager.
+
+    Every method raises L{MQError}: MQ_ERROR_ACCESS_DENIED with the right that is missing and what denies it,
+    or as the method of the queue manager that has the same name.
+
+    @ivar sid: who acts.
+    """
+
+    def __init__(
+        self, service: QueueManagerService, parts: Parts, descriptors: Descriptors, sid: bytes
+    ) -> None:
+        self.sid = sid
+        self._service = service
+        self._parts = parts
+        self._descriptors = descriptors
+
+    async def status(self) -> dict[str, Any]:
+        """See L{IQueueManager.status}; needs MQSEC_GET_MACHINE_PROPERTIES."""
+        await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
+        return self._service.status()
+
+    async def create_queue(self, path: str, **properties: Any) -> dict[str, Any]:
+        """See L{IQueueManager.create_queue}; needs MQSEC_CREATE_QUEUE.  The queue is the principal's."""
+        await self._may(None, _M.MQSEC_CREATE_QUEUE)
+        return await self._parts.administration.create(path, creator=self.sid, **properties)
+
+    async def queue(self, path: str) -> dict[str, Any]:
+        """See L{IQueueManager.queue}; needs MQSEC_GET_QUEUE_PROPERTIES."""
+        await self._may(self._find(path), _Q.MQSEC_GET_QUEUE_PROPERTIES)
+        return self._service.queue(path)
+
+    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """See L{IQueueManager.set_queue}; needs MQSEC_SET_QUEUE_PROPERTIES."""
+        await self._may(self._find(path), _Q.MQSEC_SET_QUEUE_PROPERTIES)
+        return await self._service.set_queue(path, properties)
+
+    async def purge_queue(self, path: str) -> int:
+        """See L{IQueueManager.purge_queue}; needs what receiving does."""
+        queue = self._find(path)
+        await self._may(queue, self._reading(queue, peek=False))
+        return await self._service.purge_queue(path)
+
+    async def delete_queue(self, path: str) -> None:
+        """See L{IQueueManager.delete_queue}; needs MQSEC_DELETE_QUEUE."""
+        await self._may(self._find(path), _Q.MQSEC_DELETE_QUEUE)
+        await self._service.delete_queue(path)
+
+    async def send(
+        self, destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
+    ) -> list[MessageIdentifier]:
+        """See L{IQueueManager.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE."""
+        targets: list[Target] = await self._service._targets(destination)
+        for target in targets:
+            if target.is_local:
+                await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
+        return await self._service.send(destination, messages, transaction=transaction)
+
+    async def reserve(
+        self,
+        queue: str,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        peek: bool = False,
+        transaction: ITransaction | None = None,
+    ) -> IReservation:
+        """See L{IQueueManager.reserve}.
+
+        Needs MQSEC_RECEIVE_MESSAGE, MQSEC_RECEIVE_JOURNAL_MESSAGE for a journal,
+        MQSEC_RECEIVE_DEADLETTER_MESSAGE for dead letters, MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE for the machine
+        journal; to peek, the right that has that in its name.
+        """
+        found = self._find(queue)
+        await self._may(found, self._reading(found, peek=peek))
+        return await self._service.reserve(
+            queue, count=count, timeout=timeout, peek=peek, transaction=transaction
+        )
+
+    async def dead_letters(self, limit: int = 1000) -> list[Place]:
+        """See L{IQueueManager.dead_letters}; needs MQSEC_PEEK_DEADLETTER_MESSAGE."""
+        await self._may(None, _M.MQSEC_PEEK_DEADLETTER_MESSAGE)
+        return await self._service.dead_letters(limit)
+
+    async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
+        """See L{IQueueManager.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE."""
+        await self._may(None, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE)
+        return await self._service.requeue(message)
+
+    async def acl(self, path: str) -> dict[str, Any]:
+        """See L{IQueueManager.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or of the machine its like."""
+        await self._may_of(path, _Q.MQSEC_GET_QUEUE_PERMISSIONS)
+        return await self._service.acl(path)
+
+    async def allow(self, path: str, principal: str, rights: Sequence[str]) -> dict[str, Any]:
+        """See L{IQueueManager.allow}; needs MQSEC_CHANGE_QUEUE_PERMISSIONS, or of the machine its like."""
+        await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
+        return await self._service.allow(path, principal, rights)
+
+    async def deny(self, path: str, principal: str, rights: Sequence[str]) -> dict[str, Any]:
+        """See L{IQueueManager.deny}; needs the same."""
+        await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
+        return await self._service.deny(path, principal, rights)
+
+    async def revoke(self, path: str, principal: str) -> dict[str, Any]:
+        """See L{IQueueManager.revoke}; needs the same."""
+        await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
+        return await self._service.revoke(path, principal)
+
+    async def take_ownership(self, path: str) -> dict[str, Any]:
+        """Become the owner; needs MQSEC_TAKE_QUEUE_OWNERSHIP, or of the machine its like."""
+        await self._may_of(path, _Q.MQSEC_TAKE_QUEUE_OWNERSHIP)
+        permissions = self._parts.permissions
+        assert permissions is not None
+        return await permissions.give_to(path, self.sid)
+
+    # How
+
+    def _find(self, path: str) -> Queue:
+        queue = readable_queue(self._parts.model, path, self._parts.clock.now())
+        # A subqueue that is not there is made for whoever may use it, and not for the question.
+        self._parts.performer.forget_empty((queue,))
+        return queue
+
+    def _reading(self, queue: Queue, *, peek: bool) -> int:
+        if queue.is_system and queue.parent is None:
+            if queue is self._parts.model.system_queue(QueueSuffix.JOURNAL):
+                of_journal = _M.MQSEC_PEEK_JOURNAL_QUEUE_MESSAGE, _M.MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE
+                return int(of_journal[0] if peek else of_journal[1])
+            of_letters = _M.MQSEC_PEEK_DEADLETTER_MESSAGE, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE
+            return int(of_letters[0] if peek else of_letters[1])
+        if peek:
+            return int(_Q.MQSEC_PEEK_MESSAGE)
+        return int(_Q.MQSEC_RECEIVE_JOURNAL_MESSAGE if queue.is_system else _Q.MQSEC_RECEIVE_MESSAGE)
+
+    async def _may_of(self, path: str, right: int) -> None:
+        # The rights about permissions have the same numbers, whether of a queue or of the machine.
+        await self._may(None if path == "." else self._find(path), right)
+
+    async def _may(self, queue: Queue | None, right: int) -> None:
+        """Insist on a right to a queue; to the queue manager, if there is none or it is of the system."""
+        descriptors = self._descriptors
+        if queue is None or (queue.is_system and queue.parent is None):
+            kind: ObjectKind = QUEUE_MANAGER_KIND
+            protection = await descriptors.of_machine()
+        else:
+            kind = QUEUE_KIND
+            found = descriptors.of(protected_queue(queue))
+            protection = found if isinstance(found, Protection) else await found
+        descriptor = protection.descriptor or SecurityDescriptor()
+        try:
+            checked = descriptors.access.check(descriptor, self.sid, int(right), kind)
+            decision = checked if isinstance(checked, AccessDecision) else await checked
+        except AccountUnknown as error:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
+        if not decision.granted:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{decision.why()}, by {protection.source}")
