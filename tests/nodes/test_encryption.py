@@ -316,7 +316,7 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_ENCRYPTION": 1})
 
     def test_queue_manager_without_keys(self) -> None:
-        """Whoever has none refuses, and says so."""
+        """MQQB-1.5-01: whoever has none takes what is plain, and refuses what is not, and says so."""
         self.kill("BETA")
         node = self.nodes["BETA"] = Node(
             self.network,
@@ -330,6 +330,8 @@ class ReceivingTests(EncryptionTestCase):
         node.start()
         self.beta = node
         self.assertIn("has no keys", self.refused(self.foreign()))
+        self.put(self.plain(2))
+        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
     def test_acknowledgement_of_an_encrypted_message(self) -> None:
         """MQMQ-2.2.20.6-05: it is decrypted before anybody is told, and told of under its own name."""

@@ -51,6 +51,19 @@ class KeyRingTests(SynchronousTestCase):
         self.made.append(bits)
         return make_key(bits)
 
+    def test_keys_of_the_documents(self) -> None:
+        """MQDMPR-3.1.3-12: 512 bits for the Base provider, 1024 for the others; the names end with a NUL."""
+        ring = self.ring(weak=True)
+        for keys in (ring.encryption_keys, ring.signing_keys):
+            self.assertEqual([key.key.bit_length for key in keys.keys], [512, 1024, 1024])
+            for key in keys.keys:
+                self.assertEqual(key.key.modulus.bit_length(), key.key.bit_length)
+                self.assertEqual(key.key.public_exponent, 65537)
+                name = (key.provider_name + "\0").encode("utf-16-le")
+                self.assertEqual(key.to_bytes()[12 : 12 + len(name)], name)
+        for path in self.directory.glob("*.pem"):
+            self.assertIn(b"RSA key ok", openssl("rsa", "-check", "-noout", data=path.read_bytes()))
+
     def test_made_once(self) -> None:
         """The next start has the same keys."""
         first = self.ring()

@@ -350,6 +350,37 @@ class LoadTests(ReadingTestCase):
 class SecurityTests(ReadingTestCase):
     """C{[security]}: whom a server trusts."""
 
+    def test_ciphers(self) -> None:
+        """MQQB-3.1.1.3-05: AES for the advanced level, RC2 or RC4 for the others; nothing else is taken."""
+        text = """[security]
+preferred_advanced_algorithm = "AES-128"
+preferred_enhanced_algorithm = "RC2"
+preferred_base_algorithm = "RC2"
+weak_algorithms = true
+encryption_key_bits = 1024
+"""
+        security = load(self.write(text)).security
+        self.assertEqual(
+            (
+                security.preferred_advanced_algorithm,
+                security.preferred_enhanced_algorithm,
+                security.preferred_base_algorithm,
+            ),
+            ("AES-128", "RC2", "RC2"),
+        )
+        self.assertEqual((security.weak_algorithms, security.encryption_key_bits), (True, 1024))
+        wrong = text.replace("AES-128", "RC4").replace('"RC2"', '"AES-256"').replace("1024", "512")
+        self.assertEqual(
+            [(line, key) for line, key, _ in self.problems(wrong)],
+            [
+                (2, "security.preferred_advanced_algorithm"),
+                (3, "security.preferred_enhanced_algorithm"),
+                (4, "security.preferred_base_algorithm"),
+                (6, "security.encryption_key_bits"),
+            ],
+        )
+        self.assertFalse(load().security.weak_algorithms)
+
     def test_who_is_trusted(self) -> None:
         """Addresses and networks; without them, nobody beyond this machine."""
         read = load(
