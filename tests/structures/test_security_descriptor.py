@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND
+from msmq.structures.access_masks import (
+    CONNECTED_NETWORK_KIND,
+    ENTERPRISE_KIND,
+    QUEUE_KIND,
+    QUEUE_MANAGER_KIND,
+    SITE_KIND,
+)
 from msmq.structures.sddl import parse_sddl
 from msmq.structures.security_descriptor import (
     Control,
@@ -195,9 +201,18 @@ class RightsTests(SynchronousTestCase):
     """Entries have the rights that there are to their object."""
 
     def test_a_foreign_right_is_refused(self) -> None:
-        """MQDMPR-3.1.1.2-14, MQDMPR-3.1.1.1-23: entries have the rights of their object alone."""
-        for kind, other in ((QUEUE_KIND, 0x80), (QUEUE_MANAGER_KIND, 0x8)):
-            descriptor = SecurityDescriptor(dacl=Acl((allow(EVERYONE, 4), allow(EVERYONE, other | 1))))
+        """Entries have the rights that there are to their object alone.
+
+        MQDMPR-3.1.1.2-14, MQDMPR-3.1.1.1-23, MQDMPR-3.1.1.6-05, MQDMPR-3.1.1.7-03, MQDMPR-3.1.1.9-02.
+        """
+        for kind, other in (
+            (QUEUE_KIND, 0x80),
+            (QUEUE_MANAGER_KIND, 0x8),
+            (ENTERPRISE_KIND, 0x8),
+            (SITE_KIND, 0x40),
+            (CONNECTED_NETWORK_KIND, 0x2),
+        ):
+            descriptor = SecurityDescriptor(dacl=Acl((allow(EVERYONE, 0x20), allow(EVERYONE, other | 1))))
             error = self.assertRaises(LocalProtocolError, restricted, descriptor, kind)
             self.assertEqual(
                 str(error),
@@ -206,7 +221,7 @@ class RightsTests(SynchronousTestCase):
             )
             dacl = within(descriptor, kind).dacl
             assert dacl is not None
-            self.assertEqual([ace.mask for ace in dacl.aces if isinstance(ace, Ace)], [4, 1])
+            self.assertEqual([ace.mask for ace in dacl.aces if isinstance(ace, Ace)], [0x20, 1])
 
     def test_generic_rights_become_those_that_they_stand_for(self) -> None:
         """In every entry; a descriptor without a list stays as it is."""
