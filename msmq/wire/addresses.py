@@ -24,6 +24,7 @@ def read_address(text: str) -> IPv4Address | IPv6Address | None:
     return address
 
 
+@lru_cache(4096)
 def is_loopback(text: str) -> bool:
     """Whether a peer with this address is on this machine."""
     address = read_address(text)

@@ -409,6 +409,21 @@ encryption_key_bits = 1024
             self.problems(text), [(3, "security.peers", 'lets nobody in, because unauthenticated is "deny"')]
         )
 
+    def test_rules(self) -> None:
+        """A mistake in a file of rules is told with its own path and line, a missing file with the key's."""
+        rules = self.write("[[queue]]\npath = 'a'\nallow.nobody = 'send'\n")
+        [problem] = check(self.write(f"[security]\nrules = '{rules}'\n"))
+        self.assertEqual((problem.path, problem.line, problem.key), (rules, 3, "queue[0].allow.nobody"))
+        self.assertEqual(
+            self.problems("[security]\n\nrules = '/nonexistent'\n"),
+            [(3, "security.rules", "names /nonexistent, which cannot be read: No such file or directory")],
+        )
+        rules = self.write("[names]\nclerks = 'S-1-5-21-1-2-3-2001'\n")
+        load(self.write(f"[security]\nrules = '{rules}'\nowner = 'clerks'\n"))
+        [(line, key, words)] = self.problems("[security]\nowner = 'clerks'\n")
+        self.assertEqual((line, key), (2, "security.owner"))
+        self.assertIn("'clerks' is neither a SID nor any of", words)
+
     def test_who_is_warned(self) -> None:
         """A server that others reach, unless something was said about them."""
         reached = '[listen]\nsession = "tcp:1801:interface=192.0.2.1"\n'

@@ -172,6 +172,26 @@ class ServerTests(TestCase):
                 self.fail("it was taken")
             await server.stopService()
 
+    async def test_tells_who_may_do_what(self) -> None:
+        """What C{[security]} says of the gate, of owners, of new queues and of rules holds."""
+        rules = self.data.parent / f"{self.data.name}.rules"
+        rules.write_text("[names]\nclerks = 'S-1-5-21-1-2-3-2001'\n[[queue]]\npath = '*ruled'\n")
+        server = await self.started(
+            f"[security]\nunauthenticated = 'deny'\nowner = 'clerks'\ndefault_descriptor = 'strict'\n"
+            f"rules = '{rules}'\n"
+        )
+        assert server.parts is not None
+        manager = server.parts.manager
+        for name in ("own", "ruled"):
+            await manager.create_queue(f".\\private$\\{name}")
+        clerks = "S-1-5-21-1-2-3-2001"
+        own = await manager.acl(".\\private$\\own")
+        self.assertEqual(own["sddl"], f"O:{clerks}G:{clerks}D:(A;;0xf003f;;;{clerks})")
+        self.assertEqual(own["owner"], f"clerks ({clerks})")
+        self.assertEqual((await manager.acl(".\\private$\\ruled"))["source"], f"{rules}:3")
+        why = await manager.why(".\\private$\\own", "anonymous", "send")
+        self.assertEqual((why["granted"], why["unauthenticated"]), (False, "deny"))
+
     async def test_keeps_its_identity(self) -> None:
         """The identifier is the same after a restart."""
         server = await self.started()
