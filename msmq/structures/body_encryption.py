@@ -87,6 +87,9 @@ def _rewritten(
     packet = view.packet
     flags = view.flags | UserHeader.SH if security is not None else view.flags & ~UserHeader.SH
     start = _security_offset(view)
+    if security is not None and security.provider_info is not None:
+        # Some peers say both that there is no provider and which; the one that is there is kept.
+        security = attrs.evolve(security, is_default_provider=False)
     header = b"" if security is None else security.to_bytes()
     properties = view.properties_offset
     (extension_size,) = _U32.unpack_from(packet, properties + _EXTENSION_SIZE)

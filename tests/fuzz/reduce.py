@@ -2,7 +2,7 @@
 
 Of everything in the corpus and the work directory those inputs stay that go over a branch which no
 shorter one, and no seed, goes over.
-At the end it prints the branch coverage of the pure core by all targets together.
+L{tests.fuzz.report} tells what they go over together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tests.fuzz.seeds import seeds
 from tests.fuzz.targets import TARGETS
 
 SOURCE = "msmq"
-CORE = ("wire", "structures", "session", "discovery", "decoding", "queues", "routing")
 
 Branch = tuple[str, int, int]
 
@@ -64,29 +63,15 @@ def reduce(target: str, work: Path) -> tuple[int, int]:
     return len(chosen), keep(target, chosen)
 
 
-def report(targets: Iterable[str]) -> None:
-    """Print the branch coverage of the pure core by seeds and corpus."""
-    measured = coverage.Coverage(data_file=None, branch=True, source=[SOURCE], config_file=False)
-    measured.start()
-    for target in targets:
-        for data in (*seeds(target), *kept(target)):
-            TARGETS[target](data)
-    measured.stop()
-    measured.report(include=[f"*/{SOURCE}/{package}/*" for package in CORE], skip_covered=False)
-
-
 def main() -> None:
-    """Reduce, then report."""
+    """Reduce the corpus of each target."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.reduce")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--work", type=Path, default=Path("_fuzz"))
-    parser.add_argument("--report", action="store_true", help="only report")
     options = parser.parse_args()
-    if not options.report:
-        for target in options.targets or TARGETS:
-            inputs, size = reduce(target, options.work)
-            print(f"{target}: {inputs} inputs, {size} bytes", flush=True)
-    report(TARGETS)
+    for target in options.targets or TARGETS:
+        inputs, size = reduce(target, options.work)
+        print(f"{target}: {inputs} inputs, {size} bytes", flush=True)
 
 
 if __name__ == "__main__":

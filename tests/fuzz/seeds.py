@@ -54,7 +54,9 @@ from tests.builders import (
     session_header,
     user_packet,
 )
+from tests.decoding.bodies.vectors import vectors as bodies
 from tests.decoding.builders import pcap, pcapng, tcp
+from tests.fuzz.targets.bodies import BODY_TYPES
 from tests.vectors import vector
 
 SID: Final = bytes.fromhex("010500000000000515000000ad4a9ebd36d9fa3d63a656dae8030000")
@@ -315,6 +317,18 @@ def _captures() -> Iterable[bytes]:
         yield b"\0" + data
 
 
+def _bodies() -> Iterable[bytes]:
+    for body in bodies().values():
+        for choice in range(6):
+            yield bytes([choice, BODY_TYPES.index(body.body_type), 0]) + body.data[:1500]
+    headers = (
+        b"<ArrayOfHeaderInfo><HeaderInfo><Key>NServiceBus.ContentType</Key></HeaderInfo></ArrayOfHeaderInfo>"
+    )
+    yield bytes([0, 0, len(headers)]) + b'{"order": 7}' + headers
+    yield b"\0\0\0" + b'<?xml version="1.0"?><order id="7"><box>2</box></order>'
+    yield b"\0\2\0" + "text".encode("utf-16-le")
+
+
 _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
     "stream": _streams,
     "user_messages": _user_messages,
@@ -326,6 +340,7 @@ _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
     "certificates": _certificates,
     "sessions": _sessions,
     "captures": _captures,
+    "bodies": _bodies,
 }
 
 

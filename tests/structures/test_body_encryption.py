@@ -15,7 +15,7 @@ from msmq.structures.body_encryption import (
     with_clear_body,
     with_encrypted_body,
 )
-from msmq.structures.security_header import SecurityHeader, SenderIdType
+from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
 from msmq.structures.user_message import UserMessage
 from msmq.structures.user_message_view import UserMessageView
 from tests.builders import user_packet
@@ -125,6 +125,27 @@ class EncryptedTests(SynchronousTestCase):
         self.assertEqual(there.security(), attrs.evolve(security, encryption_key=KEY, is_body_encrypted=True))
         back = UserMessageView(with_clear_body(there, b"body"))
         self.assertEqual(back.security(), security)
+
+    def test_a_provider_that_is_not_announced(self) -> None:
+        """A peer may set DE and name a provider all the same; its body comes in clear like any other."""
+        provider = ProviderInfo(1, "provider")
+        security = SecurityHeader(signature=b"sign", provider_info=provider, is_body_encrypted=True)
+        view = UserMessageView(user_packet(b"cipher text"))
+        message = attrs.evolve(view.parse(), security=security)
+        packet = bytearray(message.to_bytes())
+        place = UserMessageView(bytes(packet)).transaction_offset
+        packet[place : place + 2] = (int.from_bytes(packet[place : place + 2], "little") | 0x0040).to_bytes(
+            2, "little"
+        )
+        odd = UserMessageView(bytes(packet))
+        found = odd.security()
+        assert found is not None
+        self.assertTrue(found.is_default_provider)
+        clear = UserMessageView(with_clear_body(odd, b"in clear"))
+        self.assertEqual(bytes(clear.body), b"in clear")
+        kept = clear.security()
+        assert kept is not None
+        self.assertEqual((kept.provider_info, kept.signature), (provider, b"sign"))
 
     def test_too_large(self) -> None:
         """A packet of 4 MiB has no room for a key."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tests.fuzz.targets.bodies import bodies
 from tests.fuzz.targets.captures import captures
 from tests.fuzz.targets.certificates import certificates
 from tests.fuzz.targets.datagrams import datagrams
@@ -26,4 +27,5 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "certificates": certificates,
     "sessions": sessions,
     "captures": captures,
+    "bodies": bodies,
 }
