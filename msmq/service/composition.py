@@ -17,7 +17,7 @@ from msmq.directory.factory import make_directory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IAddressBook, IDirectory, IServedDirectory
+from msmq.interfaces.directory import IAddressBook, IDirectory, IServedDirectory, IWatchedDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
@@ -257,6 +257,9 @@ def _descriptors(security: SecuritySettings, directory: IDirectory | None, clock
     accounts = None if directory is None else IAccounts(directory, None)
     owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, rules)
     access = AccessControl(accounts, clock, rules)
+    watched = None if directory is None else IWatchedDirectory(directory, None)
+    if watched is not None:
+        watched.watch(access.forget)
     return Descriptors(access, owner, DefaultDescriptor(security.default_descriptor))
 
 

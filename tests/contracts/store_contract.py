@@ -32,6 +32,7 @@ BILLS = QueueDefinition(
     application_type=UUID(int=0xC),
     created=1_700_000_000,
     modified=0xFFFFFFFF,
+    security=bytes(range(256)),
 )
 REMOTE = QueueDefinition(identifier=UUID(int=0xD), path="DIRECT=OS:beta\\q", type=QueueType.OUTGOING)
 HIGHEST = (7 << 56) | ((1 << 56) - 1)

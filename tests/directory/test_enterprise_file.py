@@ -80,6 +80,20 @@ id = "00000000-0000-0000-0000-00000000000f"
 sid = "{SID}"
 certificates = ["one.pem", "two.der"]
 """
+ACCOUNTS = """
+[[user]]
+sid = "S-1-5-21-1-2-3-1001"
+name = "alice"
+groups = ["Clerks", "S-1-5-32-545"]
+[[group]]
+sid = "S-1-5-21-1-2-3-2001"
+name = "clerks"
+groups = ["S-1-5-21-1-2-3-2002", "staff", "clerks"]
+[[group]]
+sid = "S-1-5-21-1-2-3-2002"
+name = "staff"
+groups = ["clerks"]
+"""
 CERTIFICATES = {"one.pem": b"\x30\x03one", "two.der": b"\x30\x03two"}
 
 
@@ -148,6 +162,26 @@ class ReadingTests(EnterpriseFileTests):
         held = {each.computer_name: each for each in file.objects if isinstance(each, QueueManagerObject)}
         self.assertEqual(held["ALPHA"].public_encryption_key_list, ciphers.encryption_keys)
         self.assertEqual(held["BETA"].public_encryption_key_list, NO_KEYS)
+
+    def test_accounts(self) -> None:
+        """Users and groups are in the groups of their groups, whatever way leads back to them."""
+        file = load_enterprise(self.written(WHOLE + ACCOUNTS))
+        sids = {account.name: account.sid for account in file.accounts}
+        found = {
+            account.name: ({name for name, sid in sids.items() if sid in account.groups}, account.is_user)
+            for account in file.accounts
+        }
+        self.assertEqual(
+            found,
+            {
+                SID: (set(), True),
+                "alice": ({"clerks", "staff"}, True),
+                "clerks": ({"staff"}, False),
+                "staff": ({"clerks"}, False),
+            },
+        )
+        [alice] = [account for account in file.accounts if account.name == "alice"]
+        self.assertIn(parse_sid("S-1-5-32-545"), alice.groups)
 
     def test_topology(self) -> None:
         """Routing has all of it, with the lines for what it will say, and the addresses."""
@@ -358,6 +392,27 @@ out_routing_servers = ["BETA"]
             "user[1].certificates[2]",
             "'estate.toml' cannot be read: is neither PEM nor DER",
         )
+
+    def test_accounts(self) -> None:
+        """Groups that are none, and what two accounts have in common."""
+        for old, new, place, problem in (
+            (
+                '"staff", ',
+                '"staf", ',
+                "groups[1]",
+                "'staf' is no group of this file, nor a SID; did you mean",
+            ),
+            ("-3-2001", "-3-1001", "sid", "is the SID of another account too"),
+            ('"clerks"\n', '"Alice"\n', "name", "is the name of another account too"),
+            ('name = "clerks"\n', "", "", "needs 'name'"),
+        ):
+            text = WHOLE + ACCOUNTS
+            self.assertIn(old, text)
+            found = check_enterprise(self.written(text.replace(old, new, 1)))
+            told = [each for each in found if each.key.endswith(place) and problem in each.problem]
+            self.assertTrue(told, found)
+            assert told[0].line is not None
+            self.assertGreater(told[0].line, WHOLE.count("\n"))
 
     def test_no_toml(self) -> None:
         """A file that is none is told with the line, and one that is not there without."""

@@ -26,7 +26,8 @@ from msmq.queues.directory.selecting import equals
 from msmq.structures.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
-from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE, EnterpriseFileTests, keyed
+from msmq.wire.sid import parse_sid
+from tests.directory.test_enterprise_file import ACCOUNTS, ALPHA, BETA, WHOLE, EnterpriseFileTests, keyed
 
 ORDERS = UUID(int=0xF)
 
@@ -60,7 +61,7 @@ class FileDirectoryTests(EnterpriseFileTests):
 
     def test_interfaces(self) -> None:
         """It is a directory that knows addresses, and tells when it changes."""
-        for interface in (IDirectory, IAddressBook, IWatchedDirectory):
+        for interface in (IDirectory, IAccounts, IAddressBook, IWatchedDirectory):
             verifyObject(interface, self.directory)
 
     def test_keys_that_the_file_does_not_say(self) -> None:
@@ -186,6 +187,19 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual(names, ["Berlin", "Paris"])
         self.clock.advance(LOOK_EVERY)
         self.assertEqual(told, ["changed"])
+
+    def test_accounts(self) -> None:
+        """Its users and groups are found by SID and name, as the file has them now."""
+        self.opened()
+        alice = parse_sid("S-1-5-21-1-2-3-1001")
+        not_found = DirectoryOperationResult.OBJECT_NOT_FOUND
+        self.assertIs(self.result_of(self.directory.account(alice))[0], not_found)
+        self.change(WHOLE + ACCOUNTS)
+        self.clock.advance(LOOK_EVERY)
+        found = self.successResultOf(self.directory.account(alice))
+        self.assertEqual((found.name, len(found.groups)), ("alice", 3))
+        self.assertEqual(self.successResultOf(self.directory.account_named("ESTATE\\ALICE")), found)
+        self.assertIs(self.result_of(self.directory.account_named("bob"))[0], not_found)
 
     def test_change_with_faults(self) -> None:
         """It changes nothing; when the file is right again it is read."""

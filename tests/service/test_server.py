@@ -177,7 +177,8 @@ class ServerTests(TestCase):
         rules = self.data.parent / f"{self.data.name}.rules"
         rules.write_text("[names]\nclerks = 'S-1-5-21-1-2-3-2001'\n[[queue]]\npath = '*ruled'\n")
         server = await self.started(
-            f"[security]\nunauthenticated = 'deny'\nowner = 'clerks'\ndefault_descriptor = 'strict'\n"
+            CLOSED
+            + f"[security]\nunauthenticated = 'deny'\nowner = 'clerks'\ndefault_descriptor = 'strict'\n"
             f"rules = '{rules}'\n"
         )
         assert server.parts is not None
