@@ -399,8 +399,8 @@ out_routing_servers = ["BETA"]
             (
                 '"staff", ',
                 '"staf", ',
-                "groups[1]",
-                "'staf' is no group of this file, nor a SID; did you mean",
+                "groups[2]",
+                "'staf' is no group of this file, nor a SID",
             ),
             ("-3-2001", "-3-1001", "sid", "is the SID of another account too"),
             ('"clerks"\n', '"Alice"\n', "name", "is the name of another account too"),

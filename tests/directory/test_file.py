@@ -14,6 +14,7 @@ from zope.interface.verify import verifyObject
 from msmq.directory.enterprise_file import EnterpriseFileError
 from msmq.directory.file import LOOK_EVERY, FileDirectory
 from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IWatchedDirectory
+from msmq.interfaces.access import IAccounts
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import (
     DirectoryObject,
