@@ -18,7 +18,7 @@ from tests.faults.history import History
 from tests.faults.inventory import Inventory, Logs
 from tests.faults.server import PROJECT, ServerTestCase
 
-KILLS = 1000 if IS_THOROUGH else 20
+KILLS = 300 if IS_THOROUGH else 20
 SEED = 20261121
 
 
