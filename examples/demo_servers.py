@@ -15,7 +15,7 @@ import attrs
 from msmq.control.client import ControlClient
 from msmq.structures.status import MQError
 
-START_TIMEOUT = 20.0
+START_TIMEOUT = 60.0
 STOP_TIMEOUT = 10.0
 
 
