@@ -34,6 +34,8 @@ from msmq.queues.definition import QueueDefinition, QueueType
 from msmq.storage.sqlite.database import Database
 from tests.builders import ALPHA, BETA, user_packet
 from tests.cli.support import CommandTestCase
+from tests.pipeline import stores
+from tests.servers.postgresql import shared_server
 
 ORDERS = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16, log=True)
 JOURNAL = QueueDefinition(
@@ -341,6 +343,38 @@ class TroubleTests(ExportTestCase):
         """No store, and none of ours."""
         self.data = Path(self.mktemp())
         self.assertRaises(StorageError, self.export, "orders")
+
+
+class StoresTests(ExportTestCase):
+    """Every store, and every stream of it."""
+
+    wanted: Sequence[tuple[str, bool]] = (
+        *((name, False) for name in ("orders", "Bills", "Bills;journal", "reports", "events")),
+        *((f"system$;{name}", False) for name in ("deadletter", "deadxact", "journal")),
+        *((stores.OUTGOING.path, False), ("orders", True)),
+    )
+
+    def exported(self, place: str) -> list[dict[str, Any]]:
+        """All rows of all streams."""
+        self.directory = Path(self.mktemp())
+        with store_at(place) as store:
+            wishes = [wish(store, name, log=is_log) for name, is_log in self.wanted]
+            told = list(Exporter(store, self.directory).run(wishes))
+        self.assertEqual(min(each.rows for each in told), 1)
+        self.assertEqual(sum(each.damaged for each in told), 1)
+        found: list[dict[str, Any]] = []
+        for path in sorted(self.directory.rglob("*.parquet"), key=lambda path: path.name):
+            found += pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
+        self.assertEqual(len(found), sum(each.rows for each in told))
+        return found
+
+    def test_equal(self) -> None:
+        """SQLite and PostgreSQL become the same rows."""
+        server = shared_server()
+        self.addCleanup(server.drop, "exported")
+        data = stores.write_sqlite(Path(self.mktemp()), stores.estate())
+        url = stores.write_postgresql(server, "exported", stores.estate())
+        self.assertEqual(self.exported(str(data)), self.exported(url))
 
 
 class CommandTests(ExportTestCase):

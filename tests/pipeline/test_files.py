@@ -9,13 +9,14 @@ import pyarrow.parquet
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
+from msmq.pipeline.files.exporting import Exporter, store_at, wish
 from msmq.pipeline.rows import StoredPacket, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark import reason
 from tests.decoding.builders import link, pcap
 from tests.decoding.test_captures import session
 from tests.pipeline.spark_support import SparkTestCase
-from tests.pipeline.stores import ARRIVED, DAMAGED, lookup_id, packet
+from tests.pipeline.stores import ARRIVED, DAMAGED, estate, lookup_id, packet, write_sqlite
 
 EXPORTED = names_of(EXPORTED_COLUMNS)
 
@@ -53,6 +54,22 @@ class ExportedTests(FileCase):
         table = pyarrow.Table.from_batches([message_batch(stored, EXPORTED)])
         pyarrow.parquet.write_table(table, path, row_group_size=4)
         return stored
+
+    def test_exporter(self) -> None:
+        """What an export of a store writes has every message once, as the store itself has them."""
+        data = write_sqlite(self.directory / "data", estate())
+        directory = self.directory / "files"
+        with store_at(str(data)) as store:
+            list(Exporter(store, directory, file_rows=7).run([wish(store, "orders"), wish(store, "Bills")]))
+        found, expected = (
+            sorted(
+                self.rows(self.read(path=str(path), stream="queue", subscribe="orders,Bills")),
+                key=lambda row: (row["topic"], row["offset"]),
+            )
+            for path in (directory, data)
+        )
+        self.assertEqual(len(found), 22)
+        self.assertEqual(found, expected)
 
     def test_rows(self) -> None:
         """Rows are as they were exported, in every column, by row groups; bodies can be read anew."""

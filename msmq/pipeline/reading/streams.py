@@ -97,7 +97,8 @@ def is_called(topic: str, name: str) -> bool:
     full, asked = topic.lower(), name.lower()
     path = full.removeprefix(".\\")
     bare = path.partition(";journal")[0]
-    return asked in (full, path, bare, f".\\{bare}", bare.removeprefix("private$\\"))
+    names = (full, path, bare, f".\\{bare}")
+    return asked in (*names, path.removeprefix("private$\\"), bare.removeprefix("private$\\"))
 
 
 def offsets_of(

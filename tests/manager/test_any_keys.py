@@ -1,0 +1,174 @@
+"""Whatever applications send under keys, and whatever happens meanwhile, each key is one message.
+
+A history is a list of steps, drawn by hypothesis: messages are sent under a few keys, alone and together, in
+transactions and without; transactions are committed and aborted; the store is slow, or breaks; who waits
+goes away; the queue manager is stopped, or killed.
+C{MSMQ_SOAK} is the number of histories where it shall be another than usual.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from msmq.manager.transactions import TransactionHandle
+from msmq.queues.message import Delivery, Message
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError
+from tests.manager.support import ManagerTestCase
+
+HISTORIES = int(os.environ.get("MSMQ_SOAK", "150"))
+
+KEYS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), KEYS),
+        st.tuples(st.just("send_transactional"), KEYS),
+        st.tuples(st.just("send_in"), KEYS),
+        st.sampled_from(
+            [
+                *("begin", "commit", "abort", "slow", "catch_up", "finish_one", "break", "mend"),
+                *("cancel", "stop", "crash"),
+            ]
+        ).map(lambda name: (name, [])),
+    ),
+    max_size=30,
+)
+
+
+class AnyKeysTests(ManagerTestCase):
+    """L{msmq.manager.keyed.KeyedMessages}."""
+
+    def begin_history(self) -> None:
+        self.doCleanups()
+        self.setUp()
+        self.identifiers: dict[tuple[str, str], MessageIdentifier] = {}
+        self.pending: list[Deferred[Any]] = []
+        self.transaction: TransactionHandle | None = None
+        self.sent_in: dict[str, MessageIdentifier] = {}
+
+    def told(self, queue: str, keys: Sequence[str], identifiers: Sequence[MessageIdentifier]) -> None:
+        """Somebody was told that these are sent: it stays so."""
+        for key, identifier in zip(keys, identifiers, strict=True):
+            self.assertEqual(self.identifiers.setdefault((queue, key), identifier), identifier)
+
+    def watch(self, work: Deferred[Any]) -> None:
+        self.pending.append(work)
+
+        def end(result: object) -> None:
+            if work in self.pending:
+                self.pending.remove(work)
+            if isinstance(result, Failure):
+                result.trap(MQError, CancelledError)
+
+        work.addBoth(end)
+
+    def sending(self, queue: str, keys: Sequence[str], transaction: TransactionHandle | None = None) -> Any:
+        is_transactional = queue == self.payments
+        messages = [
+            Message(body=key.encode(), delivery=Delivery.RECOVERABLE, transactional=is_transactional)
+            for key in keys
+        ]
+        return self.deferred(self.service.send(queue, messages, transaction=transaction, keys=keys))
+
+    def step(self, name: str, keys: Sequence[str]) -> None:
+        match name:
+            case "send" | "send_transactional":
+                queue = self.orders if name == "send" else self.payments
+                self.watch(
+                    self.sending(queue, keys).addCallback(
+                        lambda identifiers: self.told(queue, keys, identifiers)
+                    )
+                )
+            case "begin":
+                self.transaction = self.transaction or self.service.begin()
+            case "send_in":
+                if self.transaction is not None:
+                    self.watch(
+                        self.sending(self.payments, keys, self.transaction).addCallback(self.is_in, keys)
+                    )
+            case "commit" | "abort":
+                transaction, self.transaction = self.transaction, None
+                if transaction is not None:
+                    sent, self.sent_in = self.sent_in, {}
+                    self.watch(self.deferred(self.ending(transaction, name == "commit", sent)))
+            case "slow":
+                self.store.is_slow = True
+            case "catch_up":
+                self.store.catch_up()
+            case "finish_one":
+                self.store.finish(1)
+            case "break":
+                self.store.break_down()
+            case "mend":
+                self.store.recover()
+            case "cancel":
+                for work in self.pending[:1]:
+                    work.cancel()
+            case "stop" | "crash":
+                self.store.recover()
+                if name == "stop":
+                    self.store.catch_up()
+                # Who waits for a dead process hears no more of it.
+                self.pending = []
+                self.transaction, self.sent_in = None, {}
+                self.restart(crash=name == "crash")
+
+    def is_in(self, identifiers: Sequence[MessageIdentifier], keys: Sequence[str]) -> None:
+        """What a transaction was told of stays so in it, and holds for others if it commits."""
+        for key, identifier in zip(keys, identifiers, strict=True):
+            self.assertEqual(self.sent_in.setdefault(key, identifier), identifier)
+
+    async def ending(
+        self, transaction: TransactionHandle, is_commit: bool, sent: dict[str, MessageIdentifier]
+    ) -> None:
+        if is_commit:
+            try:
+                await transaction.commit()
+            except MQError:
+                if transaction.state == "active":
+                    await transaction.abort()
+                raise
+            self.told(self.payments, list(sent), list(sent.values()))
+        else:
+            await transaction.abort()
+
+    @settings(
+        max_examples=HISTORIES,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
+    )
+    @given(STEPS)
+    def test_each_once(self, steps: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """What was told to be sent is there once, under the identifier that was told; nothing is twice."""
+        self.begin_history()
+        for name, keys in steps:
+            self.step(name, keys)
+        self.store.recover()
+        self.store.catch_up()
+        if self.transaction is not None:
+            self.run_to_end(self.transaction.abort())
+        self.assertEqual(self.pending, [])
+        for _ in range(2):
+            for queue in (self.orders, self.payments):
+                found = Counter(bytes(message.view.body).decode() for message in self.messages(queue))
+                self.assertLessEqual(max(found.values(), default=0), 1, found)
+                known = {
+                    bytes(each.view.body).decode(): each.view.identifier for each in self.messages(queue)
+                }
+                for (where, key), identifier in self.identifiers.items():
+                    if where == queue:
+                        self.assertEqual(known[key], identifier)
+                # Whoever sends again gets what is there, and sends what is not.
+                for key in "abc":
+                    [identifier] = self.successResultOf(self.sending(queue, [key]))
+                    self.assertEqual(known.get(key, identifier), identifier)
+                    self.told(queue, [key], [identifier])
+            self.restart(crash=True)
