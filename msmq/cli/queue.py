@@ -78,6 +78,7 @@ def queue() -> None:
     type=_PRIVACY,
     help="Whether messages must not, may or must be encrypted.",
 )
+@click.option("--security", metavar="SDDL", help="Who may do what with it, as the text of a descriptor.")
 @common_options
 @pass_settings
 def queue_create(settings: Settings, /, path: str, **options: Any) -> None:

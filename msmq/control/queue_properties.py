@@ -35,7 +35,10 @@ def read_new_queue(wanted: Mapping[str, object]) -> dict[str, Any]:
 
     @raise MQError: a property is unknown, or its value is of another kind.
     """
-    return read_properties({name: value for name, value in wanted.items() if value is not None}, "path")
+    given = {name: value for name, value in wanted.items() if value is not None}
+    security = given.pop("security", None)
+    found = read_properties(given, "path", "security")
+    return found if security is None else {**found, "security": text("security", security)}
 
 
 def read_properties(wanted: Mapping[str, object], *others: str) -> dict[str, Any]:

@@ -245,6 +245,7 @@ class IQueueManager(Interface):
         privacy: str = "optional",
         log_age: int = 0,
         log_size: int | None = None,
+        security: str | None = None,
     ) -> Awaitable[Mapping[str, Any]]:
         """Make a queue and answer what L{queue} would.
 
@@ -252,6 +253,7 @@ class IQueueManager(Interface):
         @param privacy: C{none}, C{optional} or C{body}.
         @param log_age: seconds after which the message log forgets a message; 0 for never.
         @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
+        @param security: the descriptor that it gets, or what is to be other than by default, as SDDL.
         """
 
     def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:

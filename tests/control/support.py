@@ -193,13 +193,19 @@ class ControlTestCase(SynchronousTestCase):
         self.clock = ManualClock()
         network = Network(self.clock.reactor)
         self.disk = Disk()
-        self.node = Node(network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk)
+        self.node = Node(
+            network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk, options=self.options()
+        )
         self.node.start()
         self.service = self.node.service
         # Whatever still waits at the end of a test ends with it.
         self.addCleanup(self.service.stopService)
         self.site = make_site(self.service, limits=self.limits, clock=self.clock.reactor)
         self.run_to_end(self.service.create_queue(ORDERS))
+
+    def options(self) -> Mapping[str, Any]:
+        """Of the queue manager."""
+        return {}
 
     def run_to_end(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:
         """The result of something that needs no time."""

@@ -100,6 +100,21 @@ class AclCommandTests(command.CommandTestCase):
         ended = await self.msmq("acl", "why", "everyone", ".", "create-queue", "--json")
         self.assertIs(ended.objects[0]["granted"], False)
 
+    async def test_a_queue_with_a_descriptor(self) -> None:
+        """A queue can be made with one; what it leaves out is as by default."""
+        path = ".\\private$\\closed"
+        ended = await self.msmq("queue", "create", path, "--security", "D:(A;;GR;;;WD)", "--json")
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        ended = await self.msmq("acl", "show", path, "--json")
+        self.assertEqual(ended.objects[0]["sddl"], "O:ANG:AND:(A;;0x2002b;;;WD)")
+        for sddl, words in (
+            ("D:(A;;GR;;;W)", "MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR: [MS-DTYP] 2.5.1 SDDL.sid-string"),
+            ("D:(A;;0x100;;;WD)", "has 0x00000100 in its mask, which is no right to a queue"),
+        ):
+            ended = await self.msmq("queue", "create", path + "2", "--security", sddl)
+            self.assertEqual((ended.status, ended.output), (1, b""))
+            self.assertIn(words, ended.errors)
+
     async def test_what_is_refused(self) -> None:
         """Who is not known, what is no right, and a queue that is not there; nothing changes."""
         for arguments, words in (
