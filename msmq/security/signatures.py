@@ -122,7 +122,7 @@ def _guarded(read: Callable[[x509.Certificate], T], certificate: x509.Certificat
         return Unusable(f"{why} ({type(error).__name__})")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _certificate(data: bytes) -> x509.Certificate | Unusable:
     try:
         with warnings.catch_warnings():
@@ -132,7 +132,7 @@ def _certificate(data: bytes) -> x509.Certificate | Unusable:
         return Unusable("is no X.509 certificate")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _public_key(data: bytes) -> rsa.RSAPublicKey | Unusable:
     certificate = _certificate(data)
     if isinstance(certificate, Unusable):
@@ -171,7 +171,7 @@ def _signed(private_key: bytes, algorithm: int, data: bytes) -> bytes:
     return _private_key(private_key).sign(data, padding.PKCS1v15(), _HASHES[algorithm]())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _facts_of(data: bytes) -> CertificateFacts | Unusable:
     found = _certificate(data)
     return found if isinstance(found, Unusable) else _guarded(_facts, found, "says what cannot be read")

@@ -59,6 +59,7 @@ _BEGINNING: Final = Struct("<BxHII48xIH").unpack_from
 # LabelLength, MessageClass, MessageSize, ExtensionSize.
 _SIZES: Final = Struct("<xBH28xI16xI").unpack_from
 _U32: Final = Struct("<I").unpack_from
+_SECURITY: Final = SecurityHeader.LAYOUT.unpack_from
 _LEVELS: Final = frozenset(AuthenticationLevel)
 
 
@@ -416,10 +417,26 @@ class UserMessageView:
         """All of the SecurityHeader."""
         if not self.flags & UserHeader.SH:
             return None
-        reader = self._reader(self._names_end)
-        if self.is_transactional:
-            TransactionHeader.read(reader)
-        return SecurityHeader.read(reader)
+        packet, position = self.packet, self.security_offset
+        flags, *sizes, provider_info_size = _SECURITY(packet, position)
+        if provider_info_size:
+            return SecurityHeader.read(self._reader(position))
+        # The constructor has seen that all of it is there.
+        items = []
+        position += SecurityHeader.FIXED_SIZE
+        for size in sizes:
+            items.append(packet[position : position + size])
+            position += size + 3 & ~3
+        security_id, encryption_key, signature, sender_cert = items
+        return SecurityHeader(
+            flags & SecurityHeader.ST,
+            security_id,
+            encryption_key,
+            signature,
+            sender_cert,
+            is_body_encrypted=bool(flags & SecurityHeader.EB),
+            is_default_provider=bool(flags & SecurityHeader.DE),
+        )
 
     @property
     def security_offset(self) -> int:
