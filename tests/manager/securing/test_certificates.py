@@ -14,7 +14,7 @@ from msmq.queues.directory.selecting import equals
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.status import MQError
 from tests.contracts.signing import OTHER_SID, SID
-from tests.nodes.test_signatures import DAY, TO_BETA, SigningTestCase
+from tests.nodes.signed import DAY, TO_BETA, SigningTestCase
 
 OTHER_TEXT = "S-1-5-21-1-2-3-1002"
 
