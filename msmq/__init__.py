@@ -36,13 +36,14 @@ if TYPE_CHECKING:
     from msmq.session.effects import CloseReason
     from msmq.session.outgoing import OutgoingPacket
     from msmq.session.settings import SessionSettings
-    from msmq.structures.algorithms import PrivacyLevel
+    from msmq.structures.algorithms import AuthenticationLevel, PrivacyLevel
     from msmq.structures.identifiers import MessageIdentifier
     from msmq.structures.status import MQError, Status
     from msmq.structures.user_message_view import UserMessageView
 
 _HOMES = {
     "Acknowledge": "msmq.queues.message",
+    "AuthenticationLevel": "msmq.structures.algorithms",
     "Body": "msmq.interfaces",
     "BodyDecoders": "msmq.decoding.bodies",
     "CloseReason": "msmq.session.effects",

@@ -16,6 +16,7 @@ import msmq.interfaces
 
 MSMQ = [
     "Acknowledge",
+    "AuthenticationLevel",
     "Body",
     "BodyDecoders",
     "CloseReason",
