@@ -82,6 +82,7 @@ _HOMES = {
 
 __all__ = [
     "Acknowledge",
+    "AuthenticationLevel",
     "Body",
     "BodyDecoders",
     "CloseReason",

@@ -12,8 +12,8 @@ from msmq.queues.directory.objects import EnterpriseObject
 from msmq.security.access.control import LIFETIME, AccessControl
 from msmq.wire.sid import format_sid, parse_sid
 from tests.contracts.signing import OTHER_SID, SID
+from tests.nodes.signed import CountedDirectory, SigningTestCase
 from tests.nodes.support import Node
-from tests.nodes.test_signatures import CountedDirectory, SigningTestCase
 
 STRANGER = "198.51.100.7"
 CLERKS = parse_sid("S-1-5-21-1-2-3-2001")
