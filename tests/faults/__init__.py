@@ -6,7 +6,7 @@ import sys
 import time
 
 IS_THOROUGH = bool(os.environ.get("MSMQ_CRASH"))
-"""Whether everything is tried, as C{make crash} does; otherwise a sample, which takes seconds."""
+"""Whether everything is tried, as C{make crash} and C{make faults} do; otherwise a sample, of seconds."""
 
 _TOLD: list[str] = []
 _BEGAN = time.monotonic()
