@@ -14,13 +14,16 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.control.client import ControlClient, Delivered
+from msmq.control.guarding import GuardedSite
 from msmq.control.locations import LocationError, RemoteLocation, UnixLocation, parse_location
 from msmq.control.records import Record
+from msmq.control.tokens import TokenFile
 from msmq.service.configuration import ConfigurationError, Overrides, load
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status
@@ -281,6 +284,44 @@ class TlsTests(RemoteTestCase):
 
         self.assertNotIn(b"HTTP", await self.beside(work))
         self.assertEqual((await self.beside(self.client().status))["name"], "ALPHA")
+
+
+class ImpatientTests(RemoteTestCase):
+    """A port for strangers who have a tenth of a second."""
+
+    async def test_silent_callers(self) -> None:
+        """Who does not finish the handshake of TLS, or says nothing after it, is cut off."""
+        assert self.server.parts is not None
+        site = GuardedSite(
+            self.server.parts.control, TokenFile(self.token), IReactorTime(reactor), patience=0.1
+        )
+        described = f"ssl:0:interface=127.0.0.1:privateKey={self.key}:certKey={self.key}"
+        port = await serverFromString(reactor, described).listen(site)
+        self.addCleanup(port.stopListening)
+        address = ("127.0.0.1", port.getHost().port)
+        context = ssl.create_default_context(cafile=self.ca)
+
+        def silent() -> bytes:
+            with socket.create_connection(address) as caller:
+                # The beginning of a ClientHello.
+                caller.sendall(b"\x16\x03\x01\x02")
+                return caller.recv(1000)
+
+        def secured() -> bytes:
+            with (
+                socket.create_connection(address) as caller,
+                context.wrap_socket(caller, server_hostname="127.0.0.1") as inside,
+            ):
+                inside.sendall(b"GET /v1/status HTTP/1.1\r\n")
+                return inside.recv(1000)
+
+        for call in (silent, secured):
+            try:
+                heard = await self.beside(call)
+            except OSError:
+                # On a slow machine the time is over in the middle of anything.
+                heard = b""
+            self.assertEqual(heard, b"")
 
 
 class TokenTests(RemoteTestCase):
