@@ -37,13 +37,14 @@ from demo_meddler import Meddler, Mischief, identifier
 from demo_servers import QueueManager, ServerFailed, queue_manager
 from pyarrow import compute, parquet
 
-from msmq import MQError
 from msmq.control.client import Receipt
 from msmq.control.records import Record
+from msmq.errors import MsmqError
 from msmq.pipeline.rows import StoredPacket, message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark import make_session
 from msmq.pipeline.spark.command import main as run_job
+from msmq.pipeline.spark.session import find_java, find_spark
 from msmq.structures.user_message_view import UserMessageView
 
 ALPHA, BETA, DEAD = "127.0.0.2", "127.0.0.3", "127.0.0.9"
@@ -414,9 +415,11 @@ def main(arguments: Sequence[str]) -> int:
         shutil.rmtree(reports)
     started = time.monotonic()
     try:
+        find_spark()
+        find_java()
         with tempfile.TemporaryDirectory(prefix="msmq-demo-") as directory:
             wrong = run(Path(directory), reports).wrong
-    except (ServerFailed, MQError, OSError) as error:
+    except (ServerFailed, MsmqError, OSError) as error:
         wrong = [str(error)]
     except KeyboardInterrupt:
         wrong = ["interrupted"]

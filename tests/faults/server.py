@@ -33,6 +33,7 @@ class ServerProcess:
     @param tracer: the command to put in front of its own.
     @param environment: what it finds in its environment beside our own.
     @param hosts: the table of that name in its configuration.
+    @param limit: seconds after which it is taken to hang.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ServerProcess:
         storage: str = "sqlite",
         environment: Mapping[str, str] | None = None,
         hosts: Mapping[str, str] | None = None,
+        limit: float = LIMIT,
     ) -> None:
         self.data = home / "data"
         file = home / "msmq.toml"
@@ -69,7 +71,7 @@ class ServerProcess:
         )
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._watchdog = Timer(LIMIT, self._give_up)
+        self._watchdog = Timer(limit, self._give_up)
         self._watchdog.daemon = True
         self._watchdog.start()
         self.client = ControlClient(self.data / "control.sock")

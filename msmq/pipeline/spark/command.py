@@ -38,8 +38,11 @@ REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 INTERRUPTED: Final = 130
 
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_OF_A_CLUSTER: Final = "200"
+"""What it is where nobody said otherwise."""
 _SHARES: Final = 4
-"""Partitions for each core behind a shuffle."""
+"""What it is here instead, for each core."""
 
 
 class _Parser(ArgumentParser):
@@ -111,9 +114,8 @@ def run(job: Job, options: Namespace) -> str:
     enterprise = None if options.enterprise is None else _enterprise(options.enterprise)
     spark = make_session(f"msmq {job.name}", master=options.master)
     spark.sparkContext.setLogLevel("OFF")
-    if (spark.sparkContext.master or "").startswith("local"):
-        # The 200 that Spark takes otherwise are for a cluster.
-        spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism * _SHARES)
+    if (spark.sparkContext.master or "").startswith("local") and spark.conf.get(_PARTITIONS) == _OF_A_CLUSTER:
+        spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism * _SHARES)
     if job.wanted is None:
         estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
     else:

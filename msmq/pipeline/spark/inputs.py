@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.present import streams_present
 from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, VERSION, VERSION_KEY, names_of
 from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, WIRE, Estate, events, messages
@@ -126,7 +127,7 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: Wanted) ->
         elif one.is_capture:
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
-            for stream in wanted.streams:
+            for stream in streams_present(one.location, wanted.streams):
                 rows = _load(spark, one, stream, wanted)
                 if stream == EVENTS_STREAM:
                     happened.append(events(rows, one.name))
@@ -148,7 +149,7 @@ def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns
             for files in _files_of(one):
                 if not files.are_events:
                     found.append(_read_parquet(spark, one, files, columns).select(*columns))
-        else:
+        elif one.is_capture or streams_present(one.location, [stream]):
             place = WIRE if one.is_capture else stream
             reader = spark.read.format("msmq").option("path", one.location).option("stream", place)
             found.append(reader.option("columns", ",".join(columns)).load().select(*columns))

@@ -1,0 +1,37 @@
+"""Which streams of a store have anything in them: Spark takes as long for those that have nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msmq.pipeline.reading.slices import LEVEL, level_spans
+from msmq.pipeline.reading.stores import LOGS
+from msmq.pipeline.reading.streams import topics_of
+from msmq.storage.beside import StoreBeside, open_beside
+
+
+def streams_present(location: str, streams: Iterable[str]) -> list[str]:
+    """Those of the streams that have rows now.
+
+    @param location: a data directory, a file of SQLite, or C{postgresql://...}.
+    @raise StorageError: there is no store, or it cannot be read.
+    """
+    store = open_beside(location)
+    try:
+        return [stream for stream in streams if _has_rows(store, stream)]
+    finally:
+        store.close()
+
+
+def _has_rows(store: StoreBeside, stream: str) -> bool:
+    if stream == "events":
+        first, last = store.event_bounds()
+        return first < last
+    queues = [topic.queue for topic in topics_of(stream, store.queues())]
+    if stream in LOGS:
+        return any(first < last for first, last in map(store.log_bounds, queues))
+    return any(
+        store.messages(queue, span.begin, span.end, since=None, until=None, bodies=False).rows
+        for queue in queues
+        for span in level_spans(queue, "", 0, LEVEL)
+    )
