@@ -43,13 +43,13 @@ class SendingTests(EncryptionTestCase):
         self.assertEqual(view.privacy_level, ADVANCED)
 
     def test_aes_is_preferred(self) -> None:
-        """MQQB-5.1-01: whatever the level is; the packet says so (MQDMPR-3.1.1.12-14)."""
+        """MQQB-5.1-01: whatever the level is; the packet says so."""
         for level in (BASE, ENHANCED, ADVANCED):
             self.encrypted(SECRET, level=level)
             self.assertEqual((self.wire[-1].privacy_level, self.wire[-1].encryption_algorithm), (5, 0x6610))
 
     def test_three_levels(self) -> None:
-        """MQQB-3.1.5.8.3-12: each means a provider, and each body is decrypted with the key of its own."""
+        """MQQB-3.1.5.8.3-12 MQDMPR-3.1.1.12-14: each means a provider, and a key of its own decrypts it."""
         for provider, level, algorithm in (
             (BASE_PROVIDER, BASE, 0x6801),
             (ENHANCED_PROVIDER, ENHANCED, 0x6801),
