@@ -14,7 +14,7 @@ from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import Accepted, Outcome, Refused
 from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
-from msmq.wire.addresses import AddressSet, is_loopback
+from msmq.wire.addresses import AddressSet, is_loopback, read_address
 
 
 class Unauthenticated(enum.Enum):
@@ -59,10 +59,10 @@ class Gate:
 
     def refusal(self, address: str) -> str:
         """Why it may not, and which line of the configuration would let it in."""
-        if self.unauthenticated is Unauthenticated.DENY:
-            line = 'unauthenticated = "loopback"'
-            if not is_loopback(address):
-                line += f' with peers = ["{address}"]'
-        else:
-            line = f'peers = ["{address}"]'
+        line = f'peers = ["{address}"]'
+        if read_address(address) is None:
+            # It is no connection over IP, so no list of addresses has it.
+            line = 'unauthenticated = "allow"'
+        elif self.unauthenticated is Unauthenticated.DENY:
+            line = 'unauthenticated = "loopback"' + ("" if is_loopback(address) else f" with {line}")
         return f"nothing verifies who sent it; {line} under [security] in the configuration would admit it"

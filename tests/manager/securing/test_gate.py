@@ -32,6 +32,7 @@ class GateTests(SynchronousTestCase):
         """And that line does admit it."""
         for gate, address, line in (
             (Gate(), STRANGER, 'peers = ["198.51.100.1"]'),
+            (Gate(), "UNIXAddress('/run/peer')", 'unauthenticated = "allow"'),
             (Gate(Unauthenticated.DENY), HERE, 'unauthenticated = "loopback"'),
             (Gate(Unauthenticated.DENY), PEER, 'unauthenticated = "loopback" with peers = ["192.0.2.7"]'),
         ):
