@@ -38,6 +38,8 @@ class ISession(Interface):
 
     last_heard: float | None = Attribute("When anything came from the peer; C{None} before that.")
 
+    last_sent: float | None = Attribute("When anything was sent to the peer; C{None} before that.")
+
     dialled_for: object = Attribute("What its connector was made for; C{None} for an accepted session.")
 
     capacity: int = Attribute("How many messages L{send} takes now; 0 while the peer reads slowly.")

@@ -64,7 +64,7 @@ class SessionProtocol(Protocol):
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
     @ivar opened: when the handshake was over, seconds since 1970-01-01 UTC; C{None} before that.
-    @ivar last_heard: when anything came from the peer, in the same way.
+    @ivar last_heard: when anything came from the peer, in the same way; C{last_sent} when anything was sent.
     @ivar received: bytes that the peer has sent.
     """
 
@@ -78,6 +78,7 @@ class SessionProtocol(Protocol):
         self.dialled_for: object = None
         self.opened: float | None = None
         self.last_heard: float | None = None
+        self.last_sent: float | None = None
         self.received = 0
         self._framer = StreamFramer(measure_user_message, internal_only=True)
         self._in_hand = 0
@@ -370,6 +371,7 @@ class SessionProtocol(Protocol):
         match effect:
             case Transmit(chunks, is_awaited):
                 if self._is_connected:
+                    self.last_sent = self._now().wall
                     self._connected_transport().writeSequence(chunks)
                     if is_awaited:
                         self._flush()

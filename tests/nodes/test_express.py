@@ -182,7 +182,7 @@ class ExpressTests(NodesTestCase):
         self.assertEqual(theirs["remote_address"], "127.0.0.2")
 
     def test_times_of_a_session(self) -> None:
-        """When it opened stays; when anything came last goes on with each packet."""
+        """When it opened stays; when anything came or went last goes on with each packet."""
         path = self.queue(self.beta)
         began = unix_time(self.clock.now().wall)
         self.send(self.alpha, TO_BETA, b"1")
@@ -194,6 +194,8 @@ class ExpressTests(NodesTestCase):
         self.clock.advance(3)
         [second] = self.beta.service.sessions()
         self.assertEqual((second["opened"], second["last_heard"]), (began, sent))
+        [ours] = self.alpha.service.sessions()
+        self.assertEqual((ours["opened"], ours["last_sent"]), (began, sent))
         self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
 
     def test_packet_counts_agree(self) -> None:
