@@ -156,6 +156,28 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         read = await directory.read(UserObject, [equals("security_identifier", user.security_identifier)])
         self.assert_holds(read, user)
 
+    async def test_certificates_are_registered(self) -> None:
+        """What is registered of a user is there beside what was, and is found by its digest, too."""
+        directory = await self.opened()
+        first = MqUserSignCert.of(CERTIFICATE, UUID(int=5))
+        user = await self.add(
+            UserObject(certificate_digest_list=(first.digest,), certificates=MqUserSignCerts((first,)))
+        )
+        second = MqUserSignCert.of(CERTIFICATE + b" of another kind", UUID(int=6))
+        entries = (first, second)
+        written = attrs.evolve(
+            user,
+            certificate_digest_list=tuple(entry.digest for entry in entries),
+            certificates=MqUserSignCerts(entries),
+        )
+        await directory.write(written, ("certificate_digest_list", "certificates"))
+        sid = user.security_identifier
+        read = await directory.read(UserObject, [equals("security_identifier", sid)], ("certificates",))
+        self.assertEqual(read.values["certificates"].certificates, entries)
+        filters = [equals("certificate_digest_list", second.digest)]
+        read = await directory.read(UserObject, filters, ("security_identifier",))
+        self.assertEqual(read.values["security_identifier"], sid)
+
     async def move_computer(self, name: str, place: str) -> None:
         tests = child("msmq tests", DOMAIN)
         await self.operations.delete(child("msmq", child(name, (await self.operations.root()).computers)))

@@ -147,4 +147,5 @@ class SigningTestCase(ScriptedTestCase):
         self.say(packet)
         self.assertEqual(self.arrived(), [])
         [reason] = self.reasons()
+        self.assertTrue(reason.startswith(BAD_SIGNATURE), reason)
         return reason.removeprefix(BAD_SIGNATURE)

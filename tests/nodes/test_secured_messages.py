@@ -20,6 +20,7 @@ from msmq.structures.algorithms import (
     PrivacyLevel,
 )
 from msmq.structures.format_name import parse_format_name
+from msmq.structures.message_class import MessageClass
 from msmq.structures.user_message_view import UserMessageView
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.testing.ciphers import MemoryCiphers
@@ -158,3 +159,15 @@ class SecuredTests(SecuredTestCase):
         self.assertIs(arrived.authentication_level, AuthenticationLevel.SIG_2_0)
         told = self.run_to_end(self.zeta.service.explain(arrived.identifier))
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
+
+    def test_what_has_expired(self) -> None:
+        """A message whose time is over is not encrypted, nor sent (MQQB-3.1.7.1-04)."""
+        self.kill("BETA")
+        self.clock.advance(5)
+        self.secured(self.name, SECRET, time_to_reach_queue=3, dead_letter=True)
+        self.clock.advance(5)
+        self.revive("BETA")
+        self.clock.advance(120)
+        self.assertEqual(self.wire, [])
+        [letter] = self.run_to_end(self.alpha.service.dead_letters())
+        self.assertEqual(letter.message.view.message_class, MessageClass.NACK_REACH_QUEUE_TIMEOUT)

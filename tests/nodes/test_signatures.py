@@ -96,7 +96,10 @@ class ArrivingTests(SigningTestCase):
         self.assertIn("its signature is not that", self.refused(packet))
 
     def test_whose_certificate_it_is(self) -> None:
-        """The user of the SID has to have just this certificate in the directory (MQQB-3.1.5.8.3-09)."""
+        """The user of the SID has to have just this certificate in the directory.
+
+        MQQB-3.1.5.8.3-09, MQQB-3.1.5.8.3-11.
+        """
         message = self.fields()
         reason = self.refused(self.signed(message, by=self.bob))
         self.assertIn("is that of S-1-5-21-1-2-3-1002 in the directory, not of S-1-5-21-1-2-3-1001", reason)
@@ -136,7 +139,7 @@ class ArrivingTests(SigningTestCase):
     def test_algorithms(self) -> None:
         """Weak hashes and unknown ones are refused by name, if there is a signature.
 
-        MQQB-3.1.5.8.3-08, MQMQ-2.2.19.3-19, MQDMPR-3.1.1.12-43.
+        MQQB-3.1.5.8.3-07, MQQB-3.1.5.8.3-08, MQMQ-2.2.19.3-19, MQDMPR-3.1.1.12-43.
         """
         for algorithm, name in (
             (HashAlgorithm.MD2, "md2"),
@@ -161,7 +164,7 @@ class ArrivingTests(SigningTestCase):
     def test_providers(self) -> None:
         """A signature of a provider that nobody knows has a class of its own; those of Windows sign alike.
 
-        MQMQ-2.2.20.6-06, MQMQ-2.2.20.6-23, MQDMPR-3.1.1.12-55.
+        MQQB-3.1.5.8.3-22, MQMQ-2.2.20.6-06, MQMQ-2.2.20.6-23, MQDMPR-3.1.1.12-55.
         """
         message = self.fields()
         # Without DE the provider has to be named; the helper names none.
@@ -263,7 +266,7 @@ class ArrivingTests(SigningTestCase):
         )
 
     def test_the_sender_is_told(self) -> None:
-        """A refused transactional message draws a FinalAck of its class (MQDMPR-3.1.1.12-11)."""
+        """A refused transactional message draws a FinalAck of its class (MQQB-3.1.5.8.3-06)."""
         from tests.nodes.scripted import transactional
 
         packet = transactional(b"1", (1 << 32, 1, 0))
@@ -286,7 +289,7 @@ class CacheTests(SigningTestCase):
     def test_asked_once(self) -> None:
         """A certificate is asked for once in twenty minutes, and each with its own user.
 
-        MQQB-3.1.1.3-01, MQQB-3.1.1.3.4-01, MQQB-3.1.5.8.3-10.
+        MQQB-3.1.1.3-01, MQQB-3.1.1.3.4-01, MQQB-3.1.5.8.3-10, MQQB-3.1.2.13-01, MQQB-3.1.6.13-01.
         """
         self.asked()
         for _ in range(3):
@@ -349,7 +352,7 @@ class RefusedExpressTests(SigningTestCase):
     def test_figure_6(self) -> None:
         """Each is told of if its sender asked for it, the classes that help to probe only if permitted.
 
-        MQQB-3.1.1.1.1.4-01, MQDMPR-3.1.1.12-11.
+        MQQB-3.1.1.1.1.4-01, MQQB-3.1.5.8.3-06, MQDMPR-3.1.1.12-11.
         """
         self.listen(is_prompt=True)
         admin = "TCP:127.0.0.4\\private$\\admin"

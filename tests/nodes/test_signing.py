@@ -134,7 +134,7 @@ class SendingTests(SigningTestCase):
         self.assertEqual(error.status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
 
     def test_both_sides_explain(self) -> None:
-        """Of a signed message that BETA refuses, both tell why in their own words."""
+        """Of a signed message that BETA refuses, both tell why in their own words (MQQB-3.1.5.8.3-11)."""
         self.register(SID)
         self.send(
             self.alpha,
