@@ -328,3 +328,38 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.10", 1)))
         first.protocol.connectionLost(Failure(ConnectionDone()))
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
+
+    def test_bounds_how_often_a_host_comes(self) -> None:
+        """200 new sessions a second from one host, by default; others and this machine do not count."""
+        factory = self.make(SessionSettings())
+
+        def let_in(host: str) -> int:
+            address = IPv4Address("TCP", host, 1)
+            return sum(factory.buildProtocol(address) is not None for _ in range(300))
+
+        self.assertEqual(let_in("192.0.2.7"), 200)
+        self.assertEqual(let_in("192.0.2.8"), 200)
+        self.assertEqual(let_in("127.0.0.1"), 300)
+        self.assertEqual(factory.refused, {"sessions_per_second": 200})
+        self.clock.advance(0.25)
+        self.assertEqual(let_in("192.0.2.7"), 50)
+        latest = factory.refused_peers[0]
+        self.assertEqual((latest["address"], latest["reasons"]), ("192.0.2.7", {"sessions_per_second": 350}))
+
+    def test_counts_whom_it_refuses(self) -> None:
+        """Each limit and setting counts for itself, whether the peer is told or not."""
+        factory = self.make(SessionSettings(max_sessions=1, max_handshakes=2, max_connections_per_host=3))
+        first = Side(factory)
+        first.shake_hands()
+        Side(factory).protocol.dataReceived(establish(ALPHA))
+        self.assertEqual(factory.refused, {"max_sessions": 1})
+        for number in range(3):
+            Side(factory, f"127.0.1.{number}")
+        self.assertEqual(factory.refused, {"max_sessions": 1, "max_handshakes": 1})
+        for _ in range(4):
+            factory.buildProtocol(IPv4Address("TCP", "127.0.2.1", 1))
+        self.assertEqual(factory.refused["max_handshakes"], 1)
+        factory.is_offline = True
+        self.assertIsNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
+        self.assertEqual(factory.refused["offline"], 1)
+        self.assertTrue(first.protocol.is_open)
