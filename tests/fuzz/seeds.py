@@ -215,6 +215,24 @@ def _names() -> Iterable[bytes]:
         yield b"\4" + text.encode()
 
 
+VARIANTS: Final = (
+    (VarEnum.VT_EMPTY, None),
+    (VarEnum.VT_I1, -7),
+    (VarEnum.VT_UI2, 7),
+    (VarEnum.VT_UI4, 7),
+    (VarEnum.VT_I8, -7),
+    (VarEnum.VT_BOOL, True),
+    (VarEnum.VT_LPWSTR, "text"),
+    (VarEnum.VT_BLOB, b"blob"),
+    (VarEnum.VT_CLSID, GAMMA),
+    (0x1011, b"bytes"),
+    (0x1013, (1, 2, 3)),
+    (0x101F, ("a", "b")),
+    (0x1048, (ALPHA, GAMMA)),
+    (0x100C, (PropVariant(VarEnum.VT_UI4, 7), PropVariant(0x101F, ("a", "b")))),
+)
+
+
 def _directory() -> Iterable[bytes]:
     blob = PublicKeyBlob((1 << 511) + 12345, 65537)
     key = MqdsPublicKey(BASE_PROVIDER, ProviderType.PROV_RSA_FULL, blob)
@@ -226,8 +244,7 @@ def _directory() -> Iterable[bytes]:
         (3, blob),
         (5, TaAddress.ip("10.0.0.1")),
         (5, TaAddress.foreign(GAMMA)),
-        (6, PropVariant(VarEnum.VT_LPWSTR, "text")),
-        (6, PropVariant(VarEnum.VT_UI4, 7)),
+        *((6, PropVariant(kind, value)) for kind, value in VARIANTS),
         *((7, QueueFormat(parse_format_name(name))) for name in NAMES if not name.startswith("DIRECT=HTTP")),
     ):
         yield bytes([number]) + value.to_bytes()
@@ -299,6 +316,7 @@ def _sessions() -> Iterable[bytes]:
         yield opened + step(9, b"\7") + acknowledged + step(10, b"\7") + acknowledged + step(8, b"\5")
         yield opened + step(7, b"\x71") + step(11, b"\7") + step(8, b"\2") + step(13, b"\1") + step(9, b"\1")
         yield opened + step(9, b"\7") + step(12, b"\1") + step(6, b"\x70") + step(12, b"\0") + step(14, b"\1")
+        yield opened + step(13, b"\2") + step(13, b"\2") + step(8, b"\3") + step(9, b"\7") + step(8, b"\2")
         yield opened + step(9, b"\2") + step(4, session_header(1, 0)) + step(14, b"\0") + step(8, b"\0")
 
 
@@ -312,6 +330,18 @@ def _captures() -> Iterable[bytes]:
     yield b"\0" + pcap(frames)
     yield b"\0" + pcapng([(0, frame) for frame in frames], [1])
     yield b"\1" + b"".join(packets).hex(" ").encode()
+    data = packets[0][:200]
+    lines = [data[start : start + 16] for start in range(0, len(data), 16)]
+    xxd = [f"{16 * number:08x}: {line.hex(' ', 2)}  {'.' * len(line)}" for number, line in enumerate(lines)]
+    hexdump = [
+        f"{16 * number:08x}  {line.hex(' ')}  |{'.' * len(line)}|" for number, line in enumerate(lines)
+    ]
+    for choice in (b"\0", b"\1"):
+        yield choice + "\n".join(xxd).encode()
+        yield choice + "\n".join([*hexdump, f"{len(data):08x}"]).encode()
+        yield choice + b"# a comment\n" + data.hex(":").encode() + b" 0x10 \\x10, zz"
+    yield b"\0" + packets[0][:300] + packets[2][4:] + packets[1]
+    yield b"\0" + pcap(frames[1:]) + b"cut"
     yield b"\0" + b"".join(packets).hex().encode()
     for data in (*_datagrams(), b"".join(packets), b"rubbish" + b"".join(packets)):
         yield b"\0" + data

@@ -8,7 +8,7 @@ from msmq.discovery.packets import TopologyClientRequest, TopologyServerReply, r
 from msmq.discovery.server import DiscoveryServer, Unanswered
 from msmq.moment import Moment
 from msmq.session.packets.ping import Ping
-from msmq.session.ping_responder import Ignored, PingResponder
+from msmq.session.ping_responder import REPEATS_ANSWERED, SILENCE, Ignored, PingResponder
 from msmq.session.settings import SessionSettings
 from tests.fuzz.finding import accepted, expect, written
 
@@ -27,6 +27,8 @@ def datagrams(data: bytes) -> None:
         reply = answer.response.to_bytes()
         expect(len(reply) <= len(data), "a ping is not amplified")
         expect(Ping.from_bytes(reply) == answer.response, "a response comes back")
+    if request is not None and not request.is_refused and request.cookie & 1:
+        _flood(responder, data)
     for is_ipx in (False, True):
         server = DiscoveryServer(
             SOMEBODY, UUID(int=8), "BETA", directory_servers=["DC"], connected_networks=[SOMEBODY]
@@ -43,3 +45,17 @@ def datagrams(data: bytes) -> None:
         again = None if value is None else written(value.to_bytes)
         expect(again is None or accepted(read, again) == value, "a topology packet comes back")
     accepted(read_topology_packet, data)
+
+
+def _flood(responder: PingResponder, data: bytes) -> None:
+    """One cookie, again and again, and any number from everywhere."""
+    answered = sum(
+        not isinstance(responder.answer(data, "127.0.0.9", 4000, NOW), Ignored)
+        for _ in range(REPEATS_ANSWERED + 2)
+    )
+    expect(answered <= REPEATS_ANSWERED, "a loop comes to its end")
+    answers = [responder.answer(data, f"10.0.0.{host}", 4000, NOW) for host in range(120)]
+    answered += sum(not isinstance(answer, Ignored) for answer in answers)
+    expect(answered <= SessionSettings().pings_per_second, "no more are answered than may be")
+    later = NOW.later(SILENCE + 1)
+    expect(not isinstance(responder.answer(data, "127.0.0.9", 4000, later), Ignored), "silence forgives")

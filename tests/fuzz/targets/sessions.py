@@ -233,7 +233,9 @@ def _take_step(fuzzed: _Fuzzed, kind: int, payload: bytes) -> None:
             else:
                 fuzzed.perform(session.congestion_ended(now))
         case 13:
-            if first & 1:
+            if first & 2:
+                fuzzed.perform(session.narrow(now))
+            elif first & 1:
                 fuzzed.perform(session.pause(now))
             else:
                 session.resume()
