@@ -12,6 +12,7 @@ from msmq.discovery.packets import DirectoryServer, TopologyClientRequest, Topol
 from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
 from msmq.session.packets.order_queue import AckEnvelope
+from msmq.session.packets.ping import Ping
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.debug_header import DebugHeader
@@ -56,7 +57,7 @@ from tests.builders import (
 )
 from tests.decoding.bodies.vectors import vectors as bodies
 from tests.decoding.builders import pcap, pcapng, tcp
-from tests.fuzz.targets.bodies import BODY_TYPES
+from tests.fuzz.targets.bodies import BODY_TYPES, DECODERS
 from tests.vectors import vector
 
 SID: Final = bytes.fromhex("010500000000000515000000ad4a9ebd36d9fa3d63a656dae8030000")
@@ -191,6 +192,9 @@ def _datagrams() -> Iterable[bytes]:
         "mqsd-4-topology-server-reply-same-site",
     ):
         yield vector(name)
+    request = vector("mqqb-4.1.1-ping-request")
+    at = request.index(Ping.from_bytes(request).cookie.to_bytes(4, "little"))
+    yield request[:at] + b"\7\0\0\0" + request[at + 4 :]
     yield TopologyClientRequest(ALPHA, BETA, GAMMA).to_bytes()
     servers = (DirectoryServer("DC1", True, False), DirectoryServer("DC2", False, True))
     yield TopologyServerReply(ALPHA, (BETA, GAMMA), GAMMA, servers).to_bytes()
@@ -349,7 +353,7 @@ def _captures() -> Iterable[bytes]:
 
 def _bodies() -> Iterable[bytes]:
     for body in bodies().values():
-        for choice in range(6):
+        for choice in range(len(DECODERS.names)):
             yield bytes([choice, BODY_TYPES.index(body.body_type), 0]) + body.data[:1500]
     headers = (
         b"<ArrayOfHeaderInfo><HeaderInfo><Key>NServiceBus.ContentType</Key></HeaderInfo></ArrayOfHeaderInfo>"
