@@ -351,7 +351,25 @@ def _captures() -> Iterable[bytes]:
         yield b"\0" + data
 
 
+def _frames_of_wcf() -> Iterable[bytes]:
+    via = b"net.msmq://h/q"
+    soap, text = bodies()["soap"].data, b"<Envelope><Body>x</Body></Envelope>"
+    size = len(soap)
+    sized = b"\6" + bytes((size & 0x7F | 0x80, size >> 7)) + soap
+    for mode, rest in (
+        (4, b"\3\7" + soap),
+        (4, b"\3\7" + bodies()["nbfx"].data),
+        (3, b"\3\7\x0c" + sized * 2 + b"\7"),
+        (4, b"\3\3" + text),
+        (4, b"\4\x08text/xml" + text),
+        (4, b"\3\x08\3\2Bo\x42\2\x42\1\x99\1x\1"),
+    ):
+        yield b"\0\1\0\1" + bytes((mode, 2, len(via))) + via + rest
+
+
 def _bodies() -> Iterable[bytes]:
+    for framed in _frames_of_wcf():
+        yield b"\0\0\0" + framed
     for body in bodies().values():
         for choice in range(len(DECODERS.names)):
             yield bytes([choice, BODY_TYPES.index(body.body_type), 0]) + body.data[:1500]
