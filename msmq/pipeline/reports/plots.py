@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS: Final = ("#2f6f9f", "#d9822b", "#4c9a5b", "#b5433f", "#7a5ea8", "#8a6d52", "#c76fa5", "#6f7680")
-_LONGEST: Final = 24
+_LONGEST: Final = 34
 _MOST_NAMES: Final = 12
 
 
@@ -59,9 +59,11 @@ def _bars(axes: Axes, plot: Plot) -> None:
         shift = 0.0 if plot.kind == "stack" else (number - (len(plot.series) - 1) / 2) * share
         places = [position + shift for position in range(len(names))]
         bottom = below if plot.kind == "stack" else None
-        axes.bar(places, values, width=share, bottom=bottom, label=_plain(series.name))
+        drawn = axes.bar(places, values, width=share, bottom=bottom, label=_plain(series.name))
+        if plot.kind == "bars" and len(names) <= _MOST_NAMES:
+            axes.bar_label(drawn, [f"{value:,.0f}" if value else "" for value in values], fontsize="small")
         below = [one + two for one, two in zip(below, values, strict=True)]
-    turned = len(names) > _MOST_NAMES // 2
+    turned = len(names) > _MOST_NAMES // 3
     axes.set_xticks(
         range(len(names)),
         [_plain(_short(str(name))) for name in names],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
@@ -94,11 +96,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(run(options.job, options), end="")
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (MsmqError, PySparkException, OSError) as error:
-        line = " ".join(reason(error).split())
+    except (MsmqError, PySparkException, Py4JError, OSError) as error:
+        line = " ".join(_reason(error).split())
         print(f"python -m msmq.pipeline {options.job.name}: {line}", file=sys.stderr)
         return REFUSED
     return DONE
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, in a line; of what Spark found while it ran the cause, which Java tells."""
+    if not isinstance(error, Py4JJavaError):
+        return reason(error)
+    causes = re.findall(r"^(?:Caused by)?: [\w.$]+: (.+)$", str(error), re.MULTILINE)
+    return str(causes[0]) if causes and reason(error) == str(error).splitlines()[0] else reason(error)
 
 
 def run(job: Job, options: Namespace) -> str:

@@ -71,8 +71,9 @@ def make_session(
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    # It prints each error a second time, in pages of JSON.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    # They print each error a second time, in pages of JSON.
+    for wordy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(wordy).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(name)
     for key, value in {**given, **(settings or {})}.items():
         builder = builder.config(key, value)

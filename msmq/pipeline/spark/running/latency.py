@@ -22,11 +22,12 @@ def _run(setting: Setting) -> Outcome:
     routes = taken.orderBy(F.desc("messages"), "source", "store", "queue").collect()
     set_back = skewed.where("NOT steady").count()
     verdict = f"{sum(row['messages'] for row in routes):,} messages on {len(routes):,} routes"
-    if routes and routes[0]["p50_at_most"] is not None:
-        busiest = routes[0]
+    bounded_route = next((row for row in routes if row["p50_at_most"] is not None), None)
+    if bounded_route is not None:
         verdict += (
-            f"; on the busiest half took no more than {busiest['p50_at_most'] / 1e6:.3f} s,"
-            f" and 99 % no more than {busiest['p99_at_most'] / 1e6:.3f} s"
+            f"; from {names(bounded_route['source'])} into {bounded_route['queue']} half took no more than"
+            f" {bounded_route['p50_at_most'] / 1e6:.3f} s, and 99 % no more than"
+            f" {bounded_route['p99_at_most'] / 1e6:.3f} s"
         )
     if set_back:
         verdict += f"; on {set_back} a clock was set meanwhile"
