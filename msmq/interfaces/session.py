@@ -38,6 +38,8 @@ class ISession(Interface):
 
     last_heard: float | None = Attribute("When anything came from the peer; C{None} before that.")
 
+    is_encrypted: bool = Attribute("Whether the connection is one of TLS.")
+
     last_sent: float | None = Attribute("When anything was sent to the peer; C{None} before that.")
 
     dialled_for: object = Attribute("What its connector was made for; C{None} for an accepted session.")

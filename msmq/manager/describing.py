@@ -125,6 +125,7 @@ def describe_session(session: ISession) -> dict[str, Any]:
         "remote_address": session.remote_address,
         "opened": unix_time(session.opened),
         "last_heard": unix_time(session.last_heard),
+        "encrypted": session.is_encrypted,
         "last_sent": unix_time(session.last_sent),
         **attrs.asdict(session.statistics),
     }

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IDelayedCall,
     IPushProducer,
+    ISSLTransport,
     ITransport,
     IWriteDescriptor,
 )
@@ -167,6 +168,11 @@ class SessionProtocol(Protocol):
     def is_initiator(self) -> bool:
         """Whether we dialled."""
         return self.session.is_initiator
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection is one of TLS."""
+        return ISSLTransport.providedBy(self.transport)
 
     @property
     def is_open(self) -> bool:

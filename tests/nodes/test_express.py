@@ -189,6 +189,7 @@ class ExpressTests(NodesTestCase):
         self.clock.advance(3)
         [first] = self.beta.service.sessions()
         self.assertEqual((first["opened"], first["last_heard"]), (began, began))
+        self.assertFalse(first["encrypted"])
         sent = unix_time(self.clock.now().wall)
         self.send(self.alpha, TO_BETA, b"2")
         self.clock.advance(3)

@@ -106,6 +106,7 @@ class TlsServerTests(TestCase):
         [session] = beta.sessions()
         # It left from the address that ALPHA listens on, as sessions without TLS do.
         self.assertEqual((session["remote_address"], session["state"]), ("127.0.0.21", "OPEN"))
+        self.assertTrue(session["encrypted"])
         self.assertEqual(beta.status()["sessions_refused"], {})
 
     async def refused(self, host: str, pins: str | None, *, counted_by: str, because: str) -> None:
