@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-DEADLINE = 60
+DEADLINE = 120
 PROGRAMS = Path(sys.executable).parent
 ALICE, MALLORY = "S-1-5-21-1-2-3-1001", "S-1-5-21-1-2-3-1002"
 ADDRESSES = {"ALPHA": "127.0.0.2", "BETA": "127.0.0.3", "GAMMA": "127.0.0.4"}
@@ -117,7 +117,7 @@ class SignedMessagesTests(SynchronousTestCase):
         sent = self.msmq(
             "ALPHA", "send", TO_BETA, *common, "--sign", "2.0", "--count", "3", "--body", "order"
         )
-        found = self.msmq("BETA", "receive", ORDERS, "--count", "3", "--timeout", "30")
+        found = self.msmq("BETA", "receive", ORDERS, "--count", "3", "--timeout", "90")
         self.assertEqual([message["id"] for message in found], [each["id"] for each in sent])
         self.assertEqual({message["authenticated"] for message in found}, {True})
         self.assertEqual({message["sender_id"] for message in found}, {ALICE})
@@ -128,7 +128,7 @@ class SignedMessagesTests(SynchronousTestCase):
             ("ALPHA", (), "takes only authenticated messages, and it is not signed"),
         ):
             [one] = self.msmq(name, "send", TO_BETA, *common, *options, "--body", "forged")
-            [letter] = self.msmq(name, "receive", ".\\system$;deadxact", "--timeout", "30", "--peek")
+            [letter] = self.msmq(name, "receive", ".\\system$;deadxact", "--timeout", "90", "--peek")
             self.assertEqual(
                 (letter["id"], letter["class_name"]), (one["id"], "MQMSG_CLASS_NACK_BAD_SIGNATURE")
             )
