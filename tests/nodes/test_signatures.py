@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import skipIf
 from uuid import UUID
 
 import attrs
 
 from msmq.decoding.message_json import message_json
-from msmq.interfaces.signing import CertificateFacts
+from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
 from msmq.manager.securing.authenticating import SigningPolicy
 from msmq.queues.directory.objects import QueueManagerObject, UserObject
+from msmq.security.signatures import Signing
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.message_class import MessageClass
 from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
@@ -23,6 +25,7 @@ from tests.builders import GAMMA, with_security
 from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import DAY, LEVELS, WALL, SigningTestCase
 from tests.nodes.support import Node
+from tests.security.certificates import WITHOUT_OPENSSL, certificate_files, credentials, sign
 from tests.signed_messages import CHANGES, COVERED
 
 
@@ -384,3 +387,34 @@ class PermittedTests(RefusedExpressTests):
     """The same of a queue manager that sends insecure acknowledgements."""
 
     permits = True
+
+
+@skipIf(WITHOUT_OPENSSL, WITHOUT_OPENSSL)
+class OpensslTests(SigningTestCase):
+    """Messages that openssl has signed, over bytes that were put together from the lists of the documents."""
+
+    def make_signing(self) -> ISigning:
+        return Signing()
+
+    def make_credentials(self, number: int) -> Credentials:
+        return credentials(number)
+
+    def test_each_level_and_hash(self) -> None:
+        """They are believed; those that another key has signed are not."""
+        facts = self.signing.facts(self.alice.certificate)
+        assert isinstance(facts, CertificateFacts)
+        self.clock.set_wall(facts.not_before + 1)
+        several = ("TCP:127.0.0.3\\private$\\plain", "OS:other\\q")
+        for algorithm, digest in ((HashAlgorithm.SHA_256, "sha256"), (HashAlgorithm.SHA_512, "sha512")):
+            for level in LEVELS:
+                message = self.fields(destinations=several if level == 5 else ())
+                for signer in (0, 1):
+                    _, private = certificate_files(signer)
+                    signature = sign(private, digest, message.signed_over(level))
+                    packet = message.with_security(
+                        SID, signature, self.alice.certificate, hash_algorithm=algorithm
+                    )
+                    self.say(packet)
+                    found = [view.authentication_level for view in self.arrived()]
+                    self.assertEqual(found, [] if signer else [level])
+        self.assertEqual(len(self.reasons()), 6)

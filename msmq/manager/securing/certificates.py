@@ -101,13 +101,14 @@ class Certificates:
     def find(self, fingerprint: str) -> KeptCertificate:
         """The certificate whose SHA-256 begins like this; without it the default one.
 
-        That is the internal certificate of the sender, or else the first that is the sender's.
+        That is the internal certificate of the sender, or else the first that is the sender's; one that is
+        valid now goes before one that is not.
 
         @raise MQError: MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none, or more than one.
         """
         if not fingerprint:
             own = [kept for kept in self._kept if kept.security_identifier == self._sender]
-            for kept in sorted(own, key=lambda kept: not kept.is_internal):
+            for kept in sorted(own, key=lambda kept: (not self._is_valid(kept), not kept.is_internal)):
                 return kept
             raise MQError(
                 Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
@@ -137,12 +138,7 @@ class Certificates:
         @raise MQError: MQ_ERROR_INTERNAL_USER_CERT_EXIST; or that it cannot be kept.
         """
         owner = self._owner(sid)
-        former = [kept for kept in self._kept if kept.is_internal and kept.security_identifier == owner]
-        if former and not renew:
-            raise MQError(
-                Status.MQ_ERROR_INTERNAL_USER_CERT_EXIST,
-                f"{format_sid(owner)} has an internal certificate: {self._fingerprint(former[0])[:16]}",
-            )
+        self._former(owner, renew=renew)
         common_name = name or format_sid(owner)
         if len(common_name) > _LONGEST_NAME or not common_name.isprintable():
             raise MQError(
@@ -154,6 +150,8 @@ class Certificates:
         now = self._clock.now().wall
         # A clock that is a little late there must not make a new certificate invalid.
         credentials = await self._beside(self._signing.create, common_name, now - _DAY, now + days * _DAY)
+        # Somebody else may have made one meanwhile.
+        former = self._former(owner, renew=renew)
         kept = KeptCertificate(credentials, owner, is_internal=True)
         self._add(kept)
         for each in former:
@@ -238,6 +236,22 @@ class Certificates:
         facts = self._signing.facts(kept.credentials.certificate)
         return "" if isinstance(facts, Unusable) else facts.fingerprint
 
+    def _former(self, owner: bytes, *, renew: bool) -> list[KeptCertificate]:
+        """The internal certificate that a new one is to replace."""
+        former = [kept for kept in self._kept if kept.is_internal and kept.security_identifier == owner]
+        if former and not renew:
+            raise MQError(
+                Status.MQ_ERROR_INTERNAL_USER_CERT_EXIST,
+                f"{format_sid(owner)} has an internal certificate: {self._fingerprint(former[0])[:16]}",
+            )
+        return former
+
+    def _is_valid(self, kept: KeptCertificate) -> bool:
+        facts = self._signing.facts(kept.credentials.certificate)
+        if isinstance(facts, Unusable):
+            return False
+        return facts.not_before <= self._clock.now().wall <= facts.not_after
+
     def _owner(self, sid: str) -> bytes:
         if not sid:
             return self._sender
@@ -272,7 +286,7 @@ class Certificates:
             "key": f"{facts.key_type} {facts.key_bits}",
             "sid": format_sid(kept.security_identifier),
             "internal": kept.is_internal,
-            "valid": facts.not_before <= self._clock.now().wall <= facts.not_after,
+            "valid": self._is_valid(kept),
             "certificate": kept.credentials.certificate,
         }
 

@@ -126,6 +126,17 @@ class CertificateTests(SigningTestCase):
             [kept.security_identifier for kept in self.own_stores["ALPHA"].load()], [SID, OTHER_SID]
         )
 
+    def test_one_that_expired(self) -> None:
+        """Of two, the one that is valid signs; two that are made at once are one."""
+        self.create(days=1)
+        lasting = self.signing.create("lasting", 0, 1e11)
+        assert lasting.private_key is not None
+        taken = self.alpha.service.import_certificate(lasting.certificate + b"\n" + lasting.private_key)
+        self.assertNotEqual(self.alpha.service.certificate()["fingerprint"], taken["fingerprint"])
+        self.clock.advance(2 * DAY)
+        self.assertEqual(self.alpha.service.certificate()["fingerprint"], taken["fingerprint"])
+        self.assertEqual(self.refusal(self.alpha.service.create_certificate()), "INTERNAL_USER_CERT_EXIST")
+
     def test_importing(self) -> None:
         """A certificate comes with its key, once."""
         service = self.alpha.service
