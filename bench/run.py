@@ -14,6 +14,7 @@ import express
 import hostile
 import million
 import parsing
+import pipeline
 import routing
 import storage
 import storage_postgresql
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "million": million.measure,
     "routing": routing.measure,
     "storage_postgresql": storage_postgresql.measure,
+    "pipeline": pipeline.measure,
 }
 
 
