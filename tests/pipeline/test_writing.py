@@ -16,6 +16,7 @@ from msmq.control.client import Delivered
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import reason
 from msmq.pipeline.writing.records import Recording, check_columns
+from tests.faults import server as server_module
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -31,6 +32,8 @@ class WritingCase(SparkTestCase):
         # A path of trial's own may be longer than a unix socket's may be.
         self.home = Path(tempfile.mkdtemp(prefix="msmq-writing-")).resolve()
         self.addCleanup(shutil.rmtree, self.home)
+        # Spark takes its time to start on a machine that has much to do.
+        self.patch(server_module, "LIMIT", 600)
         self.server = ServerProcess(self.home)
         self.addCleanup(self.server.kill)
         self.assertTrue(self.server.is_ready(), self.server.output)
@@ -185,6 +188,17 @@ class RecordTests(SynchronousTestCase):
         row = {"value": b"", "class": 2, "class_name": "MQMSG_CLASS_ACK_REACH_QUEUE", "id": "{1}\\2"}
         error = self.assertRaises(ReadingError, recording.record, row, "p")
         self.assertIn("is MQMSG_CLASS_ACK_REACH_QUEUE, which only queue managers send", str(error))
+
+    def test_dead_letters(self) -> None:
+        """A dead letter is sent again, though its class tells why it died."""
+        row = {
+            "value": b"late",
+            "class": 0xC004,
+            "topic": r".\system$;deadletter",
+            "destination_queue": ORDERS,
+        }
+        record = Recording().record(row, "p")
+        self.assertEqual((record.header["destination"], record.body), (ORDERS, b"late"))
 
     def test_keys(self) -> None:
         """The key is the row's own, or its identifier, or its place; before it stands that of the option."""

@@ -78,7 +78,9 @@ def make_session(
     for key, value in {**given, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    register(session)
+    # Where the module is installed Spark finds the format by itself, and warns of one that comes twice.
+    if find_spec("pyspark_msmq") is None:
+        register(session)
     return session
 
 

@@ -1,0 +1,61 @@
+"""What lies in a queue, what comes into it, and sending again what died, with Spark.
+
+C{python examples/orders_in_spark.py DATA} reads the data directory of a server, which may run meanwhile;
+C{spark-submit} sends the same program to a cluster.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from msmq.pipeline.spark import make_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def oldest_by_priority(spark: SparkSession, data: str) -> DataFrame:
+    """How many messages wait in each queue, and since when."""
+    waiting = (
+        spark.read.format("msmq")
+        .option("stream", "queue")
+        .option("columns", "topic,priority,arrived_time")
+        .load(data)
+    )
+    return waiting.groupBy("topic", "priority").agg({"*": "count", "arrived_time": "min"})
+
+
+def keep_orders(spark: SparkSession, data: str, directory: str) -> StreamingQuery:
+    """Copy what has come into one queue since the last time into Parquet, each message once."""
+    orders = (
+        spark.readStream.format("msmq")
+        .option("subscribe", "orders")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "100000")
+        .load(data)
+    )
+    return (
+        orders.writeStream.format("parquet")
+        .option("checkpointLocation", f"{directory}/checkpoint")
+        .trigger(availableNow=True)
+        .start(f"{directory}/orders")
+    )
+
+
+def send_dead_letters_again(spark: SparkSession, data: str) -> None:
+    """Send what failed to where it was going; who runs this twice sends it once."""
+    dead = spark.read.format("msmq").option("stream", "dead_letter").load(data)
+    messages = dead.select("id", "value", "label", "destination_queue")
+    messages.write.format("msmq").mode("append").option("control", data).option("key", "again").save()
+
+
+def main(data: str) -> None:
+    """Print the table."""
+    spark = make_session("orders")
+    oldest_by_priority(spark, data).orderBy("topic", "priority").show(truncate=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
