@@ -15,7 +15,11 @@ from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
+from msmq.pipeline.spark.inputs import parse_input
 from msmq.queues.changes import AppendEvent
+from msmq.queues.message import Message
+from msmq.queues.packing import build_packet
+from msmq.structures.format_name import parse_format_name
 from tests.builders import ALPHA, user_packet
 from tests.pipeline.spark_support import shared_session
 from tests.test_examples import example
@@ -41,6 +45,28 @@ def export(path: Path, *packets: StoredPacket) -> None:
     batch = message_batch(packets, EXPORTED)
     with parquet.ParquetWriter(path, batch.schema) as writer:
         writer.write_batch(batch)
+
+
+class InputTests(SynchronousTestCase):
+    """What C{--input} says."""
+
+    def test_names(self) -> None:
+        """A location with a name, or called by its last part."""
+        for text, name, location in (
+            ("ALPHA=/data/a", "ALPHA", "/data/a"),
+            ("/data/a/", "a", "/data/a/"),
+            ("x/wire.pcapng", "wire", "x/wire.pcapng"),
+            ("postgresql://u@host/msmq?application_name=x", "msmq", None),
+            ("BETA=postgresql://u@host/msmq?a=b", "BETA", "postgresql://u@host/msmq?a=b"),
+        ):
+            found = parse_input(text)
+            self.assertEqual((found.name, found.location), (name, location or text))
+
+    def test_password(self) -> None:
+        """No report shows a password."""
+        for text in ("postgresql://me:secret@host/db", "postgresql://host/db?user=me&password=secret&a=b"):
+            self.assertNotIn("secret", parse_input(text).shown)
+        self.assertEqual(parse_input("/data/alpha").shown, "/data/alpha")
 
 
 class CommandTests(SynchronousTestCase):
@@ -139,6 +165,29 @@ class CommandTests(SynchronousTestCase):
         status, out, _ = self.run_job("quota", inputs[1], "--queues", str(queues), "--output", str(output))
         self.assertEqual(status, 0)
         self.assertIn(r".\private$\orders (queue) at part is full at 2023-11-14 22:00:00", out)
+
+    def test_exceptions(self) -> None:
+        """What NServiceBus wrote into the extension is found in an export, which has the packets."""
+        headers = {"ExceptionType": "Shop.Gone", "Message": "order 17 is gone"}
+        infos = "".join(
+            f"<HeaderInfo><Key>NServiceBus.ExceptionInfo.{key}</Key><Value>{value}</Value></HeaderInfo>"
+            for key, value in headers.items()
+        )
+        text = f'<?xml version="1.0"?><ArrayOfHeaderInfo>{infos}</ArrayOfHeaderInfo>'
+        failed = build_packet(
+            Message(body=b"x", extension=text.encode()),
+            parse_format_name(r"DIRECT=OS:beta\private$\error"),
+            source=ALPHA,
+            message_id=1,
+            sent_time=SENT,
+        )
+        packet = StoredPacket(failed, r".\private$\error", 1, SENT + 1.0, 1, aborts=0, moves=0)
+        export(self.beta, packet)
+        output = self.directory / "deadletters"
+        status, out, err = self.run_job("deadletters", f"--input={self.beta}", "--output", str(output))
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("1 messages failed, in 1 clusters; the largest has 1: Shop.Gone", out)
+        self.assertIn("order <number> is gone", out)
 
     def test_program(self) -> None:
         """The example prints what is lost, and says so by its status."""

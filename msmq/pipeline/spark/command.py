@@ -131,7 +131,7 @@ def run(job: Job, options: Namespace) -> str:
     else:
         # What a job reads it looks at several times, and decoding is what costs.
         estate = read_estate(spark, inputs, job.wanted(options)).cached()
-    facts = [(f"input {one.name}", one.location) for one in inputs]
+    facts = [(f"input {one.name}", one.shown) for one in inputs]
     if options.enterprise is not None:
         facts.append(("enterprise", options.enterprise))
     outcome = job.run(Setting(spark, estate, options, enterprise, facts, inputs))

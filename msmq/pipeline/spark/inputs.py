@@ -14,7 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.present import streams_present
-from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, VERSION, VERSION_KEY, names_of
+from msmq.pipeline.schema import (
+    EVENT_COLUMNS,
+    MESSAGE_COLUMNS,
+    PACKET_COLUMN,
+    VERSION,
+    VERSION_KEY,
+    names_of,
+)
 from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, WIRE, Estate, events, messages
 
@@ -31,6 +38,7 @@ _OF_EVENTS: Final = tuple(
 )
 
 _NAMED: Final = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
+_PASSWORD: Final = re.compile(r"(://[^:@/]*:|password=)[^@&]+", re.IGNORECASE)
 _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
 
 
@@ -49,6 +57,11 @@ class Input:
     def path(self) -> Path | None:
         """Where it is, if it is a file or a directory here."""
         return None if "://" in self.location or self.location.startswith("postgres") else Path(self.location)
+
+    @property
+    def shown(self) -> str:
+        """Its location as people may see it, without a password."""
+        return _PASSWORD.sub(r"\1...", self.location)
 
     @property
     def is_capture(self) -> bool:
@@ -100,10 +113,10 @@ def check_inputs(inputs: Iterable[Input]) -> None:
     names: dict[str, Input] = {}
     for one in inputs:
         if one.location in [other.location for other in names.values()]:
-            raise ReadingError(f"the input {one.location} is given twice")
+            raise ReadingError(f"the input {one.shown} is given twice")
         if one.name in names and not one.is_parquet and not names[one.name].is_parquet:
             raise ReadingError(
-                f"two inputs are called {one.name}: give them names, as --input NAME={one.location}"
+                f"two inputs are called {one.name}: give them names, as --input NAME={one.shown}"
             )
         if one.path is not None and not one.path.exists():
             raise ReadingError(f"the input {one.location} is not there")
@@ -119,11 +132,16 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: Wanted) ->
     happened = [spark.createDataFrame([], EVENTS)]
     for one in inputs:
         if one.is_parquet:
-            for files in _files_of(one):
+            kinds = _files_of(one)
+            for files in kinds:
                 if files.are_events:
                     happened.append(events(_read_parquet(spark, one, files, _OF_EVENTS), one.name))
-                else:
-                    found.append(messages(_read_parquet(spark, one, files, ALWAYS), one.name))
+                    continue
+                rows = _read_parquet(spark, one, files, ALWAYS)
+                if wanted.headers and PACKET_COLUMN.name in rows.columns and len(kinds) == 1:
+                    # An export has no headers, but the packets from which they are read.
+                    rows = _load(spark, one, "", wanted)
+                found.append(messages(rows, one.name))
         elif one.is_capture:
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
@@ -162,7 +180,10 @@ def _all(tables: Sequence[DataFrame]) -> DataFrame:
 
 
 def _load(spark: SparkSession, one: Input, stream: str, wanted: Wanted) -> DataFrame:
-    reader = spark.read.format("msmq").option("path", one.location).option("stream", stream)
+    """The rows of a stream; of files, all that there are if the stream is empty."""
+    reader = spark.read.format("msmq").option("path", one.location)
+    if stream:
+        reader = reader.option("stream", stream)
     if stream != EVENTS_STREAM:
         columns = [*ALWAYS, *wanted.columns]
         if wanted.headers:
