@@ -179,24 +179,6 @@ def restricted(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDesc
     return attrs.evolve(descriptor, dacl=attrs.evolve(descriptor.dacl, aces=aces))
 
 
-def within(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:
-    """The descriptor with the rights to such an object alone, as it is taken from a directory.
-
-    A directory's own tools put their rights beside those of the object.
-    """
-
-    def specific(ace: AnyAce) -> AnyAce:
-        if not isinstance(ace, Ace):
-            return ace
-        return attrs.evolve(ace, mask=kind.mapping.specific(ace.mask) & kind.every_right)
-
-    if descriptor.dacl is None:
-        return descriptor
-    return attrs.evolve(
-        descriptor, dacl=attrs.evolve(descriptor.dacl, aces=tuple(map(specific, descriptor.dacl.aces)))
-    )
-
-
 def with_entry(descriptor: SecurityDescriptor, entry: Ace) -> SecurityDescriptor:
     """The descriptor after somebody was allowed something, or denied it, for good.
 
