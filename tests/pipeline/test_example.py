@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import urlencode
 
-from tests.faults import server as server_module
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 from tests.pipeline.stores import estate, write_sqlite
@@ -52,8 +51,7 @@ class ExampleTests(SparkTestCase):
     def test_sends_again(self) -> None:
         """It sends a dead letter once to where it was going."""
         # Spark takes its time to start on a machine that has much to do.
-        self.patch(server_module, "LIMIT", 600)
-        server = ServerProcess(self.home)
+        server = ServerProcess(self.home, limit=600)
         self.addCleanup(server.kill)
         self.assertTrue(server.is_ready(), server.output)
         queue = r".\private$\orders"

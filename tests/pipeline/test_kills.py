@@ -19,7 +19,6 @@ from pathlib import Path
 from threading import Thread
 
 from msmq.control.records import Record
-from tests.faults import server as server_module
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -37,10 +36,9 @@ class KillTests(SparkTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.patch(server_module, "LIMIT", DEADLINE)
         self.home = Path(tempfile.mkdtemp(prefix="msmq-kills-")).resolve()
         self.addCleanup(shutil.rmtree, self.home)
-        self.server = ServerProcess(self.home)
+        self.server = ServerProcess(self.home, limit=DEADLINE)
         self.addCleanup(self.server.kill)
         self.assertTrue(self.server.is_ready(), self.server.output)
         self.server.client.create_queue(ORDERS, {"log": True})

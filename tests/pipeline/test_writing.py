@@ -16,7 +16,6 @@ from msmq.control.client import Delivered
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import reason
 from msmq.pipeline.writing.records import Recording, check_columns
-from tests.faults import server as server_module
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -33,8 +32,7 @@ class WritingCase(SparkTestCase):
         self.home = Path(tempfile.mkdtemp(prefix="msmq-writing-")).resolve()
         self.addCleanup(shutil.rmtree, self.home)
         # Spark takes its time to start on a machine that has much to do.
-        self.patch(server_module, "LIMIT", 600)
-        self.server = ServerProcess(self.home)
+        self.server = ServerProcess(self.home, limit=600)
         self.addCleanup(self.server.kill)
         self.assertTrue(self.server.is_ready(), self.server.output)
         self.server.client.create_queue(ORDERS, {"log": True})
