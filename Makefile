@@ -22,7 +22,7 @@ test: $(INSTALLED)
 		--temp-directory=_trial_temp tests
 
 # Three hundred kills of a server, three hundred of a bare store, the order of answers and forced writes, and four
-# thousand power cuts, of all of which the tests try a sample: some ten minutes. It prints what it has tried.
+# thousand power cuts, of all of which the tests try a sample: ten minutes or more. It prints what it has tried.
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_crash tests.storage.test_sqlite_crash tests.faults.test_kills \
