@@ -44,7 +44,7 @@ DEADLINE = 60
 EXERCISED = {
     *("demo.py", "demo_crash.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),
     *("custom_broker.py", "recorder.py", "policy.py", "embedding.py", "plain_client.py", "msmq.toml"),
-    *("demo_pipeline.py", "demo_meddler.py", "lost_messages.py"),
+    *("demo_pipeline.py", "demo_meddler.py", "lost_messages.py", "orders_in_spark.py"),
     *("worker.py", "browse.py", "consumer.py", "history.py", "bodies.py"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
