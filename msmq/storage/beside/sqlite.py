@@ -208,16 +208,15 @@ class SqliteBeside:
             "limit": LARGE,
         }
         found: list[Row] = connection.execute(everything, arguments).fetchall()
-        for index, (*facts, packet) in enumerate(found):
+        self.bytes_read += sum(len(one[-1]) for one in found if one[-1] is not None)
+        if bodies or all(size < LARGE for _, size in sizes):
+            return found
+        size_of = dict(sizes)
+        for index, (number, *facts, packet) in enumerate(found):
             if packet is None:
-                # Its last fact is its size, and what the table calls it is looked up.
-                *facts, size = facts
-                (number,) = connection.execute(place, (row, facts[0])).fetchone()
-                packet = self._without_body(connection, table, number, size)
-            else:
-                facts.pop()
-                self.bytes_read += len(packet)
-            found[index] = (*facts, packet)
+                (place_of,) = connection.execute(place, (row, number)).fetchone()
+                packet = self._without_body(connection, table, place_of, size_of[number])
+                found[index] = (number, *facts, packet)
         return found
 
     def _without_body(self, connection: sqlite3.Connection, table: str, number: int, size: int) -> bytes:
@@ -319,7 +318,7 @@ def _within(begin: int, end: int) -> tuple[int, int]:
 _WHEN: Final = "AND (:since IS NULL OR arrived >= :since) AND (:until IS NULL OR arrived < :until)"
 
 _MESSAGES: Final = (
-    "SELECT lookup_id, arrived, aborts, moves, size,"
+    "SELECT lookup_id, arrived, aborts, moves,"
     " CASE WHEN :bodies OR size < :limit THEN (SELECT content FROM packet WHERE id = message.packet) END"
     " FROM message"
     f" WHERE queue = :queue AND lookup_id BETWEEN :first AND :last {_WHEN} ORDER BY lookup_id",
@@ -327,7 +326,7 @@ _MESSAGES: Final = (
     "packet",
 )
 _LOG: Final = (
-    "SELECT sequence, lookup_id, arrived, size,"
+    "SELECT sequence, lookup_id, arrived,"
     " CASE WHEN :bodies OR size < :limit THEN packet END FROM log"
     f" WHERE queue = :queue AND sequence BETWEEN :first AND :last {_WHEN} ORDER BY sequence",
     "SELECT sequence FROM log WHERE queue = ? AND sequence = ?",
