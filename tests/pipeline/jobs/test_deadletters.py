@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from typing import Any
@@ -44,6 +45,10 @@ def naive(held: list[Row]) -> list[tuple[Any, ...]]:
         told = dict(reversed(row.get("headers") or []))
         kind = told.get("NServiceBus.ExceptionInfo.ExceptionType")
         text = told.get("NServiceBus.ExceptionInfo.Message", told.get("rbs2-error-details"))
+        body = json.loads(row.get("decoded") or "{}")
+        if body.get("format") == "nrbf" and isinstance(body["value"], dict):
+            kind = body["value"].get("ClassName", "").encode() if kind is None else kind
+            text = body["value"].get("Message", "").encode() if text is None else text
         exception = kind.decode() if kind else None
         pattern = None
         if text is not None:
@@ -114,6 +119,45 @@ class DeadLetterTests(SynchronousTestCase):
                 (None, TARGET, "Shop.Gone", gone, 2),
                 (None, TARGET, "System.IO.IOException", disk, 1),
             },
+        )
+
+    def test_a_body_that_is_an_exception(self) -> None:
+        """An object of .NET, with what it says of itself; others are none, and headers go before it."""
+        thrown = {"$type": "Shop.Gone", "ClassName": "Shop.Gone", "Message": "Order 17 is gone"}
+        held = [
+            message(1, "queue", decoded=json.dumps({"format": "nrbf", "value": thrown})),
+            message(2, "queue", decoded=json.dumps({"format": "json", "value": thrown})),
+            message(3, "queue", decoded=json.dumps({"format": "nrbf", "value": "Gone"})),
+            message(
+                4,
+                "queue",
+                headers=headers(ExceptionType="Shop.Late", Message="7"),
+                decoded=json.dumps({"format": "nrbf", "value": thrown}),
+            ),
+        ]
+        self.assertEqual(
+            {row[:5] for row in self.check(held)},
+            {
+                (None, TARGET, "Shop.Gone", "Order <number> is gone", 1),
+                (None, TARGET, "Shop.Late", "<number>", 1),
+            },
+        )
+
+    def test_a_fault_of_a_service(self) -> None:
+        """Of SOAP 1.2 and of SOAP 1.1."""
+        reason = {"Text": {"@lang": "en", "#text": "no order 7"}}
+        faults = ({"Code": {"Value": "s:Sender"}, "Reason": reason}, {"faultcode": "a", "faultstring": "b 8"})
+        held = [
+            message(
+                number,
+                "queue",
+                decoded=json.dumps({"format": "wcf", "value": {"Envelope": {"Body": {"Fault": fault}}}}),
+            )
+            for number, fault in enumerate(faults)
+        ]
+        self.assertEqual(
+            {row[2:5] for row in rows(clusters(failures(messages(*held))), NAMES)},
+            {("s:Sender", "no order <number>", 1), ("a", "b <number>", 1)},
         )
 
     def test_nothing(self) -> None:

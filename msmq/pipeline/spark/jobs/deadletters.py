@@ -1,7 +1,8 @@
-"""What failed, in clusters: by class, destination, and the exception that a receiver wrote into the headers.
+"""What failed, in clusters: by class, destination, and the exception that a receiver told of.
 
 A dead-letter queue has what could not be delivered or was not received in time.
 NServiceBus and Rebus move what they could not handle to a queue for errors, and tell why in its headers.
+Others send the exception itself: an object of .NET, or the fault of a service of WCF.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from msmq.pipeline.spark.jobs.estate import ARRIVED, DEAD
 EXCEPTION_TYPES: Final = ("NServiceBus.ExceptionInfo.ExceptionType",)
 EXCEPTION_TEXTS: Final = ("NServiceBus.ExceptionInfo.Message", "rbs2-error-details")
 """The headers that tell of an exception; the first that is there counts."""
+
+_EXCEPTION: Final = ("nrbf", "$.value.ClassName", "$.value.Message")
+_FAULTS: Final = (
+    ("wcf", "$.value.Envelope.Body.Fault.Code.Value", "$.value.Envelope.Body.Fault.Reason.Text.#text"),
+    ("wcf", "$.value.Envelope.Body.Fault.faultcode", "$.value.Envelope.Body.Fault.faultstring"),
+)
+_BODIES: Final = (_EXCEPTION, *_FAULTS)
+"""Bodies that are exceptions: their format, and where the type and the text stand in what was decoded."""
 
 CLUSTER: Final = ("class_name", "destination", "exception", "pattern")
 """The columns that tell clusters apart."""
@@ -33,8 +42,9 @@ def failures(messages: DataFrame) -> DataFrame:
     texts in it).
     """
     dead = F.col("place").isin(*DEAD)
-    kind = _header(*EXCEPTION_TYPES)
-    told = F.regexp_extract(_header(*EXCEPTION_TEXTS), r"^\s*([^\r\n]*)", 1)
+    kind = F.coalesce(_header(*EXCEPTION_TYPES), *(_decoded(form, path) for form, path, _ in _BODIES))
+    text = F.coalesce(_header(*EXCEPTION_TEXTS), *(_decoded(form, path) for form, _, path in _BODIES))
+    told = F.regexp_extract(text, r"^\s*([^\r\n]*)", 1)
     # Rebus writes "3 unhandled exceptions: ...", or the text of an exception, which begins with its type.
     typed = F.regexp_extract(told, r"^([A-Za-z_][\w.+`]*(?:Exception|Error))\b:?", 1)
     return (
@@ -76,6 +86,12 @@ def pattern(text: Column) -> Column:
 def _header(*names: str) -> Column:
     """The first of these headers that is there, as text."""
     return F.coalesce(*(_value(name) for name in names))
+
+
+def _decoded(form: str, path: str) -> Column:
+    """What a body in this format has at a place."""
+    is_such = F.get_json_object("decoded", "$.format") == form
+    return F.when(is_such, F.get_json_object("decoded", path))
 
 
 def _value(name: str) -> Column:

@@ -94,5 +94,7 @@ JOB = Job(
     "deadletters",
     "what failed, by class, destination and exception",
     _run,
-    lambda _: Wanted(("queue", "log", "journal", "dead_letter", "dead_letter_transactional"), headers=True),
+    lambda _: Wanted(
+        ("queue", "log", "journal", "dead_letter", "dead_letter_transactional"), headers=True, decode="auto"
+    ),
 )
