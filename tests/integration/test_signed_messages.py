@@ -13,12 +13,14 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.test_examples import own_address
+
 DEADLINE = 120
 PROGRAMS = Path(sys.executable).parent
 ALICE, MALLORY = "S-1-5-21-1-2-3-1001", "S-1-5-21-1-2-3-1002"
-ADDRESSES = {"ALPHA": "127.0.0.2", "BETA": "127.0.0.3", "GAMMA": "127.0.0.4"}
+ADDRESSES = {name: own_address(41 + place) for place, name in enumerate(("ALPHA", "BETA", "GAMMA"))}
 ORDERS = ".\\private$\\orders"
-TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+TO_BETA = f"DIRECT=TCP:{ADDRESSES['BETA']}\\private$\\orders"
 ENTERPRISE = f"""
 [enterprise]
 id = "e0000000-0000-4000-8000-00000000000e"
