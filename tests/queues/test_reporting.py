@@ -15,6 +15,7 @@ from msmq.queues.packing import build_packet
 from msmq.queues.reporting import Hop, Report, read_report, report
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.security_header import SenderIdType
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA
@@ -141,7 +142,11 @@ class TextTests(SynchronousTestCase):
         self.assertEqual(
             message,
             Message(
-                label=LABEL, body=RECEIVED.encode("utf-16-le"), message_class=1, delivery=Delivery.EXPRESS
+                label=LABEL,
+                body=RECEIVED.encode("utf-16-le"),
+                message_class=1,
+                delivery=Delivery.EXPRESS,
+                sender_identifier_type=SenderIdType.NONE,
             ),
         )
 

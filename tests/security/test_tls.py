@@ -22,8 +22,10 @@ from msmq.service.configuration import load
 from msmq.service.server import Server, StartError
 from tests.builders import ALPHA, establish
 from tests.security.tls_files import TlsFiles
+from tests.test_examples import own_address
 
 QUEUE = ".\\private$\\orders"
+ALPHA_ADDRESS, BETA_ADDRESS = own_address(51), own_address(52)
 OFF = 'ping = "off"\ndiscovery = "off"\ncontrol = "off"'
 
 
@@ -36,6 +38,9 @@ class TlsServerTests(TestCase):
         self.alpha_files = TlsFiles.make(self.directory, "alpha")
         self.beta_files = TlsFiles.make(self.directory, "beta")
         self.lines: list[str] = []
+        # A server of another test may have 1801 at every address.
+        with socket.create_server((BETA_ADDRESS, 0)) as free:
+            self.port = free.getsockname()[1]
 
         @implementer(ILogObserver)
         def observe(event: LogEvent) -> None:
@@ -71,7 +76,7 @@ class TlsServerTests(TestCase):
         """A sender, which has sent a transactional message."""
         manager = await self.start(
             "ALPHA",
-            f'[listen]\nsession = "tcp:1801:interface=127.0.0.21"\n{OFF}\n'
+            f'[listen]\nsession = "tcp:{self.port}:interface={ALPHA_ADDRESS}"\n{OFF}\n'
             f'[hosts]\nBETA = "{host}"\n[timers]\nsession_retry = 0.1\nsession_retry_maximum = 0.1\n',
         )
         message = Message(body=b"secret", transactional=True)
@@ -79,13 +84,13 @@ class TlsServerTests(TestCase):
         return manager
 
     def listening(self, pins: str | None = None) -> str:
-        own = f"tls:1801:interface=127.0.0.22:{self.beta_files.arguments}"
+        own = f"tls:{self.port}:interface={BETA_ADDRESS}:{self.beta_files.arguments}"
         return own if pins is None else f"{own}:pins={pins}"
 
     def dialling(self, pin: str | None = None, files: TlsFiles | None = None) -> str:
         """Where BETA is; by default with the right certificates on both sides."""
         files = files or self.alpha_files
-        return f"tls:127.0.0.22:1801:pins={pin or self.beta_files.pin}:{files.arguments}"
+        return f"tls:{BETA_ADDRESS}:{self.port}:pins={pin or self.beta_files.pin}:{files.arguments}"
 
     async def until(self, condition: object, what: str) -> None:
         """Wait for something that another turn of the reactor will bring about."""
@@ -105,7 +110,7 @@ class TlsServerTests(TestCase):
         await self.until(lambda: not alpha.status()["messages"], "it is not acknowledged")
         [session] = beta.sessions()
         # It left from the address that ALPHA listens on, as sessions without TLS do.
-        self.assertEqual((session["remote_address"], session["state"]), ("127.0.0.21", "OPEN"))
+        self.assertEqual((session["remote_address"], session["state"]), (ALPHA_ADDRESS, "OPEN"))
         self.assertTrue(session["encrypted"])
         self.assertEqual(beta.status()["sessions_refused"], {})
 
@@ -113,7 +118,7 @@ class TlsServerTests(TestCase):
         """Nothing arrives; one side counts it and says why; the message waits, and arrives when it may."""
         beta = await self.beta(self.listening(pins))
         alpha = await self.alpha(host)
-        side, address = (beta, "127.0.0.21") if counted_by == "BETA" else (alpha, "127.0.0.22")
+        side, address = (beta, ALPHA_ADDRESS) if counted_by == "BETA" else (alpha, BETA_ADDRESS)
         await self.until(lambda: side.status()["sessions_refused"].get("pins", 0) > 1, "nobody was refused")
         [peer] = side.status()["refused_peers"]
         self.assertEqual(peer["address"], address)
@@ -127,7 +132,7 @@ class TlsServerTests(TestCase):
             self.dialling(pin=self.alpha_files.pin),
             None,
             counted_by="ALPHA",
-            because=f"the certificate of 127.0.0.22, {self.beta_files.pin}, is not one of those pinned",
+            because=f"the certificate of {BETA_ADDRESS}, {self.beta_files.pin}, is not one of those pinned",
         )
 
     async def test_a_client_with_another_certificate_is_refused(self) -> None:
@@ -137,7 +142,7 @@ class TlsServerTests(TestCase):
             self.dialling(files=stranger),
             self.alpha_files.pin,
             counted_by="BETA",
-            because=f"the certificate of 127.0.0.21, {stranger.pin}, is not one of those pinned",
+            because=f"the certificate of {ALPHA_ADDRESS}, {stranger.pin}, is not one of those pinned",
         )
 
     async def test_an_expired_certificate_is_refused(self) -> None:
@@ -147,7 +152,7 @@ class TlsServerTests(TestCase):
             self.dialling(files=old),
             f"{self.alpha_files.pin},{old.pin}",
             counted_by="BETA",
-            because=f"the certificate of 127.0.0.21, {old.pin}, has expired",
+            because=f"the certificate of {ALPHA_ADDRESS}, {old.pin}, has expired",
         )
 
     async def test_a_certificate_of_tomorrow_is_refused(self) -> None:
@@ -157,20 +162,20 @@ class TlsServerTests(TestCase):
             self.dialling(files=early),
             early.pin,
             counted_by="BETA",
-            because=f"the certificate of 127.0.0.21, {early.pin}, is not valid yet",
+            because=f"the certificate of {ALPHA_ADDRESS}, {early.pin}, is not valid yet",
         )
 
     async def test_who_shows_none_is_refused(self) -> None:
         """Where certificates are pinned, a client has to show one."""
         beta = await self.beta(self.listening(self.alpha_files.pin))
-        alpha = await self.alpha(f"tls:127.0.0.22:1801:pins={self.beta_files.pin}")
+        alpha = await self.alpha(f"tls:{BETA_ADDRESS}:{self.port}:pins={self.beta_files.pin}")
         await self.until(lambda: len(self.closings()) > 2, "nothing was tried")
         self.assertEqual((beta.queue(QUEUE)["messages"], alpha.status()["messages"]), (0, 1))
 
     async def test_who_speaks_no_tls_is_refused(self) -> None:
         """A packet in clear is no TLS, and its connection ends."""
         beta = await self.beta(self.listening())
-        with socket.create_connection(("127.0.0.22", 1801), timeout=20) as plain:
+        with socket.create_connection((BETA_ADDRESS, self.port), timeout=20) as plain:
             plain.sendall(establish(ALPHA))
             plain.setblocking(False)
             await self.until(lambda: self.is_over(plain), "the connection stays")
@@ -179,7 +184,7 @@ class TlsServerTests(TestCase):
     async def test_silence_keeps_nobody_out(self) -> None:
         """Connections that never begin TLS give way to those that have something to say; nothing is lost."""
         beta = await self.beta(self.listening(self.alpha_files.pin), "[limits]\nmax_handshakes = 3\n")
-        silent = [socket.create_connection(("127.0.0.22", 1801)) for _ in range(10)]
+        silent = [socket.create_connection((BETA_ADDRESS, self.port)) for _ in range(10)]
         for connection in silent:
             self.addCleanup(connection.close)
         await self.until(
@@ -192,7 +197,7 @@ class TlsServerTests(TestCase):
         """One connection too many ends at once, on both kinds of TLS endpoint."""
         for description in (
             self.listening(),
-            f"ssl:1801:interface=127.0.0.22:privateKey={self.beta_files.private_key}"
+            f"ssl:{self.port}:interface={BETA_ADDRESS}:privateKey={self.beta_files.private_key}"
             f":certKey={self.beta_files.certificate}",
         ):
             server = self.server(
@@ -203,8 +208,8 @@ class TlsServerTests(TestCase):
             await server.started
             assert server.parts is not None
             with (
-                socket.create_connection(("127.0.0.22", 1801), timeout=20),
-                socket.create_connection(("127.0.0.22", 1801), timeout=20) as second,
+                socket.create_connection((BETA_ADDRESS, self.port), timeout=20),
+                socket.create_connection((BETA_ADDRESS, self.port), timeout=20) as second,
             ):
                 second.setblocking(False)
                 await self.until(partial(self.is_over, second), "it stays")
@@ -216,9 +221,9 @@ class TlsServerTests(TestCase):
     async def test_only_those_who_are_named_may_connect(self) -> None:
         """Somebody else's connection ends at once, plain or not; he whom the list names gets in."""
         beta = await self.beta(
-            self.listening(self.alpha_files.pin), '[security]\nsessions_from = ["127.0.0.21"]\n'
+            self.listening(self.alpha_files.pin), f'[security]\nsessions_from = ["{ALPHA_ADDRESS}"]\n'
         )
-        with socket.create_connection(("127.0.0.22", 1801), timeout=20) as other:
+        with socket.create_connection((BETA_ADDRESS, self.port), timeout=20) as other:
             other.setblocking(False)
             await self.until(partial(self.is_over, other), "it stays")
         self.assertEqual(beta.status()["sessions_refused"], {"sessions_from": 1})
@@ -233,7 +238,7 @@ class TlsServerTests(TestCase):
             raise SkipTest("there is no openssl")
         await self.beta(self.listening())
         for version, is_taken in (("-tls1_3", True), ("-tls1_2", False)):
-            output = await self.run_openssl("s_client", "-connect", "127.0.0.22:1801", version)
+            output = await self.run_openssl("s_client", "-connect", f"{BETA_ADDRESS}:{self.port}", version)
             self.assertEqual("Cipher is TLS_" in output, is_taken, output)
             self.assertEqual("CN = beta" in output or "CN=beta" in output, is_taken, output)
 
@@ -265,7 +270,7 @@ class TlsServerTests(TestCase):
         for number, (certificate, key, problem) in enumerate(cases):
             server = self.server(
                 f"BETA{number}",
-                f'[listen]\nsession = "tls:1801:interface=127.0.0.22:certificate={certificate}'
+                f'[listen]\nsession = "tls:{self.port}:interface={BETA_ADDRESS}:certificate={certificate}'
                 f':privateKey={key}"\n{OFF}\n',
                 storage="memory",
             )
