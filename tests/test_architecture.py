@@ -19,7 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 PROJECT = Path(__file__).resolve().parent.parent
 
-FOUNDATION = ("errors", "moment")
+FOUNDATION = ("errors", "machines", "moment")
 VALUES = (*FOUNDATION, "wire", "structures")
 CORES = ("queues", "session", "discovery", "routing")
 BELOW_INTERFACES = (*VALUES, *CORES)
@@ -43,6 +43,7 @@ class Room:
 
 ROOMS = {
     "errors": Room(0, (), pure=True),
+    "machines": Room(0, (), pure=True),
     "moment": Room(0, (), pure=True),
     "version": Room(0, ()),
     "wire": Room(0, FOUNDATION, pure=True),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 from automat import TypeMachine, TypeMachineBuilder
 
+from msmq.machines import indexed
 from msmq.moment import Moment
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
@@ -265,5 +266,5 @@ def _wait(cursor: Cursor, state: CursorState, *, passes_end: bool = False) -> No
     _answer_with(cursor, None, CursorAnswer.WAITING)
 
 
-CURSOR_MACHINE: TypeMachine[CursorInputs, Cursor] = _build().build()
+CURSOR_MACHINE: TypeMachine[CursorInputs, Cursor] = indexed(_build().build())
 """[MS-MQDMPR] 3.2.1.1: makes the inputs of one cursor."""

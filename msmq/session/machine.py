@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol
 from automat import TypeMachine, TypeMachineBuilder
 
 from msmq.errors import RemoteProtocolError
+from msmq.machines import indexed
 from msmq.moment import Moment
 from msmq.session import acknowledging, closing, establishing, receiving
 from msmq.session.effects import Abort, CloseReason, ConnectionProgress, Progress, Reconnect
@@ -305,5 +306,5 @@ def _reconnect_if_needed(inputs: SessionInputs, core: SessionCore, now: Moment) 
         inputs.messages_remain(now)
 
 
-MACHINE: TypeMachine[SessionInputs, SessionCore] = _build().build()
+MACHINE: TypeMachine[SessionInputs, SessionCore] = indexed(_build().build())
 """Makes the inputs of one session from its core."""

@@ -13,6 +13,7 @@ import attrs
 from automat import TypeMachineBuilder
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.machines import indexed
 from msmq.moment import Moment
 from msmq.session.packets.ping import Ping
 from msmq.session.settings import SessionSettings
@@ -113,7 +114,7 @@ def _machine() -> TypeMachineBuilder[PingInputs, PingRequest]:
     return builder
 
 
-PING_MACHINE = _machine().build()
+PING_MACHINE = indexed(_machine().build())
 """[MS-MQQB] 3.1.1.1.1.9: makes the machine of one L{PingRequest}."""
 
 
