@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntEnum
 from struct import Struct
 from typing import Any, TypeVar
@@ -69,34 +67,17 @@ class Reader:
         except ValueError:
             raise self.malformed(field, rule, offset=offset) from None
 
-    @contextmanager
-    def header(self, name: str, section: str) -> Iterator[int]:
+    def header(self, name: str, section: str) -> _Named:
         """Name the structure that is read inside the block; gives the position at which it begins."""
-        outer = self._header, self._section
-        self._header, self._section = name, section
-        try:
-            yield self.position
-        finally:
-            self._header, self._section = outer
+        return _Named(self, name, section)
 
-    @contextmanager
-    def confined(self, size: int, field: str, *, slack: int = 0) -> Iterator[None]:
+    def confined(self, size: int, field: str, *, slack: int = 0) -> _Confined:
         """Confine the block to the next C{size} bytes, and insist that it uses them up.
 
         @param field: the field that declared the size.
         @param slack: how many bytes the block may leave unread (padding); they are skipped.
         """
-        if size > self.remaining:
-            raise self.malformed(field, f"declares {size} bytes where {self.remaining} remain")
-        outer, self._end = self._end, self._position + size
-        try:
-            yield
-            left = self.remaining
-            if left > slack:
-                raise self.malformed(field, f"declares {size} bytes of which {left} are not used")
-            self._position = self._end
-        finally:
-            self._end = outer
+        return _Confined(self, size, field, slack)
 
     def bytes(self, size: int, field: str) -> bytes:
         """The next C{size} bytes."""
@@ -162,3 +143,56 @@ class Reader:
     def skip(self, size: int, field: str) -> None:
         """Pass over C{size} bytes without looking at them."""
         self.view(size, field)
+
+
+# Classes, since a generator as a context costs more than what most structures read inside theirs.
+
+
+class _Named:
+    """What is read inside belongs to a structure of this name."""
+
+    __slots__ = ("_name", "_outer", "_reader")
+
+    def __init__(self, reader: Reader, name: str, section: str) -> None:
+        self._reader = reader
+        self._name = name, section
+
+    def __enter__(self) -> int:
+        reader = self._reader
+        self._outer = reader._header, reader._section
+        reader._header, reader._section = self._name
+        return reader._base + reader._position
+
+    def __exit__(self, *raised: object) -> None:
+        self._reader._header, self._reader._section = self._outer
+
+
+class _Confined:
+    """What is read inside ends where a length says."""
+
+    __slots__ = ("_field", "_outer", "_reader", "_size", "_slack")
+
+    def __init__(self, reader: Reader, size: int, field: str, slack: int) -> None:
+        self._reader = reader
+        self._size = size
+        self._field = field
+        self._slack = slack
+
+    def __enter__(self) -> None:
+        reader, size = self._reader, self._size
+        if size > reader.remaining:
+            raise reader.malformed(self._field, f"declares {size} bytes where {reader.remaining} remain")
+        self._outer, reader._end = reader._end, reader._position + size
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        reader = self._reader
+        try:
+            if kind is None:
+                left = reader.remaining
+                if left > self._slack:
+                    raise reader.malformed(
+                        self._field, f"declares {self._size} bytes of which {left} are not used"
+                    )
+                reader._position = reader._end
+        finally:
+            reader._end = self._outer
