@@ -108,7 +108,7 @@ class AccessDecision:
     @property
     def missing(self) -> int:
         """The rights that are not granted."""
-        return self.asked & ~self.granted_rights & ~AccessMask.MAXIMUM_ALLOWED
+        return self.asked & ~self.granted_rights & ~_MAXIMUM_ALLOWED
 
     def why(self) -> str:
         """What decides, in a sentence: of a refusal the rights that are missing, of a grant those given."""
@@ -135,6 +135,10 @@ class AccessDecision:
 
 _ALLOWING: Final = frozenset({AceType.ACCESS_ALLOWED})
 _DENYING: Final = frozenset({AceType.ACCESS_DENIED, AceType.ACCESS_DENIED_CALLBACK})
+_MAXIMUM_ALLOWED: Final = int(AccessMask.MAXIMUM_ALLOWED)
+_ACCESS_SYSTEM_SECURITY: Final = int(AccessMask.ACCESS_SYSTEM_SECURITY)
+_WRITE_OWNER: Final = int(AccessMask.WRITE_OWNER)
+_INHERIT_ONLY: Final = int(AceFlags.INHERIT_ONLY)
 _OWNERS_OWN: Final = int(AccessMask.READ_CONTROL | AccessMask.WRITE_DAC)
 
 
@@ -152,9 +156,9 @@ def check_access(
     @param kind: what kind of object the descriptor protects, which says what generic rights stand for.
     @param principal_self: PrincipalSelfSubst, the SID that stands for S-1-5-10.
     """
-    asked = kind.mapping.specific(int(asked))
-    wants_all = bool(asked & AccessMask.MAXIMUM_ALLOWED)
-    single = asked & ~AccessMask.MAXIMUM_ALLOWED
+    asked = kind.mapping.specific(asked)
+    wants_all = bool(asked & _MAXIMUM_ALLOWED)
+    single = asked & ~_MAXIMUM_ALLOWED
     sought = single | kind.every_right if wants_all else single
     decided = tuple(_decide(descriptor, token, sought, kind, principal_self))
     granted_rights = sum(part.rights for part in decided if part.granted)
@@ -170,15 +174,15 @@ def _decide(
     principal_self: bytes | None,
 ) -> Iterator[Decided]:
     """Decide about each right, the first that has something to say about it."""
-    if security := remaining & AccessMask.ACCESS_SYSTEM_SECURITY:
+    if security := remaining & _ACCESS_SYSTEM_SECURITY:
         holds = Privilege.SECURITY in token.privileges
-        yield Decided(int(security), holds, Cause.PRIVILEGE)
+        yield Decided(security, holds, Cause.PRIVILEGE)
         remaining &= ~security
     if descriptor.dacl is None:
         if remaining:
             yield Decided(remaining, True, Cause.NO_DACL)
         return
-    taken = int(remaining & AccessMask.WRITE_OWNER)
+    taken = remaining & _WRITE_OWNER
     if taken and Privilege.TAKE_OWNERSHIP in token.privileges:
         yield Decided(taken, True, Cause.PRIVILEGE)
         remaining &= ~taken
@@ -186,7 +190,7 @@ def _decide(
     entries = [
         (index, ace)
         for index, ace in enumerate(descriptor.dacl.aces)
-        if isinstance(ace, Ace) and not ace.flags & AceFlags.INHERIT_ONLY
+        if isinstance(ace, Ace) and not ace.flags & _INHERIT_ONLY
     ]
     if is_owner and not any(ace.sid == OWNER_RIGHTS for _, ace in entries):
         if own := remaining & _OWNERS_OWN:

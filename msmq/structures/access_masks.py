@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import attrs
@@ -196,6 +197,7 @@ class ConnectedNetworkAccess(enum.IntFlag):
 class GenericMapping:
     """[MS-DTYP] 2.4.3 what the generic rights stand for, of one kind of object."""
 
+    # Plain numbers: the arithmetic of flags costs ten times as much, and every message is checked.
     generic_read: int
     generic_write: int
     generic_execute: int
@@ -203,21 +205,30 @@ class GenericMapping:
 
     def specific(self, mask: int) -> int:
         """C{mask} with its generic rights replaced by those that they stand for."""
+        mask = int(mask)
+        if not mask & _GENERIC:
+            return mask
         mapped = mask & ~_GENERIC
-        for right, meaning in (
-            (AccessMask.GENERIC_READ, self.generic_read),
-            (AccessMask.GENERIC_WRITE, self.generic_write),
-            (AccessMask.GENERIC_EXECUTE, self.generic_execute),
-            (AccessMask.GENERIC_ALL, self.generic_all),
+        for right, meaning in zip(
+            _GENERIC_RIGHTS,
+            (self.generic_read, self.generic_write, self.generic_execute, self.generic_all),
+            strict=True,
         ):
             if mask & right:
                 mapped |= meaning
         return mapped
 
 
-_GENERIC: Final = int(
-    AccessMask.GENERIC_READ | AccessMask.GENERIC_WRITE | AccessMask.GENERIC_EXECUTE | AccessMask.GENERIC_ALL
+_GENERIC_RIGHTS: Final = tuple(
+    int(right)
+    for right in (
+        AccessMask.GENERIC_READ,
+        AccessMask.GENERIC_WRITE,
+        AccessMask.GENERIC_EXECUTE,
+        AccessMask.GENERIC_ALL,
+    )
 )
+_GENERIC: Final = sum(_GENERIC_RIGHTS)
 
 
 @attrs.frozen
@@ -246,15 +257,15 @@ class ObjectKind:
         What is no right to such an object is told as a number.
         """
         specific = self.mapping.specific(mask)
-        for member in self.rights.__members__.values():
+        for name, member in self.rights.__members__.items():
             if specific == member:
-                return _shortest(self.rights, specific)
-        single = [member for member in self.rights if specific & member]
-        rest = specific & ~sum(single)
-        names = [str(member.name) for member in single]
-        if rest:
-            names += [str(member.name) for member in AccessMask if rest & member]
-            rest &= ~sum(AccessMask)
+                return name
+        names = []
+        rest = specific
+        for right, name in (*_single(self.rights), *_single(AccessMask)):
+            if rest & right:
+                names.append(name)
+                rest &= ~right
         if rest or not names:
             names.append(f"0x{rest:08X}")
         return " | ".join(names)
@@ -282,9 +293,10 @@ class ObjectKind:
         return [*found, f"0x{rest:x}"] if rest else found
 
 
-def _shortest(rights: type[enum.IntFlag], mask: int) -> str:
-    """Of the names of one mask the one that stands first in the document."""
-    return next(name for name, member in rights.__members__.items() if member == mask)
+@cache
+def _single(rights: type[enum.IntFlag]) -> tuple[tuple[int, str], ...]:
+    """The rights that are no composites, as numbers, with their names."""
+    return tuple((int(member), str(member.name)) for member in rights)
 
 
 def _kind(
