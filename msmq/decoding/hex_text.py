@@ -9,8 +9,9 @@ from msmq.errors import RemoteProtocolError
 _SEPARATORS = re.compile(r"0[xX]|\\[xX]|[\s:,;-]")
 _DIGITS = re.compile(r"[0-9A-Fa-f]*")
 _DUMP_LINE = re.compile(r"\s*(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?(?:\s+(?P<rest>\S.*?))?\s*")
-_COLUMNS = re.compile(r"\s{2,}")
-_BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}\s?)+")
+_COLUMNS = re.compile(r"\s{2,}", re.ASCII)
+# White space as C{bytes.fromhex} passes over it, which is not all that Unicode calls so.
+_BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}\s?)+", re.ASCII)
 
 
 def looks_like_hex(data: bytes) -> bool:

@@ -88,12 +88,19 @@ class ParseHexTests(SynchronousTestCase):
         """An odd number of digits is no number of bytes."""
         self.assertRaises(RemoteProtocolError, parse_hex, "10 0")
 
+    def test_what_only_unicode_calls_white_space_is_an_error(self) -> None:
+        """Whether it stands in a dump with its characters, or in one without."""
+        for text in (HEXDUMP, HEXDUMP.replace("|", " ")):
+            digits = text.index("  ") + 4
+            spoilt = text[:digits] + "\x1f" + text[digits + 1 :]
+            self.assertRaises(RemoteProtocolError, parse_hex, spoilt)
+
     @given(st.binary(max_size=80), st.sampled_from(["", " ", ":", "\n"]))
     def test_every_byte_string_comes_back(self, data: bytes, separator: str) -> None:
         """Bytes written as hex are read as the same bytes."""
         self.assertEqual(parse_hex(separator.join(f"{byte:02x}" for byte in data)), data)
 
-    @given(st.text(st.sampled_from("0123456789abcdefx: \n|#-.zé"), max_size=60))
+    @given(st.text(st.sampled_from("0123456789abcdefx: \n|#-.zé\x1f\xa0\u2028"), max_size=60))
     def test_any_text_is_hex_or_an_error(self, text: str) -> None:
         """Nothing but the one error of malformed input ever comes out."""
         try:

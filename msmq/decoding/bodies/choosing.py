@@ -35,16 +35,27 @@ STANDARD: Final[tuple[IBodyDecoder, ...]] = (
 """The decoders of bodies that msmq brings, in the order in which they are asked."""
 
 
+LONGEST_ERROR: Final = 1000
+"""Characters that a reason has at most; a body chooses how long its names are."""
+
+
+def _on_one_line(reason: str) -> str:
+    """What a terminal and a log take for what it is, although names of the body are quoted in it."""
+    if len(reason) > LONGEST_ERROR:
+        reason = reason[: LONGEST_ERROR - 3] + "..."
+    return "".join(letter if letter.isprintable() else f"<U+{ord(letter):04X}>" for letter in reason)
+
+
 @attrs.frozen
 class Outcome:
     """What became of a body.
 
     @ivar decoded: its content; C{None} if nothing of it could be read.
-    @ivar error: why the body or a part of it could not be read; empty if all could.
+    @ivar error: why the body or a part of it could not be read, in printable characters; empty if all could.
     """
 
     decoded: DecodedBody | None
-    error: str = ""
+    error: str = attrs.field(default="", converter=_on_one_line)
 
 
 class BodyDecoders:

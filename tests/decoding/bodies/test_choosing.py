@@ -14,6 +14,7 @@ from zope.interface.verify import verifyObject
 from msmq.decoding.bodies import (
     Body,
     BodyDecoders,
+    BodyNotDecoded,
     DecodedBody,
     IBodyDecoder,
     Limits,
@@ -44,6 +45,8 @@ class Shouting:
     def decode(self, body: Body, limits: Limits) -> DecodedBody:
         if body.data == b"!!":
             raise ZeroDivisionError("at last")
+        if body.data.endswith(b"?"):
+            raise BodyNotDecoded(f"asks {body.data[1:].decode()}")
         return DecodedBody(self.name, "shouting", body.data.decode().upper())
 
 
@@ -110,6 +113,13 @@ class OwnDecoderTests(SynchronousTestCase):
         self.assertEqual(
             outcome.error, "the body made the decoder shouting fail: ZeroDivisionError('at last')"
         )
+
+    def test_a_reason_is_harmless_to_a_terminal(self) -> None:
+        """Names of a body are quoted in it, whatever they hold and however long they are."""
+        error = BodyDecoders([Shouting()]).decode(Body(b"!\x1b[2J\n" + b"x" * 5000 + b"?")).error
+        self.assertTrue(error.startswith("the body asks <U+001B>[2J<U+000A>xxx"), error)
+        self.assertTrue(error.endswith("x..."), error)
+        self.assertLess(len(error), 1020)
 
     def test_it_reads_inside_an_envelope_too(self) -> None:
         decoded = BodyDecoders([Shouting()]).decode(Body(b"!x", 0, b"{}")).decoded
