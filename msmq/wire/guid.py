@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from struct import Struct
 from uuid import UUID
 
 NULL_GUID = UUID(int=0)
 """The GUID of sixteen zero bytes."""
 
+_WIRE_FORM = Struct("<IHH8s")
+
 GUID_TEXT = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
-def guid_from_bytes(data: bytes) -> UUID:
+def guid_from_bytes(data: bytes | bytearray | memoryview) -> UUID:
     """The GUID whose wire form is these 16 bytes."""
-    return UUID(bytes_le=bytes(data))
+    # What C{bytes_le} does, for less: a packet has a dozen of them.
+    first, second, third, rest = _WIRE_FORM.unpack(data)
+    return UUID(int=first << 96 | second << 80 | third << 64 | int.from_bytes(rest, "big"))
 
 
 def parse_guid(text: str) -> UUID:

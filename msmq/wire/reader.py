@@ -121,7 +121,7 @@ class Reader:
 
     def guid(self, field: str) -> UUID:
         """The next 16 bytes as a GUID."""
-        return guid_from_bytes(self.bytes(16, field))
+        return guid_from_bytes(self.view(16, field))
 
     def utf16(self, size: int, field: str) -> str:
         """The next C{size} bytes as UTF-16LE text that ends with its only NUL, which is dropped.
