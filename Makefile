@@ -47,7 +47,7 @@ FUZZ ?= 100000
 fuzz: $(INSTALLED)
 	$(VENV)/bin/python -c 'import atheris' 2>/dev/null || $(VENV)/bin/python -m pip install --quiet \
 		--disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[fuzz]'
-	$(VENV)/bin/python -m tests.fuzz.campaign --runs $(FUZZ)
+	$(VENV)/bin/python -m tests.fuzz.campaign --runs $(FUZZ) --jobs $(JOBS)
 
 # Spark follows a message log while a hundred thousand messages come in, and is killed ten times: minutes.
 stream: $(INSTALLED)

@@ -1,6 +1,7 @@
 """C{python -m tests.fuzz.campaign [TARGET ...]}: what C{make fuzz} runs.
 
-One process at a time, each target for a while in turn, until every one has had its executions.
+A process for each of as many targets as may run at once, each for a while in turn, until every one has
+had its executions.
 The figures of all campaigns in a work directory add up in its C{figures.json}.
 The status is 1 if anything was found.
 """
@@ -13,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from tests.fuzz.targets import TARGETS
@@ -80,6 +82,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=int, default=60, help="how long a target runs in each round")
     parser.add_argument("--rounds", type=int, default=sys.maxsize, help="how many processes at most")
+    parser.add_argument("--jobs", type=int, default=1, help="how many targets at once")
     parser.add_argument("--work", type=Path, default=Path("_fuzz"))
     options = parser.parse_args()
     targets: list[str] = options.targets or list(TARGETS)
@@ -90,24 +93,36 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     os.nice(19)
     figures = load(work)
-    for _ in range(options.rounds):
-        # The one that has had the least time comes first, so that whoever stops it leaves them alike.
-        for target in targets:
-            figures.setdefault(target, {"executions": 0, "seconds": 0})
-        unfinished = [target for target in targets if figures[target]["executions"] < options.runs]
-        if not unfinished:
-            break
-        target = min(unfinished, key=lambda name: figures[name]["seconds"])
-        done = figures[target]
-        outcome = fuzz(target, options.runs - done["executions"], options.seconds, work)
-        if outcome is None:
-            print(f"{target} does not start", file=sys.stderr)
-            return 1
-        done["executions"] += outcome.pop("executions")
-        done["seconds"] += outcome.pop("seconds")
-        done.update(outcome)
-        save(work, figures)
-        print(target, done, flush=True)
+    for target in targets:
+        figures.setdefault(target, {"executions": 0, "seconds": 0})
+    running: dict[Future[dict[str, int] | None], str] = {}
+    rounds = 0
+    with ThreadPoolExecutor(options.jobs) as processes:
+        while True:
+            # The one that has had the least time comes first, so that whoever stops it leaves them alike.
+            waiting = [
+                target
+                for target in sorted(targets, key=lambda name: figures[name]["seconds"])
+                if figures[target]["executions"] < options.runs and target not in running.values()
+            ]
+            while waiting and len(running) < options.jobs and rounds < options.rounds:
+                rounds += 1
+                target = waiting.pop(0)
+                runs = options.runs - figures[target]["executions"]
+                running[processes.submit(fuzz, target, runs, options.seconds, work)] = target
+            if not running:
+                break
+            for finished in wait(running, return_when=FIRST_COMPLETED).done:
+                target, outcome = running.pop(finished), finished.result()
+                if outcome is None:
+                    print(f"{target} does not start", file=sys.stderr)
+                    return 1
+                done = figures[target]
+                done["executions"] += outcome.pop("executions")
+                done["seconds"] += outcome.pop("seconds")
+                done.update(outcome)
+                save(work, figures)
+                print(target, done, flush=True)
     findings = sorted(path.name for path in (work / "findings").iterdir() if path.suffix != ".txt")
     for name in findings:
         print(f"finding: {work / 'findings' / name}")

@@ -27,7 +27,7 @@ def datagrams(data: bytes) -> None:
         reply = answer.response.to_bytes()
         expect(len(reply) <= len(data), "a ping is not amplified")
         expect(Ping.from_bytes(reply) == answer.response, "a response comes back")
-    if request is not None and not request.is_refused and request.cookie & 1:
+    if request is not None and not request.is_refused and request.cookie & 31 == 7:
         _flood(responder, data)
     for is_ipx in (False, True):
         server = DiscoveryServer(

@@ -17,7 +17,7 @@ def stream(data: bytes) -> None:
     size, rest = data[0] + 1, data[1:]
     if size < 8:
         # Not more chunks than the larger sizes make.
-        rest = rest[:512]
+        rest = rest[:256]
     whole = StreamFramer(measure_user_message)
     frames = whole.feed(rest)
     _check_frames(frames, rest)
