@@ -44,6 +44,7 @@ class Room:
 
 ROOMS = {
     "errors": Room(0, (), pure=True),
+    "durable": Room(0, ()),
     "machines": Room(0, (), pure=True),
     "moment": Room(0, (), pure=True),
     "version": Room(0, ()),
@@ -58,18 +59,21 @@ ROOMS = {
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
     "interfaces": Room(3, BELOW_INTERFACES),
     # Providers meet each other, and whoever uses them, through interfaces.
-    "storage": Room(4, BELOW_PROVIDERS),
+    "storage": Room(4, (*BELOW_PROVIDERS, "durable")),
     "directory": Room(4, (*BELOW_PROVIDERS, "toml")),
-    "security": Room(4, (*BELOW_PROVIDERS, "toml")),
+    "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
     "net": Room(4, BELOW_PROVIDERS),
     "manager": Room(5, (*BELOW_PROVIDERS, "decoding", "version")),
     # These compose what lies below them.
     "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
     "web": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "control", "version")),
     "service": Room(
-        6, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "toml", "version")
+        6,
+        (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "durable", "toml", "version"),
     ),
-    "pipeline": Room(6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "version")),
+    "pipeline": Room(
+        6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
+    ),
     "cli": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
     ),

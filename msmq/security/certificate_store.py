@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from zope.interface import implementer
 
+from msmq.durable import write_durably
 from msmq.interfaces.signing import CertificateStoreError, Credentials, ICertificateStore, KeptCertificate
 from msmq.wire.sid import format_sid, parse_sid
 
@@ -96,20 +96,8 @@ def _read(path: Path) -> KeptCertificate:
 
 def _write(path: Path, content: bytes) -> None:
     """Have the file on disk as a whole, or not at all."""
-    beginning = path.with_suffix(".new")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        beginning.unlink(missing_ok=True)
-        descriptor = os.open(beginning, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beginning.rename(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_durably(path, content)
     except OSError as error:
         raise CertificateStoreError(f"{path}: {error.strerror}") from error

@@ -7,8 +7,6 @@ So a damaged file is never replaced by a new key.
 from __future__ import annotations
 
 import base64
-import contextlib
-import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,6 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from twisted.logger import Logger
 
+from msmq.durable import write_durably
 from msmq.interfaces.ciphers import CipherError
 from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.public_keys import (
@@ -228,20 +227,7 @@ def _write(path: Path, content: bytes, mode: int) -> None:
 
     @raise CipherError: it cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.new")
     try:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(temporary, "wb", opener=lambda name, _: os.open(name, flags, mode)) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
+        write_durably(path, content, mode)
     except OSError as error:
         raise CipherError(f"{path}: {error.strerror}") from error

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from msmq.durable import write_durably
 from msmq.errors import MsmqError
 from msmq.wire.guid import NULL_GUID, braced, parse_guid
 
@@ -72,22 +73,8 @@ def _damaged(path: Path) -> IdentityError:
 
 
 def _write(path: Path, identifier: UUID) -> None:
-    temporary = path.with_name(f"{path.name}.new")
+    content = json.dumps({"identifier": braced(identifier)}) + "\n"
     try:
-        with open(temporary, "w", encoding="ascii", opener=_private) as file:
-            json.dump({"identifier": braced(identifier)}, file)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_durably(path, content.encode("ascii"))
     except OSError as error:
         raise IdentityError(f"{path}: {error.strerror}") from error
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

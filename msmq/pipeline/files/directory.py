@@ -7,7 +7,6 @@ A file holds rows of one topic and one date; its name tells which rows.
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import attrs
 
+from msmq.durable import sync
 from msmq.pipeline.files.errors import FilesError, parquet
 
 LOCK_NAME: Final = "_msmq_export.lock"
@@ -125,12 +125,12 @@ class NewFile:
     def finish(self) -> None:
         """Let it be there for everybody, and for good."""
         self._writer.close()
-        _sync(self._unfinished)
+        sync(self._unfinished)
         self._folder.mkdir(exist_ok=True)
         name = f"{self._stem}-{self._first:0{_DIGITS}}-{self._last:0{_DIGITS}}.parquet"
         self._unfinished.rename(self._folder / name)
-        _sync(self._folder)
-        _sync(self._folder.parent)
+        sync(self._folder)
+        sync(self._folder.parent)
 
     def abandon(self) -> None:
         """Leave nothing of it."""
@@ -139,14 +139,6 @@ class NewFile:
                 self._writer.close()
         with suppress(OSError):
             self._unfinished.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ killed goes on where it ended, and sends nothing twice.
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -22,6 +21,7 @@ from msmq.control.client import ControlClient
 from msmq.control.properties import read_message
 from msmq.control.records import Record
 from msmq.decoding.message_json import message_json
+from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_called
@@ -207,16 +207,11 @@ class Progress:
         @raise FilesError: that cannot be written.
         """
         told = {"task": self._task, "done": sorted(self.done), "file": self.file, "row": self.row}
-        new = self._path.with_name(self._path.name + ".new")
         try:
-            with new.open("w") as file:
-                json.dump(told, file)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self._path)
+            write_durably(self._path, json.dumps(told).encode("ascii"), 0o666)
         except OSError as error:
             raise FilesError(
-                f"{new}: {error.strerror or error}; --progress names a file that can be written"
+                f"{self._path}: {error.strerror or error}; --progress names a file that can be written"
             ) from error
 
     def remove(self) -> None:

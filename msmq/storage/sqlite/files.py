@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 
+from msmq.durable import sync
 from msmq.interfaces.storage import StorageError
 from msmq.storage.sqlite.failures import failure
 
@@ -31,16 +32,7 @@ def create_file(path: Path) -> None:
     @raise OSError: it cannot be made.
     """
     if make_file(path):
-        sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """See to it that the names in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path.parent)
 
 
 def lock_file(path: Path) -> int:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from msmq.durable import sync
 from msmq.interfaces.storage import StorageError
-from msmq.storage.sqlite.files import create_file, sync_directory
+from msmq.storage.sqlite.files import create_file
 from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
 
 APPLICATION_ID = 0x4D534D51
@@ -148,13 +149,9 @@ def _back_up(connection: sqlite3.Connection, target: Path) -> None:
         connection.backup(copy)
         # The copy is one file, whatever the original has beside it.
         copy.execute("PRAGMA journal_mode = DELETE").fetchone()
-    descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(partial)
     os.replace(partial, target)
-    sync_directory(target.parent)
+    sync(target.parent)
 
 
 def _perform(connection: sqlite3.Connection, steps: Sequence[Step], version: int) -> None:

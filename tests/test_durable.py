@@ -1,0 +1,57 @@
+"""Files that are whole after a power cut."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.durable import sync, write_durably
+
+
+class WriteDurablyTests(SynchronousTestCase):
+    """What is under the name, and what is left beside it."""
+
+    def setUp(self) -> None:
+        self.directory = Path(self.mktemp())
+        self.directory.mkdir()
+        self.path = self.directory / "key.pem"
+
+    def test_content_and_permissions(self) -> None:
+        """Nobody else can read it unless that was asked for, and nothing lies beside it."""
+        write_durably(self.path, b"secret")
+        self.assertEqual(self.path.read_bytes(), b"secret")
+        self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o600)
+        write_durably(self.path, b"public", 0o400)
+        self.assertEqual(self.path.read_bytes(), b"public")
+        self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o400)
+        self.assertEqual(list(self.directory.iterdir()), [self.path])
+
+    def test_a_beginning_that_somebody_left(self) -> None:
+        """It is neither added to, nor does the file get its permissions, nor is a link followed."""
+        elsewhere = self.directory / "elsewhere"
+        elsewhere.write_bytes(b"mine")
+        beginning = self.directory / "key.pem.new"
+        beginning.symlink_to(elsewhere)
+        write_durably(self.path, b"secret")
+        self.assertEqual(elsewhere.read_bytes(), b"mine")
+        beginning.write_bytes(b"a longer beginning")
+        beginning.chmod(0o666)
+        write_durably(self.path, b"other")
+        self.assertEqual(self.path.read_bytes(), b"other")
+        self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o600)
+
+    def test_what_cannot_be_written_leaves_what_was_there(self) -> None:
+        """A directory in its place cannot be replaced; where there is none, nothing can be made."""
+        self.path.mkdir()
+        self.assertRaises(OSError, write_durably, self.path, b"secret")
+        self.assertTrue(self.path.is_dir())
+        self.assertRaises(FileNotFoundError, write_durably, self.directory / "none" / "key.pem", b"")
+
+    def test_syncing(self) -> None:
+        """A file or a directory; what is not there is an error."""
+        write_durably(self.path, b"secret")
+        sync(self.path)
+        sync(self.directory)
+        self.assertRaises(FileNotFoundError, sync, self.directory / "none")
