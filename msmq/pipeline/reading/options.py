@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.spelling import Spelled, parse_options, switch, whole_number
 
 Start: TypeAlias = str | Mapping[str, int]
 """C{earliest} or C{latest}, or the offset of each topic that has one; -1 is the latest, -2 the earliest."""
@@ -25,9 +26,6 @@ STREAMS: Final = (
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-
-IGNORED: Final = frozenset({"checkpointlocation", "queryname"})
-"""What belongs to Spark, which hands it on."""
 
 
 @attrs.frozen
@@ -72,19 +70,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
     @raise ReadingError: one is unknown, or has a value that it cannot have.
     """
-    found: dict[str, Any] = {}
-    for name, text in given.items():
-        key = name.lower()
-        if key in IGNORED:
-            continue
-        if key not in _OPTIONS:
-            raise ReadingError(f"there is no option {name!r}, only {', '.join(sorted(NAMES.values()))}")
-        field, parse = _OPTIONS[key]
-        try:
-            found[field] = parse(text)
-        except ValueError as error:
-            raise ReadingError(f"the option {NAMES[key]} is {text!r}: {error}") from None
-    options = ReadOptions(**found)
+    options = ReadOptions(**parse_options(given, _SPELLED, "reading"))
     if options.path.startswith(("postgresql:", "postgres:")) and not options.dsn:
         options = attrs.evolve(options, path="", dsn=options.path)
     if not options.location:
@@ -146,33 +132,13 @@ def _time(text: str) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def whole_number(text: str) -> int:
-    """A number from 1 on.
-
-    @raise ValueError: it is none.
-    """
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise ValueError("must be a whole number from 1 on")
-    return int(text)
-
-
-def switch(text: str) -> bool:
-    """C{true} or C{false}.
-
-    @raise ValueError: it is neither.
-    """
-    if text.lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text.lower() == "true"
-
-
 def _decode(text: str) -> str:
     if not re.fullmatch("[a-z]+", text):
         raise ValueError("must be none, auto, or the name of a format")
     return text
 
 
-_SPELLED: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+_SPELLED: Final[Spelled] = {
     "path": ("path", str),
     "dsn": ("dsn", str),
     "stream": ("stream", _stream),
@@ -188,6 +154,3 @@ _SPELLED: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "columns": ("columns", _names),
     "decode": ("decode", _decode),
 }
-NAMES: Final = {name.lower(): name for name in _SPELLED}
-"""The options as they are spelled, by their names in lower case."""
-_OPTIONS: Final = {name.lower(): how for name, how in _SPELLED.items()}

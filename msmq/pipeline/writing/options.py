@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.options import IGNORED, switch, whole_number
+from msmq.pipeline.reading.spelling import Spelled, parse_options, switch, whole_number
 
 
 @attrs.frozen
@@ -36,25 +36,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
     @raise ReadingError: one is unknown, or has a value that it cannot have.
     """
-    found: dict[str, Any] = {}
-    for name, text in given.items():
-        key = name.lower()
-        if key in IGNORED:
-            continue
-        if key not in _OPTIONS:
-            known = ", ".join(sorted(_SPELLED))
-            raise ReadingError(f"there is no option {name!r} for writing, only {known}")
-        field, parse = _OPTIONS[key]
-        try:
-            found[field] = parse(text)
-        except ValueError as error:
-            raise ReadingError(f"the option {name} is {text!r}: {error}") from None
+    found = parse_options(given, _SPELLED, "writing")
     if not found.get("control"):
         raise ReadingError("the option control (the control socket of a queue manager) is missing")
     return WriteOptions(**found)
 
 
-_SPELLED: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+_SPELLED: Final[Spelled] = {
     "control": ("control", str),
     "tokenFile": ("token_file", str),
     "destination": ("destination", str),
@@ -62,4 +50,3 @@ _SPELLED: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "maxMessagesPerSecond": ("per_second", whole_number),
     "dryRun": ("dry_run", switch),
 }
-_OPTIONS: Final = {name.lower(): how for name, how in _SPELLED.items()}

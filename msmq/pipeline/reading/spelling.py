@@ -1,0 +1,56 @@
+"""Options as Spark gives them: texts, under names of any case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from msmq.pipeline.reading.errors import ReadingError
+
+Spelled: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any]]]
+"""For each option as it is spelled the field that it sets, and what makes a value of its text."""
+
+IGNORED: Final = frozenset({"checkpointlocation", "queryname"})
+"""What belongs to Spark, which hands it on."""
+
+
+def parse_options(given: Mapping[str, str], known: Spelled, purpose: str) -> dict[str, Any]:
+    """The fields that these options set, with their values.
+
+    @param purpose: what the options are for, as C{writing}.
+    @raise ReadingError: one is unknown, or has a value that it cannot have.
+    """
+    spelled = {name.lower(): name for name in known}
+    found: dict[str, Any] = {}
+    for name, text in given.items():
+        key = name.lower()
+        if key in IGNORED:
+            continue
+        if key not in spelled:
+            raise ReadingError(f"there is no option {name!r} for {purpose}, only {', '.join(sorted(known))}")
+        field, parse = known[spelled[key]]
+        try:
+            found[field] = parse(text)
+        except ValueError as error:
+            raise ReadingError(f"the option {spelled[key]} is {text!r}: {error}") from None
+    return found
+
+
+def whole_number(text: str) -> int:
+    """A number from 1 on.
+
+    @raise ValueError: it is none.
+    """
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 1 << 31:
+        raise ValueError("must be a whole number from 1 on")
+    return int(text)
+
+
+def switch(text: str) -> bool:
+    """C{true} or C{false}.
+
+    @raise ValueError: it is neither.
+    """
+    if text.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.lower() == "true"
