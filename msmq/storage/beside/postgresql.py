@@ -10,9 +10,21 @@ from uuid import UUID
 import psycopg
 
 from msmq.interfaces.storage import StorageError, StoredEvent
-from msmq.queues.changes import AppendEvent
 from msmq.queues.definition import QueueDefinition
-from msmq.storage.beside.shape import HEAD, LARGE, PAGE_ROWS, Page, Row, one_page, without_body
+from msmq.storage.beside.shape import (
+    HEAD,
+    LARGE,
+    LAST,
+    PAGE_ROWS,
+    Page,
+    Row,
+    events_of,
+    one_page,
+    other_version,
+    stored,
+    within,
+    without_body,
+)
 from msmq.storage.postgresql.address import parse_address
 from msmq.storage.postgresql.arrays import bigints
 from msmq.storage.postgresql.connection import Link, connect
@@ -21,9 +33,6 @@ from msmq.storage.postgresql.log_writing import text_of
 from msmq.storage.postgresql.schema import SCHEMA
 from msmq.storage.records import lookup_id_of, read_definition
 from msmq.wire.guid import format_guid
-
-_LAST: Final = (1 << 63) - 1
-_FIRST: Final = -(1 << 63)
 
 
 class PostgresqlBeside:
@@ -67,13 +76,13 @@ class PostgresqlBeside:
             sizes = link.rows(
                 "SELECT lookup_id, size::bigint FROM message WHERE queue = (SELECT id FROM queue WHERE"
                 " identifier = $1) AND lookup_id >= $2 AND lookup_id < $3 ORDER BY lookup_id LIMIT $4",
-                [queue, _stored(begin), _stored(end), PAGE_ROWS + 1],
+                [queue, stored(begin), stored(end), PAGE_ROWS + 1],
             )
             count, is_more = one_page(sizes, bodies)
             if not count:
                 return Page((), None)
             found = self._packets(link, _MESSAGES, queue, sizes[:count], since, until, bodies)
-        rows = [(lookup_id_of(stored), *rest) for stored, *rest in found]
+        rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
         return Page(rows, lookup_id_of(sizes[count][0]) if is_more else None)
 
     def log(
@@ -85,14 +94,14 @@ class PostgresqlBeside:
                 "SELECT sequence, log.size::bigint FROM log JOIN log_extent USING (queue) WHERE queue ="
                 " (SELECT id FROM queue WHERE identifier = $1) AND sequence >= $2 AND sequence < $3"
                 " AND sequence >= first ORDER BY sequence LIMIT $4",
-                [queue, *_within(begin, end), PAGE_ROWS + 1],
+                [queue, *within(begin, end), PAGE_ROWS + 1],
             )
             sizes = [(sequence, size) for sequence, size in sizes]
             count, is_more = one_page(sizes, bodies)
             if not count:
                 return Page((), None)
             found = self._packets(link, _LOG, queue, sizes[:count], since, until, bodies)
-        rows = [(sequence, lookup_id_of(stored), *rest) for sequence, stored, *rest in found]
+        rows = [(sequence, lookup_id_of(signed), *rest) for sequence, signed, *rest in found]
         return Page(rows, sizes[count][0] if is_more else None)
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
@@ -102,25 +111,18 @@ class PostgresqlBeside:
                 "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
                 " WHERE sequence >= $1 AND sequence < $2 AND sequence >= (SELECT first_event FROM progress)"
                 " ORDER BY sequence LIMIT $3",
-                [*_within(begin, end), PAGE_ROWS + 1],
+                [*within(begin, end), PAGE_ROWS + 1],
             )
-        events = [
-            StoredEvent(
-                sequence,
-                AppendEvent(time, whose, text_of(event), text_of(reason), number, text_of(queue)),
-            )
-            for sequence, time, whose, event, reason, number, queue in rows[:PAGE_ROWS]
-        ]
-        return events, rows[PAGE_ROWS][0] if len(rows) > PAGE_ROWS else None
+        return events_of(rows, text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreBeside.message_cuts<msmq.storage.beside.shape.StoreBeside.message_cuts>}."""
-        cuts, rest = self._cuts("lookup_id FROM message", queue, _stored(begin), _stored(end), rows)
+        cuts, rest = self._cuts("lookup_id FROM message", queue, stored(begin), stored(end), rows)
         return [lookup_id_of(cut) for cut in cuts], rest
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreBeside.log_cuts<msmq.storage.beside.shape.StoreBeside.log_cuts>}."""
-        first, last = _within(begin, end)
+        first, last = within(begin, end)
         return self._cuts("sequence FROM log", queue, max(first, self.log_bounds(queue)[0]), last, rows)
 
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
@@ -177,7 +179,7 @@ class PostgresqlBeside:
             found = link.rows(
                 "SELECT sequence FROM log JOIN log_extent USING (queue) WHERE queue = ANY($1)"
                 " AND sequence >= $2 AND sequence >= first ORDER BY sequence LIMIT 1 OFFSET $3",
-                [bigints([known[queue] for queue in queues if queue in known]), _within(begin, 0)[0], rows],
+                [bigints([known[queue] for queue in queues if queue in known]), within(begin, 0)[0], rows],
             )
         return found[0][0] if found else None
 
@@ -199,7 +201,7 @@ class PostgresqlBeside:
     ) -> list[Row]:
         """The rows of one page; of those that are large only the beginning, if nobody wants bodies."""
         everything, whole = statements
-        limit = _LAST if bodies else LARGE
+        limit = LAST if bodies else LARGE
         rows = link.rows(everything, [queue, sizes[0][0], sizes[-1][0], since, until, limit, HEAD])
         found: list[Row] = []
         for number, *facts, size, packet in rows:
@@ -255,20 +257,7 @@ class PostgresqlBeside:
             raise StorageError(f"{self.text}: there is no such store")
         (version,) = link.row("SELECT number FROM msmq_version")
         if version != SCHEMA.version:
-            which = "a newer" if version > SCHEMA.version else "an older"
-            raise StorageError(
-                f"{self.text}: written by {which} version of msmq"
-                f" (schema {version}, this one knows {SCHEMA.version})"
-            )
-
-
-def _stored(number: int) -> int:
-    """A LookupIdentifier, or the number behind the last, as PostgreSQL has it."""
-    return max(_FIRST, min(number + _FIRST, _LAST))
-
-
-def _within(begin: int, end: int) -> tuple[int, int]:
-    return max(0, min(begin, _LAST)), max(0, min(end, _LAST))
+            raise other_version(self.text, version, SCHEMA.version)
 
 
 _QUEUE: Final = "(SELECT id FROM queue WHERE identifier = $1)"

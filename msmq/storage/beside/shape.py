@@ -7,14 +7,15 @@ pages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 import attrs
 
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.storage import StoredEvent
+from msmq.interfaces.storage import StorageError, StoredEvent
+from msmq.queues.changes import AppendEvent
 from msmq.queues.definition import QueueDefinition
 from msmq.structures.user_message_view import UserMessageView
 
@@ -26,6 +27,8 @@ LARGE: Final = 32 * 1024
 """Bytes of a packet from which on its body is left where it is, if nobody wants it."""
 HEAD: Final = 8 * 1024
 """Bytes that are read of such a packet."""
+LAST: Final = (1 << 63) - 1
+"""The largest number that a database keeps."""
 
 Row: TypeAlias = tuple[Any, ...]
 """Of a message: LookupIdentifier, ArrivalTime, AbortCount, MoveCount, packet.
@@ -119,6 +122,39 @@ def one_page(sizes: Sequence[tuple[int, int]], bodies: bool) -> tuple[int, bool]
         if count and total > PAGE_BYTES:
             return count, True
     return min(len(sizes), PAGE_ROWS), len(sizes) > PAGE_ROWS
+
+
+def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Sequence[StoredEvent], int | None]:
+    """The events of a page, of which one more was asked for, and the number from which the next goes on.
+
+    @param text_of: the text that stands in the database so.
+    """
+    events = [
+        StoredEvent(
+            sequence,
+            AppendEvent(time, whose, text_of(event), text_of(reason), number, text_of(queue)),
+        )
+        for sequence, time, whose, event, reason, number, queue in rows[:PAGE_ROWS]
+    ]
+    return events, rows[PAGE_ROWS][0] if len(rows) > PAGE_ROWS else None
+
+
+def stored(number: int) -> int:
+    """A LookupIdentifier, or the number behind the last, as databases have it: with a sign."""
+    return max(~LAST, min(int(number) + ~LAST, LAST))
+
+
+def within(begin: int, end: int) -> tuple[int, int]:
+    """Both as numbers that databases have."""
+    return max(0, min(begin, LAST)), max(0, min(end, LAST))
+
+
+def other_version(where: object, version: int, ours: int) -> StorageError:
+    """Make, for the caller to raise, the error that says that a store is not of this version."""
+    which = "a newer" if version > ours else "an older"
+    return StorageError(
+        f"{where}: written by {which} version of msmq (schema {version}, this one knows {ours})"
+    )
 
 
 def without_body(head: bytes, size: int) -> bytes | None:

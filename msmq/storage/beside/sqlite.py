@@ -10,22 +10,30 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.storage import StorageError, StoredEvent
-from msmq.queues.changes import AppendEvent
 from msmq.queues.definition import QueueDefinition
-from msmq.storage.beside.shape import HEAD, LARGE, PAGE_ROWS, Page, Row, one_page, without_body
+from msmq.storage.beside.shape import (
+    HEAD,
+    LARGE,
+    PAGE_ROWS,
+    Page,
+    Row,
+    events_of,
+    one_page,
+    other_version,
+    stored,
+    within,
+    without_body,
+)
 from msmq.storage.records import lookup_id_of, read_definition
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.opening import APPLICATION_ID, BUSY_SECONDS, pragma
 from msmq.storage.sqlite.schema import SCHEMA
 from msmq.storage.sqlite.text import text_of
 from msmq.wire.guid import format_guid
-
-_LAST: Final = (1 << 63) - 1
-_FIRST: Final = -(1 << 63)
 
 
 class SqliteBeside:
@@ -62,7 +70,7 @@ class SqliteBeside:
         """See L{StoreBeside.messages<msmq.storage.beside.shape.StoreBeside.messages>}."""
         with self._reading() as connection:
             row = self._row_of(connection, queue)
-            first, last = _stored(begin), _stored(end)
+            first, last = stored(begin), stored(end)
             sizes = connection.execute(
                 "SELECT lookup_id, size FROM message WHERE queue = ? AND lookup_id >= ? AND lookup_id < ?"
                 " ORDER BY lookup_id LIMIT ?",
@@ -72,7 +80,7 @@ class SqliteBeside:
             if not count:
                 return Page((), None)
             found = self._packets(connection, _MESSAGES, row, sizes[:count], since, until, bodies)
-        rows = [(lookup_id_of(stored), *rest) for stored, *rest in found]
+        rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
         return Page(rows, lookup_id_of(sizes[count][0]) if is_more else None)
 
     def log(
@@ -84,13 +92,13 @@ class SqliteBeside:
             sizes = connection.execute(
                 "SELECT sequence, size FROM log WHERE queue = ?1 AND sequence >= ?2 AND sequence < ?3"
                 " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT ?4",
-                (row, *_within(begin, end), PAGE_ROWS + 1),
+                (row, *within(begin, end), PAGE_ROWS + 1),
             ).fetchall()
             count, is_more = one_page(sizes, bodies)
             if not count:
                 return Page((), None)
             found = self._packets(connection, _LOG, row, sizes[:count], since, until, bodies)
-        rows = [(sequence, lookup_id_of(stored), *rest) for sequence, stored, *rest in found]
+        rows = [(sequence, lookup_id_of(signed), *rest) for sequence, signed, *rest in found]
         return Page(rows, sizes[count][0] if is_more else None)
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
@@ -101,25 +109,18 @@ class SqliteBeside:
                 " WHERE sequence >= ? AND sequence < ?"
                 " AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
                 " ORDER BY sequence LIMIT ?",
-                (*_within(begin, end), PAGE_ROWS + 1),
+                (*within(begin, end), PAGE_ROWS + 1),
             ).fetchall()
-        events = [
-            StoredEvent(
-                sequence,
-                AppendEvent(time, whose, text_of(event), text_of(reason), number, text_of(queue)),
-            )
-            for sequence, time, whose, event, reason, number, queue in rows[:PAGE_ROWS]
-        ]
-        return events, rows[PAGE_ROWS][0] if len(rows) > PAGE_ROWS else None
+        return events_of(rows, text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreBeside.message_cuts<msmq.storage.beside.shape.StoreBeside.message_cuts>}."""
-        cuts, rest = self._cuts("lookup_id FROM message", queue, _stored(begin), _stored(end), rows)
+        cuts, rest = self._cuts("lookup_id FROM message", queue, stored(begin), stored(end), rows)
         return [lookup_id_of(cut) for cut in cuts], rest
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreBeside.log_cuts<msmq.storage.beside.shape.StoreBeside.log_cuts>}."""
-        first, last = _within(begin, end)
+        first, last = within(begin, end)
         first = max(first, self.log_bounds(queue)[0])
         return self._cuts("sequence FROM log", queue, first, last, rows)
 
@@ -176,7 +177,7 @@ class SqliteBeside:
                 "SELECT sequence FROM log JOIN log_extent USING (queue)"
                 f" WHERE queue IN ({', '.join(map(str, ids))}) AND sequence >= max(first, ?)"
                 " ORDER BY sequence LIMIT 1 OFFSET ?",
-                (_within(begin, 0)[0], rows),
+                (within(begin, 0)[0], rows),
             ).fetchone()
         return None if found is None else int(found[0])
 
@@ -295,24 +296,11 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
             raise StorageError(f"{path}: this is no store of msmq")
         version = pragma(connection, "user_version")
         if version != SCHEMA.version:
-            which = "a newer" if version > SCHEMA.version else "an older"
-            raise StorageError(
-                f"{path}: written by {which} version of msmq"
-                f" (schema {version}, this one knows {SCHEMA.version})"
-            )
+            raise other_version(path, version, SCHEMA.version)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _stored(number: Any) -> int:
-    """A LookupIdentifier, or the number behind the last, as SQLite has it."""
-    return max(_FIRST, min(int(number) + _FIRST, _LAST))
-
-
-def _within(begin: int, end: int) -> tuple[int, int]:
-    return max(0, min(begin, _LAST)), max(0, min(end, _LAST))
 
 
 _WHEN: Final = "AND (:since IS NULL OR arrived >= :since) AND (:until IS NULL OR arrived < :until)"
