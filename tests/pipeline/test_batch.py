@@ -235,7 +235,10 @@ class RefusalTests(EstateCase):
         cases: list[tuple[dict[str, str], str]] = [
             ({"path": nowhere}, f"{nowhere}: there is no such store"),
             ({"path": str(foreign)}, f"{foreign}: cannot read: "),
-            ({"startingOffset": "earliest"}, "there is no option 'startingoffset' for reading, only columns, "),
+            (
+                {"startingOffset": "earliest"},
+                "there is no option 'startingoffset' for reading, only columns, ",
+            ),
             ({"stream": "queues"}, "the option stream is 'queues': must be one of queue, log, "),
             ({"subscribe": "order"}, "has no queue order in the stream queue"),
             ({"decode": "yaml"}, "decode = 'yaml' is none of none, auto, "),
