@@ -24,6 +24,7 @@ from typing import ClassVar, Final, Protocol
 import attrs
 
 from msmq.control.tokens import read_tokens
+from msmq.wire.fingerprints import read_pins
 
 CONNECT_TIMEOUT: Final = 15.0
 """Seconds until a computer that does not answer counts as one that cannot be reached."""
@@ -31,7 +32,6 @@ CONNECT_TIMEOUT: Final = 15.0
 _PART: Final = re.compile(r"(?:[^:\\]|\\.)*", re.DOTALL)
 _TLS_ARGUMENTS: Final = ("tokenFile", "caFile", "pins")
 _ARGUMENTS: Final = {"tcp": ("tokenFile",), "ssl": _TLS_ARGUMENTS, "tls": _TLS_ARGUMENTS}
-_PIN_DIGITS: Final = 64
 _SILENCE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 
 
@@ -247,15 +247,10 @@ def _unescaped(text: str) -> str:
 
 
 def _pins(text: str) -> frozenset[str]:
-    pins = set()
-    for part in text.split(","):
-        pin = part.strip().replace(":", "").lower()
-        if len(pin) != _PIN_DIGITS or set(pin) - set("0123456789abcdef"):
-            raise LocationError(
-                f"pins {part.strip()!r}, which is not a SHA-256 fingerprint, {_PIN_DIGITS} hexadecimal digits"
-            )
-        pins.add(pin)
-    return frozenset(pins)
+    try:
+        return read_pins(text)
+    except ValueError as error:
+        raise LocationError(str(error)) from None
 
 
 def _is_this_computer(host: str) -> bool:

@@ -10,6 +10,7 @@ import attrs
 from twisted.internet.defer import Deferred, execute
 from zope.interface import implementer
 
+from msmq.directory.reads import Reads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult, IDirectory
@@ -28,9 +29,6 @@ from msmq.queues.directory.selecting import AttributeFilter, SortOrder, check_qu
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import format_sid
-
-MOST_READS: Final = 1000
-"""How many reads that were begun may not be at their end."""
 
 OWN_ATTRIBUTES: Final = frozenset(("create_time", "modify_time", "full_path", "directory_path"))
 """What the directory sets itself."""
@@ -77,8 +75,7 @@ class MemoryDirectory:
         self._lists: dict[UUID, tuple[FormatName, ...]] = {}
         self._sids: dict[str, bytes] = {}
         self._accounts: dict[bytes, Account] = {}
-        self._reads: dict[int, list[DirectoryEntry[Any]]] = {}
-        self._last_handle = 0
+        self._reads = Reads()
 
     # What its owner does
 
@@ -124,7 +121,6 @@ class MemoryDirectory:
     def continue_reads(self, other: MemoryDirectory) -> None:
         """Let reads go on that were begun in another directory, whose place this one takes."""
         self._reads = other._reads
-        self._last_handle = other._last_handle
 
     @property
     def open_reads(self) -> int:
@@ -166,11 +162,11 @@ class MemoryDirectory:
 
     def read_next(self, handle: int) -> Deferred[DirectoryEntry[Any]]:
         """See L{IDirectory.read_next}."""
-        return self._answer(self._read_next, handle)
+        return self._answer(self._reads.next, handle)
 
     def end_read(self, handle: int) -> Deferred[None]:
         """See L{IDirectory.end_read}."""
-        return self._answer(self._end_read, handle)
+        return self._answer(self._reads.end, handle)
 
     def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
         """See L{IDirectory.write}."""
@@ -239,27 +235,8 @@ class MemoryDirectory:
         order: Sequence[SortOrder],
     ) -> int:
         check_query(of, filters, attributes, order)
-        if len(self._reads) >= MOST_READS:
-            _refuse(DirectoryOperationResult.GENERIC_ERROR, f"{MOST_READS} reads are not at their end")
-        self._last_handle += 1
-        # The last is the next, so that taking it costs nothing.
-        self._reads[self._last_handle] = select(self._all(of), filters, attributes, order)[::-1]
-        return self._last_handle
-
-    def _read_next(self, handle: int) -> DirectoryEntry[Any]:
-        rest = self._under_way(handle)
-        if not rest:
-            _refuse(DirectoryOperationResult.END_OF_DATA, "there are no more")
-        return rest.pop()
-
-    def _end_read(self, handle: int) -> None:
-        self._under_way(handle)
-        del self._reads[handle]
-
-    def _under_way(self, handle: int) -> list[DirectoryEntry[Any]]:
-        if handle not in self._reads:
-            _refuse(DirectoryOperationResult.GENERIC_ERROR, f"no read is under way with the handle {handle}")
-        return self._reads[handle]
+        self._reads.check_room()
+        return self._reads.begin(select(self._all(of), filters, attributes, order))
 
     def _write(self, written: DirectoryObject, attributes: Attributes) -> None:
         entry = self._required(written)

@@ -24,6 +24,7 @@ from twisted.plugin import getPlugins
 
 from msmq.interfaces.tls import ITls
 from msmq.net import tls
+from msmq.wire.fingerprints import read_pins
 
 OFF = "off"
 """Stands where a description may stand, and switches the endpoint off."""
@@ -81,7 +82,7 @@ def server_endpoint(
     if encryption is None:
         raise ValueError("is a tls endpoint, for which there is no TLS here")
     identity = tls.check_server(arguments)
-    pins = tls.read_pins(arguments["pins"]) if "pins" in arguments else frozenset()
+    pins = read_pins(arguments["pins"]) if "pins" in arguments else frozenset()
     plain = {key: value for key, value in arguments.items() if key in ("interface", "backlog")}
     tcp = _described(reactor, join_description(["tcp", str(_port(port))], plain))
     return tls.TlsServerEndpoint(reactor, encryption, identity, pins, tcp)

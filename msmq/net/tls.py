@@ -31,28 +31,11 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from zope.interface import implementer
 
 from msmq.interfaces.tls import ITls, TlsIdentity
+from msmq.wire.fingerprints import read_pins
 
 KIND = "tls"
 SERVER_ARGUMENTS = ("port", "certificate", "privateKey", "pins", "interface", "backlog")
 CLIENT_ARGUMENTS = ("host", "port", "pins", "certificate", "privateKey", "bindAddress")
-
-_PIN_DIGITS = 64
-
-
-def read_pins(text: str) -> frozenset[str]:
-    """SHA-256 fingerprints with commas between them, as C{openssl x509 -fingerprint -sha256} shows them.
-
-    @raise ValueError: one is none.
-    """
-    pins = set()
-    for part in text.split(","):
-        pin = part.strip().replace(":", "").lower()
-        if len(pin) != _PIN_DIGITS or set(pin) - set("0123456789abcdef"):
-            raise ValueError(
-                f"pins {part.strip()!r}, which is not a SHA-256 fingerprint, 64 hexadecimal digits"
-            )
-        pins.add(pin)
-    return frozenset(pins)
 
 
 def read_identity(arguments: Mapping[str, str]) -> TlsIdentity | None:

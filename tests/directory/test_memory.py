@@ -8,7 +8,8 @@ from uuid import UUID
 import attrs
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.memory import MOST_READS, MemoryDirectory
+from msmq.directory.memory import MemoryDirectory
+from msmq.directory.reads import MOST_READS
 from msmq.interfaces import IDirectory
 from msmq.queues.directory.attributes import directory_attributes
 from msmq.queues.directory.enumerations import DirectoryOperationResult

@@ -9,7 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.tls import TlsIdentity
 from msmq.net.endpoints import parse_stream_endpoint, replace_interface, split_description
 from msmq.net.hosts import parse_host_entry
-from msmq.net.tls import TlsClient, read_pins
+from msmq.net.tls import TlsClient
+from msmq.wire.fingerprints import read_pins
 
 PIN = "ab" * 32
 SHOWN = ":".join(["AB"] * 32)

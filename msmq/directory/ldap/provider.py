@@ -19,6 +19,7 @@ from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import pack_guid, unpack_guid
 from msmq.directory.ldap.wire import Entry, Scope
+from msmq.directory.reads import Reads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -38,12 +39,6 @@ from msmq.structures.format_name import (
     parse_format_name,
 )
 from msmq.structures.status import MQError
-
-MOST_READS: Final = 1000
-"""How many reads that were begun may not be at their end."""
-
-MOST_OBJECTS: Final = 200_000
-"""How many objects these may have found and not told of."""
 
 _ALIAS: Final = "msMQ-Recipient-FormatName"
 _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
@@ -82,8 +77,7 @@ class LdapDirectory:
         self._searching = Searching(self._operations, reactor)
         self._publishing = Publishing(self._operations, self._searching, make_identifier)
         self._accounts = LdapAccounts(self._operations)
-        self._reads: dict[int, list[DirectoryEntry[Any]]] = {}
-        self._last_handle = 0
+        self._reads = Reads()
 
     def open(self) -> Deferred[None]:
         """See L{IDirectory.open}.
@@ -135,11 +129,11 @@ class LdapDirectory:
 
     def read_next(self, handle: int) -> Deferred[DirectoryEntry[Any]]:
         """See L{IDirectory.read_next}."""
-        return execute(self._read_next, handle)
+        return execute(self._reads.next, handle)
 
     def end_read(self, handle: int) -> Deferred[None]:
         """See L{IDirectory.end_read}."""
-        return execute(self._end_read, handle)
+        return execute(self._reads.end, handle)
 
     def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
         """See L{IDirectory.write}."""
@@ -199,30 +193,9 @@ class LdapDirectory:
     ) -> int:
         check_query(of, filters, attributes, order)
         _check_supported(of, attributes)
-        if len(self._reads) >= MOST_READS:
-            raise _generic(f"{MOST_READS} reads are not at their end")
+        self._reads.check_room()
         found = await self._searching.find(of, filters, found_names(of, attributes))
-        if len(found) + sum(map(len, self._reads.values())) > MOST_OBJECTS:
-            raise _generic(f"reads have found more than {MOST_OBJECTS} objects that nobody took")
-        self._last_handle += 1
-        # The last is the next, so that taking it costs nothing.
-        self._reads[self._last_handle] = select(found, (), attributes, order)[::-1]
-        return self._last_handle
-
-    def _read_next(self, handle: int) -> DirectoryEntry[Any]:
-        rest = self._under_way(handle)
-        if not rest:
-            raise DirectoryError(DirectoryOperationResult.END_OF_DATA, "there are no more")
-        return rest.pop()
-
-    def _end_read(self, handle: int) -> None:
-        self._under_way(handle)
-        del self._reads[handle]
-
-    def _under_way(self, handle: int) -> list[DirectoryEntry[Any]]:
-        if handle not in self._reads:
-            raise _generic(f"no read is under way with the handle {handle}")
-        return self._reads[handle]
+        return self._reads.begin(select(found, (), attributes, order))
 
     async def _resolve(self, name: DistributionListFormatName) -> Sequence[FormatName]:
         root = await self._operations.root()

@@ -1,0 +1,23 @@
+"""Fingerprints of certificates as people write them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_DIGITS: Final = 64
+
+
+def read_pins(text: str) -> frozenset[str]:
+    """SHA-256 fingerprints with commas between them, as C{openssl x509 -fingerprint -sha256} shows them.
+
+    @raise ValueError: one is none.
+    """
+    pins = set()
+    for part in text.split(","):
+        pin = part.strip().replace(":", "").lower()
+        if len(pin) != _DIGITS or set(pin) - set("0123456789abcdef"):
+            raise ValueError(
+                f"pins {part.strip()!r}, which is not a SHA-256 fingerprint, {_DIGITS} hexadecimal digits"
+            )
+        pins.add(pin)
+    return frozenset(pins)
