@@ -40,6 +40,14 @@ class BaseHeader(Structure):
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.19.1"
     LAYOUT: ClassVar[Struct] = Struct("<BBHIII")
     SIZE: ClassVar[int] = LAYOUT.size
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "VersionNumber",
+        "Reserved",
+        "Flags",
+        "Signature",
+        "PacketSize",
+        "TimeToReachQueue",
+    )
     VERSION_NUMBER: ClassVar[int] = 0x10
     SIGNATURE: ClassVar[int] = 0x524F494C
     MAXIMUM_PACKET_SIZE: ClassVar[int] = 0x00400000
@@ -69,8 +77,8 @@ class BaseHeader(Structure):
             this PacketSize, or the flags contradict each other.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            version, _, flags, signature, packet_size, time_to_reach_queue = cls.LAYOUT.unpack(
-                reader.view(cls.SIZE, "VersionNumber")
+            version, _, flags, signature, packet_size, time_to_reach_queue = reader.unpack(
+                cls.LAYOUT, "VersionNumber"
             )
             if version != cls.VERSION_NUMBER:
                 raise reader.malformed("VersionNumber", f"{version:#04x} is not 0x10", offset=start)
@@ -116,12 +124,16 @@ class BaseHeader(Structure):
             problem = "an internal packet has no TimeToReachQueue"
         if problem is not None:
             raise LocalProtocolError(f"BaseHeader: {problem}")
-        writer.u8(self.VERSION_NUMBER, "VersionNumber")
-        writer.u8(0, "Reserved")
-        writer.u16(self.flags, "Flags")
-        writer.u32(self.SIGNATURE, "Signature")
-        writer.u32(self.packet_size, "PacketSize")
-        writer.u32(self.time_to_reach_queue, "TimeToReachQueue")
+        writer.numbers(
+            self.LAYOUT,
+            self.FIELDS,
+            self.VERSION_NUMBER,
+            0,
+            self.flags,
+            self.SIGNATURE,
+            self.packet_size,
+            self.time_to_reach_queue,
+        )
 
     def _size_problem(self) -> str | None:
         if self.packet_size > self.MAXIMUM_PACKET_SIZE:

@@ -39,7 +39,7 @@ class DebugHeader(Structure):
         @raise RemoteProtocolError: it is cut short, or QT is neither 0 nor 1.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            flags, _ = cls.LAYOUT.unpack(reader.view(cls.FIXED_SIZE, "Flags"))
+            flags, _ = reader.unpack(cls.LAYOUT, "Flags")
             queue_type = flags & cls.QT
             if queue_type == cls.QT_NONE:
                 return cls()

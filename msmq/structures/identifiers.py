@@ -54,7 +54,7 @@ class TxSequenceID(Structure):
     @classmethod
     def read(cls, reader: Reader) -> TxSequenceID:
         """Read the eight bytes, as a field of the structure that the reader is in."""
-        ordinal, timestamp = cls.LAYOUT.unpack(reader.view(cls.SIZE, "TxSequenceID"))
+        ordinal, timestamp = reader.unpack(cls.LAYOUT, "TxSequenceID")
         return cls(ordinal, timestamp)
 
     def write(self, writer: Writer) -> None:

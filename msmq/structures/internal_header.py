@@ -49,7 +49,7 @@ class InternalHeader(Structure):
         @raise RemoteProtocolError: PT is none of the three packet types.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            _, flags = cls.LAYOUT.unpack(reader.view(cls.SIZE, "Reserved"))
+            _, flags = reader.unpack(cls.LAYOUT, "Reserved")
             number = flags & cls.PT
             packet_type = reader.member(
                 InternalPacketType, number, "Flags", f"PT {number} is no packet type", offset=start + 2

@@ -90,7 +90,7 @@ class MessagePropertiesHeader(Structure):
                 hash_algorithm,
                 encryption_algorithm,
                 extension_size,
-            ) = cls.LAYOUT.unpack(reader.view(cls.FIXED_SIZE, "Flags"))
+            ) = reader.unpack(cls.LAYOUT, "Flags")
             if label_length > MAXIMUM_LABEL_LENGTH:
                 raise reader.malformed("LabelLength", f"{label_length} is more than 250", offset=start + 1)
             label = reader.utf16(2 * label_length, "Label") if label_length else ""

@@ -247,7 +247,7 @@ class MQFAddressHeader:
             elements as it says.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            size, found_id, _, count = cls.LAYOUT.unpack(reader.view(cls.FIXED_SIZE, "HeaderSize"))
+            size, found_id, _, count = reader.unpack(cls.LAYOUT, "HeaderSize")
             if found_id != header_id:
                 raise reader.malformed(
                     "HeaderID", f"{found_id:#06x} is not {header_id:#06x}", offset=start + 4
@@ -318,7 +318,7 @@ class MQFSignatureHeader:
         @raise RemoteProtocolError: it has another ID, or is longer than what is there.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            found_id, _, size = cls.LAYOUT.unpack(reader.view(cls.FIXED_SIZE, "ID"))
+            found_id, _, size = reader.unpack(cls.LAYOUT, "ID")
             if found_id != cls.ID:
                 raise reader.malformed("ID", f"{found_id:#06x} is not {cls.ID:#06x}", offset=start)
             signature = reader.bytes(size, "Signature")

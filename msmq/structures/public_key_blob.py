@@ -59,9 +59,7 @@ class PublicKeyBlob(WholeStructure):
         """Read the key, whose length bitLen decides."""
         with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
-            kind, version, _, number, magic, bit_length, exponent = cls.LAYOUT.unpack(
-                reader.view(cls.LAYOUT.size, "bType")
-            )
+            kind, version, _, number, magic, bit_length, exponent = reader.unpack(cls.LAYOUT, "bType")
             if (kind, version) != (cls.TYPE, cls.VERSION):
                 raise reader.malformed("bType", "does not begin with 06 02", offset=start)
             rule = f"0x{number:08X} is neither 0x0000A400 nor 0x00002400"

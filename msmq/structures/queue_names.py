@@ -104,7 +104,7 @@ class PrivateQueueFormatName:
     def read(cls, reader: Reader) -> PrivateQueueFormatName:
         """Read the twenty bytes."""
         with reader.header("PrivateQueueFormatName", "[MS-MQMQ] 2.2.18.1.7.2"):
-            guid, number = cls.LAYOUT.unpack(reader.view(cls.SIZE, "SourceQueueManager"))
+            guid, number = reader.unpack(cls.LAYOUT, "SourceQueueManager")
         return cls(guid_from_bytes(guid), number)
 
     def write(self, writer: Writer) -> None:

@@ -104,7 +104,7 @@ class SecurityHeader(Structure):
             or an identifier comes without its type.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            flags, *sizes = cls.LAYOUT.unpack(reader.view(cls.FIXED_SIZE, "Flags"))
+            flags, *sizes = reader.unpack(cls.LAYOUT, "Flags")
             sender_id_size, encryption_key_size, signature_size, sender_cert_size, provider_info_size = sizes
             if not any(sizes):
                 raise reader.malformed("SenderIdSize", "all five sizes are 0", offset=start + 2)

@@ -36,6 +36,15 @@ class SessionHeader(WholeStructure):
     END_FIELD: ClassVar[str] = "Reserved"
     LAYOUT: ClassVar[Struct] = Struct("<HHIHHHH")
     SIZE: ClassVar[int] = LAYOUT.size
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "AckSequenceNumber",
+        "RecoverableMsgAckSeqNumber",
+        "RecoverableMsgAckFlags",
+        "UserMsgSequenceNumber",
+        "RecoverableMsgSeqNumber",
+        "WindowSize",
+        "Reserved",
+    )
 
     ack_sequence_number: int
     recoverable_msg_ack_seq_number: int
@@ -51,7 +60,7 @@ class SessionHeader(WholeStructure):
         @raise RemoteProtocolError: they are not there.
         """
         with reader.header(cls.NAME, cls.SECTION):
-            return cls(*cls.LAYOUT.unpack(reader.view(cls.SIZE, "AckSequenceNumber"))[:6])
+            return cls(*reader.unpack(cls.LAYOUT, "AckSequenceNumber")[:6])
 
     def write(self, writer: Writer) -> None:
         """Write the sixteen bytes.
@@ -60,10 +69,14 @@ class SessionHeader(WholeStructure):
         """
         if self.window_size == 0:
             raise LocalProtocolError("WindowSize: 0 is never sent")
-        writer.u16(self.ack_sequence_number, "AckSequenceNumber")
-        writer.u16(self.recoverable_msg_ack_seq_number, "RecoverableMsgAckSeqNumber")
-        writer.u32(self.recoverable_msg_ack_flags, "RecoverableMsgAckFlags")
-        writer.u16(self.user_msg_sequence_number, "UserMsgSequenceNumber")
-        writer.u16(self.recoverable_msg_seq_number, "RecoverableMsgSeqNumber")
-        writer.u16(self.window_size, "WindowSize")
-        writer.u16(0, "Reserved")
+        writer.numbers(
+            self.LAYOUT,
+            self.FIELDS,
+            self.ack_sequence_number,
+            self.recoverable_msg_ack_seq_number,
+            self.recoverable_msg_ack_flags,
+            self.user_msg_sequence_number,
+            self.recoverable_msg_seq_number,
+            self.window_size,
+            0,
+        )

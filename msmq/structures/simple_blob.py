@@ -56,7 +56,7 @@ class SimpleBlob(WholeStructure):
         """Read up to the end, or to the innermost length that confines the reader."""
         with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
-            kind, version, _, number, exchange = cls.LAYOUT.unpack(reader.view(cls.LAYOUT.size, "bType"))
+            kind, version, _, number, exchange = reader.unpack(cls.LAYOUT, "bType")
             if (kind, version) != (cls.TYPE, cls.VERSION):
                 raise reader.malformed("bType", "does not begin with 01 02", offset=start)
             rule = f"0x{number:08X} is no cipher for a body"

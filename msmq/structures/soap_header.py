@@ -47,7 +47,7 @@ class SoapHeader(Structure):
     @classmethod
     def _read_section(cls, reader: Reader, field: str, wanted: int) -> str:
         start = reader.position
-        section_id, _, length = cls.LAYOUT.unpack(reader.view(cls.LAYOUT.size, f"{field}SectionID"))
+        section_id, _, length = reader.unpack(cls.LAYOUT, f"{field}SectionID")
         if section_id != wanted:
             raise reader.malformed(
                 f"{field}SectionID", f"{section_id:#06x} is not {wanted:#06x}", offset=start

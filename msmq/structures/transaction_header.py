@@ -58,9 +58,7 @@ class TransactionHeader(Structure):
         @raise RemoteProtocolError: it is cut short, or TxSequenceNumber is 0.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            flags, ordinal, timestamp, number, previous = cls.LAYOUT.unpack(
-                reader.view(cls.FIXED_SIZE, "Flags")
-            )
+            flags, ordinal, timestamp, number, previous = reader.unpack(cls.LAYOUT, "Flags")
             if number == 0:
                 raise reader.malformed("TxSequenceNumber", "0 is no place in a sequence", offset=start + 12)
             return cls(

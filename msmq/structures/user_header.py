@@ -119,8 +119,8 @@ class UserHeader(Structure):
         @raise RemoteProtocolError: the flags hold what no message may have, or a name is malformed.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            source, address, time_to_be_received, sent_time, message_id, flags = cls.LAYOUT.unpack(
-                reader.view(cls.FIXED_SIZE, "SourceQueueManager")
+            source, address, time_to_be_received, sent_time, message_id, flags = reader.unpack(
+                cls.LAYOUT, "SourceQueueManager"
             )
             problem = cls._flags_problem(flags)
             if problem is not None:

@@ -85,39 +85,44 @@ class Reader:
 
     def view(self, size: int, field: str) -> memoryview:
         """The next C{size} bytes without a copy."""
-        start = self._position
-        if size > self._end - start:
-            raise self.malformed(field, f"needs {size} bytes where {self._end - start} remain")
-        self._position = start + size
+        start = self._passed(size, field)
         return self._data[start : start + size]
 
     def unpack(self, layout: Struct, field: str) -> tuple[Any, ...]:
         """The next bytes as C{layout} says; C{field} is the first field that it holds."""
-        return layout.unpack(self.view(layout.size, field))
+        return layout.unpack_from(self._data, self._passed(layout.size, field))
+
+    def _passed(self, size: int, field: str) -> int:
+        """Where the next C{size} bytes begin, which are read now."""
+        start = self._position
+        if size > self._end - start:
+            raise self.malformed(field, f"needs {size} bytes where {self._end - start} remain")
+        self._position = start + size
+        return start
 
     def u8(self, field: str) -> int:
         """An unsigned 8-bit number."""
-        return self.view(1, field)[0]
+        return self._data[self._passed(1, field)]
 
     def u16(self, field: str) -> int:
         """An unsigned little-endian 16-bit number."""
-        (number,) = _U16.unpack(self.view(2, field))
-        return int(number)
+        number: int = _U16.unpack_from(self._data, self._passed(2, field))[0]
+        return number
 
     def u32(self, field: str) -> int:
         """An unsigned little-endian 32-bit number."""
-        (number,) = _U32.unpack(self.view(4, field))
-        return int(number)
+        number: int = _U32.unpack_from(self._data, self._passed(4, field))[0]
+        return number
 
     def u64(self, field: str) -> int:
         """An unsigned little-endian 64-bit number."""
-        (number,) = _U64.unpack(self.view(8, field))
-        return int(number)
+        number: int = _U64.unpack_from(self._data, self._passed(8, field))[0]
+        return number
 
     def i64(self, field: str) -> int:
         """A signed little-endian 64-bit number."""
-        (number,) = _I64.unpack(self.view(8, field))
-        return int(number)
+        number: int = _I64.unpack_from(self._data, self._passed(8, field))[0]
+        return number
 
     def guid(self, field: str) -> UUID:
         """The next 16 bytes as a GUID."""
@@ -138,11 +143,11 @@ class Reader:
 
     def align(self, multiple: int, field: str = "Padding") -> None:
         """Skip to the next position that is a multiple of C{multiple}; what is skipped may be anything."""
-        self.view(-self.position % multiple, field)
+        self._passed(-(self._base + self._position) % multiple, field)
 
     def skip(self, size: int, field: str) -> None:
         """Pass over C{size} bytes without looking at them."""
-        self.view(size, field)
+        self._passed(size, field)
 
 
 # Classes, since a generator as a context costs more than what most structures read inside theirs.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
+from struct import error as StructError
 from uuid import UUID
 
 from msmq.errors import LocalProtocolError
 
 _I64 = Struct("<q")
+_SIZES = {"B": 1, "H": 2, "I": 4, "Q": 8}
 
 
 class Writer:
@@ -35,6 +38,19 @@ class Writer:
         if not 0 <= number < 1 << (8 * size):
             raise LocalProtocolError(f"{field}: {number} does not fit {8 * size} bits")
         self._data += number.to_bytes(size, "little")
+
+    def numbers(self, layout: Struct, fields: Sequence[str], *numbers: int) -> None:
+        """Unsigned numbers together, for a fraction of what they cost one by one.
+
+        @param layout: of nothing but C{B}, C{H}, C{I} and C{Q}, each by itself.
+        @param fields: what the numbers are called, in the same order.
+        """
+        try:
+            self._data += layout.pack(*numbers)
+        except StructError:
+            sizes = (_SIZES[letter] for letter in layout.format if letter in _SIZES)
+            for number, field, size in zip(numbers, fields, sizes, strict=True):
+                self._number(number, field, size)
 
     def u8(self, number: int, field: str) -> None:
         """An unsigned 8-bit number."""

@@ -45,9 +45,7 @@ class ConnectionParameters(Packet):
         """
         internal = read_internal_headers(reader, InternalPacketType.CONNECTION_PARAMETERS, cls.SIZE)
         with reader.header("ConnectionParametersHeader", "[MS-MQQB] 2.2.2.1"):
-            recoverable, wait, _, window = cls.LAYOUT.unpack(
-                reader.view(cls.LAYOUT.size, "RecoverableAckTimeout")
-            )
+            recoverable, wait, _, window = reader.unpack(cls.LAYOUT, "RecoverableAckTimeout")
         return cls(recoverable, wait, window, internal.is_refused)
 
     def write(self, writer: Writer) -> None:

@@ -63,9 +63,7 @@ class EstablishConnection(Packet):
         """
         internal = read_internal_headers(reader, InternalPacketType.ESTABLISH_CONNECTION, cls.SIZE)
         with reader.header("EstablishConnectionHeader", "[MS-MQQB] 2.2.3.1"):
-            client, server, time_stamp, system, _, padding = cls.LAYOUT.unpack(
-                reader.view(cls.LAYOUT.size, "ClientGuid")
-            )
+            client, server, time_stamp, system, _, padding = reader.unpack(cls.LAYOUT, "ClientGuid")
         return cls(
             guid_from_bytes(client),
             guid_from_bytes(server),

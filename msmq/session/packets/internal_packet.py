@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from msmq.structures.base_header import BaseHeader
 from msmq.structures.internal_header import InternalHeader, InternalPacketType
 from msmq.wire.reader import Reader
@@ -39,6 +41,14 @@ def write_internal_headers(
     writer: Writer, packet_type: InternalPacketType, size: int, *, is_refused: bool = False
 ) -> None:
     """Write both headers, with the priority that the worked examples give such packets."""
+    writer.bytes(_internal_headers(packet_type, size, is_refused))
+
+
+@cache
+def _internal_headers(packet_type: InternalPacketType, size: int, is_refused: bool) -> bytes:
+    # There are half a dozen, and one of them begins every acknowledgement.
+    writer = Writer()
     is_session_ack = packet_type is InternalPacketType.SESSION_ACK
     BaseHeader(size, is_internal=True, has_session_header=is_session_ack).write(writer)
     InternalHeader(packet_type, is_refused).write(writer)
+    return writer.getvalue()

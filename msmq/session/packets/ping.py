@@ -49,7 +49,7 @@ class Ping(WholeStructure):
         @raise RemoteProtocolError: it is cut short or bears another Signature.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
-            flags, signature, cookie, guid = cls.LAYOUT.unpack(reader.view(cls.SIZE, "Flags"))
+            flags, signature, cookie, guid = reader.unpack(cls.LAYOUT, "Flags")
             if signature != cls.SIGNATURE:
                 raise reader.malformed(
                     "Signature", f"should be 0x{cls.SIGNATURE:04X}, is 0x{signature:04X}", offset=start + 2
