@@ -21,18 +21,20 @@ class Timer(enum.Enum):
     WINDOW_GROWTH = "Window Growth Timer"
     LINGER = "Linger Timer"
 
+    # There is one of each, and every packet asks for some of them.
+    __hash__ = object.__hash__
+
 
 @attrs.frozen
 class Running:
-    """A timer that runs: when it was started, for how many seconds."""
+    """A timer that runs: when it was started, for how many seconds.
+
+    @ivar deadline: the monotonic second at which it expires.
+    """
 
     started: float
     duration: float
-
-    @property
-    def deadline(self) -> float:
-        """The monotonic second at which it expires."""
-        return self.started + self.duration
+    deadline: float
 
     def elapsed_part(self, now: Moment) -> float:
         """How much of the duration has passed, 0 to 1."""
@@ -50,8 +52,13 @@ class Timers:
 
     def start(self, timer: Timer, duration: float, now: Moment) -> None:
         """Start, or start over."""
-        self._running[timer] = Running(now.monotonic, duration)
-        self._refresh()
+        deadline = now.monotonic + duration
+        before, earliest = self._running.get(timer), self.deadline
+        self._running[timer] = Running(now.monotonic, duration, deadline)
+        if earliest is None or deadline <= earliest:
+            self.deadline = deadline
+        elif before is not None and before.deadline == earliest:
+            self._refresh()
 
     def start_if_stopped(self, timer: Timer, duration: float, now: Moment) -> None:
         """Start what does not run; leave alone what does."""
