@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from msmq.decoding.packets_json import packet_record
-from msmq.errors import RemoteProtocolError
 from msmq.session.packets.classify import classify
 from msmq.session.packets.connection_parameters import ConnectionParameters
 from msmq.session.packets.establish_connection import EstablishConnection
@@ -43,7 +42,5 @@ def internal_packets(data: bytes) -> None:
     if len(packet) == 36 and packet[2] & 0x08:
         ack = SessionAck.of(packet)
         expect(ack is None or ack == accepted(SessionAck.from_bytes, packet), "both ways of reading agree")
-    try:
-        packet_record(packet, 0)
-    except RemoteProtocolError:
-        pass
+    if len(packet) > 2 and packet[2] & 0x08:
+        accepted(lambda whole: packet_record(whole, 0), packet)
