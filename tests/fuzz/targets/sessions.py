@@ -222,7 +222,7 @@ def _take_step(fuzzed: _Fuzzed, kind: int, payload: bytes) -> None:
                 header=header,
                 header_is_counted=bool(first & 2),
             )
-            fuzzed.receive(packet * (1 + (first >> 4)))
+            fuzzed.receive(packet * (1 + (first >> 6)))
         case 8:
             fuzzed.wait(WAITS[first % len(WAITS)])
         case 9 | 10:
