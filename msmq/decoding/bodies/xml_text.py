@@ -22,7 +22,7 @@ _FAMILIES: Final = ("ascii", "iso8859", "cp", "mac", "koi8", "big5", "gb", "euc"
 """How the codecs of character sets are called; others are none, or take long over a long text."""
 _START: Final = re.compile(rb"\s*<[A-Za-z_?!\x80-\xff]")
 _DECLARED: Final = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
-_DECLARATION: Final = re.compile(r"\s*<\?xml[^>]*\?>")
+_DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
 
 _ILLEGAL: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _REFERENCE: Final = re.compile(r"&#(?:x([0-9A-Fa-f]{1,8})|([0-9]{1,10}));")
@@ -175,8 +175,11 @@ def _with_stand_ins(text: str) -> tuple[str, int]:
         count += 1
         return _stand_in(number)
 
+    text = text.removeprefix("\ufeff").lstrip()
+    if (declaration := _DECLARATION.match(text)) is not None:
+        text = text[declaration.end() :]
     # What the document has itself at these places could not be told from what is put there.
-    text = _STAND_IN.sub(_REPLACEMENT, _DECLARATION.sub("", text.removeprefix("\ufeff"), count=1))
+    text = _STAND_IN.sub(_REPLACEMENT, text)
     return _REFERENCE.sub(of_reference, _ILLEGAL.sub(of_character, text)), count
 
 

@@ -81,6 +81,12 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual(value, {"a": {"@b": "\x01", "#text": "\x02\x03A\x1f\ufffd"}})
         self.assertEqual(count, 5)
 
+    def test_what_only_looks_like_a_declaration_is_text(self) -> None:
+        """In a document that has such characters too."""
+        declaration = '<?xml version="1.0"?>'
+        data = f"<a>\x01<![CDATA[x {declaration} y]]></a>"
+        self.assertEqual(parse(data), {"a": f"\x01x {declaration} y"})
+
     def test_a_document_is_recognised_by_its_beginning(self) -> None:
         for data in (b"<a/>", b"\r\n <?xml?>", b"\xef\xbb\xbf<a", b"\xff\xfe<\0a\0", b"<\0a\0", b"<!-- -->"):
             self.assertTrue(XmlDecoder().recognises(Body(data)), data)
@@ -120,6 +126,12 @@ class HostileTests(SynchronousTestCase):
         self.refused("<a/><b/>", "junk after document element")
         self.refused("<a>&b;</a>", "undefined entity")
         self.refused("<a>\x01</b>", "mismatched tag")
+
+    def test_a_long_document_with_such_characters_takes_no_longer(self) -> None:
+        """Neither white space nor beginnings of declarations are looked through again and again."""
+        blank = " " * 1_000_000
+        self.assertEqual(parse(f"<a>{blank}\x01</a>"), {"a": f"{blank}\x01"})
+        self.refused("<a>" + "<?xml" * 200_000 + "\x01</a>", "not well-formed")
 
     def test_encodings_that_are_none_are_refused(self) -> None:
         for encoding in ("nonsense", "idna", "punycode", "base64", "zlib", "undefined"):
