@@ -52,17 +52,19 @@ def soap_string(number: int) -> str | None:
 
 
 def parse_binary_xml(
-    data: bytes, budget: Budget, *, strings: Strings = soap_string, own_table: bool = False
+    data: bytes, budget: Budget, *, strings: Strings = soap_string, table: list[str] | None = None
 ) -> dict[str, Any]:
     """The document as plain data.
 
-    @param own_table: whether it begins with a table of strings, as [MC-NBFSE] 2.1 has it.
+    @param table: of a document that begins with a table of strings, those of the documents before it in its
+        session, to which its own are added ([MC-NBFSE] 2.1); C{None} of one that has no table.
     @raise BodyNotDecoded: it is none, or goes beyond the limits.
     @raise msmq.errors.RemoteProtocolError: it is damaged.
     """
     reader = Reader(data)
-    if own_table:
-        strings = _with_table(_read_table(reader, budget), strings)
+    if table is not None:
+        table += _read_table(reader, budget)
+        strings = _with_table(table, strings)
     return _Document(reader, strings, budget).read()
 
 
@@ -191,6 +193,8 @@ class _Document:
         if not 0 < count * size <= reader.remaining:
             rule = f"is {count} values of {size} bytes, where {reader.remaining} remain"
             raise reader.malformed("Length", rule, offset=start)
+        # The names stand there once, and are those of all of them.
+        self._budget.characters(count * (len(name) + sum(len(key) for key, _ in attributes)))
         for _ in range(count):
             self._tree.start(name)
             for key, value in attributes:
@@ -229,8 +233,6 @@ class _Document:
                 raise reader.malformed("RecordType", f"{kind:#04x} is in a list", offset=start)
             self._budget.item()
             parts.append(self._text(kind, start))
-            # A string with a number is longer than what refers to it.
-            self._budget.characters(len(parts[-1]))
 
     def _string(self, field: str) -> str:
         return read_text(self._reader, field)
@@ -241,6 +243,8 @@ class _Document:
         string = self._strings(number)
         if string is None:
             raise self._reader.malformed(field, f"has the number {number}, which no string has", offset=start)
+        # It is longer than what refers to it.
+        self._budget.characters(len(string))
         return string
 
 

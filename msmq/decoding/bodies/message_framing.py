@@ -89,16 +89,17 @@ class MessageFramingDecoder:
             via = read_text(reader, "Via")
             encoding = self._encoding(reader)
         budget = Budget(limits)
+        table: list[str] = []
         value: Any
         if mode == _SINGLETON_SIZED:
-            value = _envelope(reader.bytes(reader.remaining, "Envelope"), encoding, budget)
+            value = _envelope(reader.bytes(reader.remaining, "Envelope"), encoding, budget, table)
         else:
-            envelopes = self._session(reader, encoding, budget)
+            envelopes = self._session(reader, encoding, budget, table)
             value = envelopes[0] if len(envelopes) == 1 else envelopes
         headers = {"via": via, "mode": _MODES[mode], "encoding": encoding}
         return DecodedBody(self.name, f"WCF message, {encoding}", value, "wcf", headers)
 
-    def _session(self, reader: Reader, encoding: str, budget: Budget) -> list[Any]:
+    def _session(self, reader: Reader, encoding: str, budget: Budget, table: list[str]) -> list[Any]:
         """The envelopes of a session up to its end, or to that of the message."""
         envelopes = []
         with reader.header("EnvelopeRecord", "[MC-NMF] 2.2.4"):
@@ -112,7 +113,7 @@ class MessageFramingDecoder:
                     raise reader.malformed("RecordType", f"{kind:#04x} is no envelope", offset=start)
                 budget.item()
                 size = read_length(reader, "Size")
-                envelopes.append(_envelope(reader.bytes(size, "Payload"), encoding, budget))
+                envelopes.append(_envelope(reader.bytes(size, "Payload"), encoding, budget, table))
             if not envelopes:
                 raise reader.malformed("RecordType", "comes before any envelope")
         return envelopes
@@ -141,10 +142,10 @@ class MessageFramingDecoder:
             raise reader.malformed("RecordType", f"is {kind:#04x}, not {record.name}", offset=start)
 
 
-def _envelope(data: bytes, encoding: str, budget: Budget) -> dict[str, Any]:
+def _envelope(data: bytes, encoding: str, budget: Budget, table: list[str]) -> dict[str, Any]:
     if encoding == _MTOM:
         raise BodyNotDecoded("is a WCF message in MTOM, which is not read")
     if encoding in (_BINARY, _BINARY_WITH_TABLE):
-        return parse_binary_xml(data, budget, own_table=encoding == _BINARY_WITH_TABLE)
+        return parse_binary_xml(data, budget, table=table if encoding == _BINARY_WITH_TABLE else None)
     document, _ = parse_xml(data, budget.limits)
     return document

@@ -17,9 +17,11 @@ from tests.decoding.bodies.vectors import vectors
 EXAMPLES = Path(__file__).resolve().parents[2] / "vectors" / "mc-nbfx-3.txt"
 
 
-def parse(data: str | bytes, limits: Limits | None = None, *, own_table: bool = False) -> dict[str, Any]:
+def parse(
+    data: str | bytes, limits: Limits | None = None, *, table: list[str] | None = None
+) -> dict[str, Any]:
     data = bytes.fromhex(data) if isinstance(data, str) else data
-    return parse_binary_xml(data, Budget(limits or Limits()), own_table=own_table)
+    return parse_binary_xml(data, Budget(limits or Limits()), table=table)
 
 
 class ExampleTests(SynchronousTestCase):
@@ -96,12 +98,17 @@ class TableTests(SynchronousTestCase):
         """The first has the number 1."""
         table = b"\x07\x03Bad\x02ly"
         data = table + b"\x42\x02" + b"\x42\x01" + b"\x99\x01x" + b"\x42\x03\x01" + b"\x01"
-        self.assertEqual(parse(data, own_table=True), {"Envelope": {"Bad": "x", "ly": ""}})
+        self.assertEqual(parse(data, table=[]), {"Envelope": {"Bad": "x", "ly": ""}})
+
+    def test_the_strings_of_documents_before_it_keep_their_numbers(self) -> None:
+        """A consumer keeps the mapping until there are no further documents; new strings go on behind it."""
+        data = b"\x03\x02ly" + b"\x42\x02" + b"\x42\x01" + b"\x99\x01x" + b"\x42\x03\x01" + b"\x01"
+        self.assertEqual(parse(data, table=["Bad"]), {"Envelope": {"Bad": "x", "ly": ""}})
 
     def test_strings_that_do_not_fill_the_table_are_refused(self) -> None:
         for size in (6, 8):
             data = bytes((size,)) + b"\x03Bad\x02ly" + b"\x42\x02\x01"
-            self.assertRaises(RemoteProtocolError, parse, data[:8] if size == 8 else data, own_table=True)
+            self.assertRaises(RemoteProtocolError, parse, data[:8] if size == 8 else data, table=[])
 
 
 class DamagedTests(SynchronousTestCase):
@@ -155,6 +162,22 @@ class DamagedTests(SynchronousTestCase):
 
     def test_depth_is_limited(self) -> None:
         self.refused(b"\x40\x01a" * 101 + b"\x01" * 101, "deeper than 100")
+
+    def test_names_that_come_often_are_limited(self) -> None:
+        """Of elements, of attributes and of what an array repeats: its number is short, and the name long."""
+        limits = Limits(characters=1000)
+        for many in (
+            "4001 72" + "4001 61 4201 01 01" * 11 + "01",
+            "4001 72" + "4001 61 0601 82 01" * 11 + "01",
+            "4001 72" + "4001 61 0701 70 01 82 01" * 11 + "01",
+            "4001 72" + "4001 61 BD00 01" * 11 + "01",
+            "4001 72 03 4201 01 B5 0B" + "00" * 11 + "01",
+            "4001 72 03 4001 61 0601 82 01 B5 0B" + "00" * 11 + "01",
+        ):
+            data = bytes((101, 100)) + b"n" * 100 + bytes.fromhex(many)
+            error = self.assertRaises(BodyNotDecoded, parse, data, limits, table=[])
+            self.assertIn("more than 1000 characters", str(error))
+            parse(data, table=[])
 
     def test_strings_that_come_often_are_limited(self) -> None:
         """A reference of two bytes to a string of a hundred."""

@@ -47,6 +47,16 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual(two.value, [one.value, one.value])
         self.assertEqual(decode(frame(3, b"\3\7", b"\x0c" + sized(SOAP))).value, one.value)
 
+    def test_the_messages_of_a_session_share_their_strings(self) -> None:
+        """[MC-NBFSE] 2.1: a string is written once, and keeps its number in what follows."""
+        first = b"\x09\5Order\2Id" + b"\x42\1\x42\3\x99\x017\1"
+        second = b"\x05\4Note" + b"\x42\1\x42\3\x99\x018\x42\5\1\1"
+        session = b"\x0c" + sized(first) + sized(second) + b"\7"
+        self.assertEqual(
+            decode(frame(3, b"\3\x08", session)).value,
+            [{"Order": {"Id": "7"}}, {"Order": {"Id": "8", "Note": ""}}],
+        )
+
     def test_encodings(self) -> None:
         """Known ones by their number, others by their content type."""
         expected = {"Envelope": {"Body": "x"}}
