@@ -96,9 +96,10 @@ class _Plain:
         if isinstance(value, ClassObject):
             if (guid := _guid(value)) is not None:
                 return guid
-            value = self._unwrapped(value)
-            if not isinstance(value, ClassObject | ArrayObject):
-                return value
+            unwrapped = self._unwrapped(value)
+            if not isinstance(unwrapped, ClassObject | ArrayObject):
+                return self.value(unwrapped, depth)
+            value = unwrapped
         self._shown.add(value.identifier)
         shared = self._places[value.identifier] > (depth > 1)
         if isinstance(value, ClassObject):
@@ -107,16 +108,19 @@ class _Plain:
 
     def _unwrapped(self, held: ClassObject) -> Value:
         """What a boxed number holds, and the items that a list has in use."""
-        members = dict(held.members)
-        if held.name.startswith("System.") and tuple(members) == ("m_value",):
-            boxed = members["m_value"]
+        if held.name.startswith("System.") and len(held.members) == 1 and held.members[0][0] == "m_value":
+            boxed = held.members[0][1]
             return held if isinstance(boxed, Reference | ClassObject | ArrayObject) else boxed
-        if not held.name.startswith(_LISTS) or not {"_items", "_size"} <= set(members):
+        members = dict(held.members) if held.name.startswith(_LISTS) else {}
+        if not {"_items", "_size"} <= set(members):
             return held
         array, size = members["_items"], members["_size"]
         if isinstance(array, Reference):
             array = self._objects.get(array.identifier)
         if not isinstance(array, ArrayObject) or array.octets is not None or len(array.lengths) != 1:
+            return held
+        if self._places[array.identifier] != 1:
+            # It is no list's own: each of those that have it would show all of it.
             return held
         if not isinstance(size, int) or not 0 <= size <= len(array.items):
             return held
@@ -137,7 +141,8 @@ class _Plain:
             self._budget.characters(len(held.octets))
             made: Any = base64_text(held.octets)
         else:
-            made = [self.value(item, depth + 1) for item in held.items]
+            # Each dimension is a list in a list.
+            made = [self.value(item, depth + len(held.lengths)) for item in held.items]
             for length in reversed(held.lengths[1:]):
                 if not length:
                     # Without a row there is nothing to tell the others by.

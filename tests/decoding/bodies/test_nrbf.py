@@ -150,6 +150,30 @@ class VectorTests(SynchronousTestCase):
         self.assertEqual(value["Message"], "no such order")
         self.assertEqual(value["InnerException"]["ClassName"], "System.ArgumentException")
 
+    def test_a_list_whose_array_is_not_its_own_stays_an_object(self) -> None:
+        """Else each list would have all of the array, and the array would be in two places."""
+        lists = [
+            system_class(
+                number, "System.Collections.ArrayList", _items=reference(9), _size=b"\x08\x08\1\0\0\0"
+            )
+            for number in (2, 3)
+        ]
+        value = decode(HEADER + objects(1, *lists) + objects(9, b"\x0a", b"\x0a") + END)
+        name = "System.Collections.ArrayList"
+        self.assertEqual(
+            value,
+            [
+                {"$type": name, "_items": {"$id": 9, "$values": [None, None]}, "_size": 1},
+                {"$type": name, "_items": {"$ref": 9}, "_size": 1},
+            ],
+        )
+        self.assertEqual(decode(HEADER + objects(1, lists[0]) + objects(9, b"\x0a") + END), [[None]])
+
+    def test_boxed_text_is_text(self) -> None:
+        """Which no formatter writes, but whoever wants to."""
+        boxed = system_class(1, "System.String", m_value=text(2, "x"))
+        self.assertEqual(decode(HEADER + boxed + END), "x")
+
     def test_everything_is_json(self) -> None:
         """The result has nothing that JSON does not know."""
         for vector, body in vectors().items():
@@ -218,6 +242,30 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + inside + END, "nested deeper than 100")
         chain = b"".join(objects(number, reference(number + 1)) for number in range(1, 2000))
         self.refused(HEADER + chain + text(2000, "x") + END, "nested deeper than 100")
+
+    def test_each_dimension_of_an_array_is_a_level(self) -> None:
+        """What JSON is written of is no deeper than the limit says."""
+
+        def arrays(rank: int, count: int) -> bytes:
+            head = [
+                b"\x07" + pack("<ibi", number + 1, 2, rank) + pack("<i", 1) * rank for number in range(count)
+            ]
+            return HEADER + b"".join(one + b"\x02" for one in head) + b"\x0a" + END
+
+        self.refused(arrays(32, 4), "nested deeper than 100")
+        self.assertEqual(json.dumps(decode(arrays(32, 3))), "[" * 96 + "null" + "]" * 96)
+
+    def test_what_is_referred_to_often_is_looked_at_once(self) -> None:
+        """A class of a hundred thousand members that looks like a boxed number, and text in a box."""
+        count = 100_000
+        boxes = b"\x04" + pack("<i", 2) + name("System.X") + pack("<i", count) + name("m_value") * count
+        boxes += b"\0" * count + b"\2" * count + b"\1" * count
+        data = objects(1, boxes, *[reference(2)] * count, length=count + 1)
+        value = decode(HEADER + data + END)
+        self.assertEqual(value[1:], [{"$ref": 2}] * count)
+        boxed = b"\x04" + pack("<i", 2) + name("System.X") + pack("<i", 1) + name("m_value") + b"\0\5"
+        data = objects(1, boxed + name("9" * 100), *[reference(2)] * 999)
+        self.refused(HEADER + data + END, "more than 99999 characters", Limits(characters=99_999))
 
     def test_text_that_is_referred_to_often_is_limited(self) -> None:
         """A short stream cannot make a long result."""
