@@ -100,15 +100,18 @@ def nservicebus_headers(extension: bytes, limits: Limits) -> tuple[Headers, str]
     content = document[_ROOT]
     entries = content.get("HeaderInfo", []) if isinstance(content, dict) else []
     headers: dict[str, Any] = {}
+    repeated: dict[str, list[Any]] = {}
     for entry in entries if isinstance(entries, list) else [entries]:
         key = entry.get("Key") if isinstance(entry, dict) else None
         if not isinstance(key, str):
             raise BodyNotDecoded("has a HeaderInfo without a Key")
         value = entry.get("Value")
-        if key in headers:
-            held = headers[key]
-            value = [*held, value] if isinstance(held, list) else [held, value]
-        headers[key] = value
+        if key in repeated:
+            repeated[key].append(value)
+        elif key in headers:
+            headers[key] = repeated[key] = [headers[key], value]
+        else:
+            headers[key] = value
     return headers, remark
 
 

@@ -172,6 +172,15 @@ class EnvelopeTests(SynchronousTestCase):
         assert value is not None
         self.assertEqual(value["headers"], {"NServiceBus.MessageId": ["7\\0", None]})
 
+    def test_a_header_that_comes_very_often_is_a_long_list(self) -> None:
+        """Made in one go, not anew with each that comes; one that has two values is one of them."""
+        entry = b"<HeaderInfo><Key>a</Key><Value>1</Value></HeaderInfo>"
+        two = b"<HeaderInfo><Key>a</Key><Value>1</Value><Value>2</Value></HeaderInfo>"
+        extension = b"<ArrayOfHeaderInfo>" + two + entry * 100_000 + b"</ArrayOfHeaderInfo>"
+        value, _ = self.outcome(b"{}", extension)
+        assert value is not None
+        self.assertEqual(value["headers"], {"a": [["1", "2"], *["1"] * 100_000]})
+
     def test_rebus(self) -> None:
         value, error = self.outcome(b"<a/>", b'{"rbs2-msg-id": "7"}')
         assert value is not None
