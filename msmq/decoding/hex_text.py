@@ -8,7 +8,7 @@ from msmq.errors import RemoteProtocolError
 
 _SEPARATORS = re.compile(r"0[xX]|\\[xX]|[\s:,;-]")
 _DIGITS = re.compile(r"[0-9A-Fa-f]*")
-_DUMP_LINE = re.compile(r"\s*(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?(?:\s+(?P<rest>\S.*?))?\s*")
+_DUMP_LINE = re.compile(r"(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?(?:\s+(?P<rest>\S.*))?")
 _COLUMNS = re.compile(r"\s{2,}", re.ASCII)
 # White space as C{bytes.fromhex} passes over it, which is not all that Unicode calls so.
 _BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}\s?)+", re.ASCII)
@@ -59,7 +59,7 @@ def parse_hex(text: str) -> bytes:
 
 def _parse_dump(lines: list[str]) -> bytes | None:
     """The bytes of a dump, or C{None} if the lines are none: the offsets have to be right."""
-    matches = [_DUMP_LINE.fullmatch(line.rstrip("\r\n")) for line in lines]
+    matches = [_DUMP_LINE.fullmatch(line.strip()) for line in lines]
     found = [match for match in matches if match is not None]
     if len(found) != len(matches) or (len(found) < 2 and ":" not in "".join(lines)):
         return None
@@ -93,14 +93,15 @@ def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
         before = _COLUMNS.sub(" ", text.partition("|")[0])
         return bytes.fromhex(before) if _BYTES.fullmatch(before) else None
     columns = _COLUMNS.split(text)
-    for count in range(1, len(columns) + 1):
-        digits = " ".join(columns[:count])
-        if not _BYTES.fullmatch(digits):
+    part = bytearray()
+    characters = len("  ".join(columns))
+    for column in columns:
+        if not _BYTES.fullmatch(column):
             return None
-        part = bytes.fromhex(digits)
-        characters = len("  ".join(columns[count:]))
+        part += bytes.fromhex(column)
+        characters = max(characters - len(column) - 2, 0)
         if len(part) == size or (size is None and characters <= len(part)):
-            return part
+            return bytes(part)
     return None
 
 

@@ -95,6 +95,12 @@ class ParseHexTests(SynchronousTestCase):
             spoilt = text[:digits] + "\x1f" + text[digits + 1 :]
             self.assertRaises(RemoteProtocolError, parse_hex, spoilt)
 
+    def test_long_lines_are_read_in_one_go(self) -> None:
+        """Whether they are full of blanks or of columns."""
+        self.assertFalse(looks_like_hex(b"0000 x" + b" " * 1_000_000 + b"y\n0001 22\n"))
+        columns = "41  " * 200_000
+        self.assertEqual(parse_hex(f"0000  {columns}\n30d40  42\n"), b"A" * 200_000 + b"B")
+
     @given(st.binary(max_size=80), st.sampled_from(["", " ", ":", "\n"]))
     def test_every_byte_string_comes_back(self, data: bytes, separator: str) -> None:
         """Bytes written as hex are read as the same bytes."""
