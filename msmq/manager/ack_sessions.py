@@ -39,9 +39,10 @@ def is_for_acknowledgements(name: FormatName) -> bool:
 class AckSessions:
     """Finds for each acknowledgement an open session that leads to whom it is for.
 
-    That is one whose peer sent the acknowledged message, or brought it, whoever opened it; the one from the
-    address from which the message came is the first choice.
+    That is one whose peer sent the acknowledged message, or brought it, whoever opened it.
     Several queue managers may be at one address, behind one name of C{order_queue$}; each gets its own.
+    What is for an address goes there and nowhere else, unless identifiers are trusted: the queue manager that
+    somebody there said he was may have nothing to do with it.
     """
 
     def __init__(self, peers: Peers) -> None:
@@ -74,18 +75,19 @@ class AckSessions:
         source = self.source(position)
         if source is None:
             return None
-        queue = position.queue
-        name = queue.destination if isinstance(queue, OutgoingQueue) else None
-        there = None
-        if isinstance(name, DirectFormatName):
-            there = self._peers.session_at(source, name.address)
         peers = self._peers
-        return there or peers.session(source) or peers.session(peers.brought_by(source))
+        address = _address(position)
+        there = None if address is None else peers.session_at(source, address)
+        if there is not None or (address is not None and not peers.trusts):
+            return there
+        return peers.session(source) or peers.session(peers.brought_by(source))
 
     def leads(self, session: ISession, position: MessagePosition) -> bool:
         """Whether the peer of a session is the one for whom an acknowledgement is, or its router."""
         source = self.source(position)
-        return source is not None and session.remote_identifier in (source, self._peers.brought_by(source))
+        if source is None or session.remote_identifier not in (source, self._peers.brought_by(source)):
+            return False
+        return self._peers.trusts or _address(position) in (None, session.remote_address)
 
     def note(self, queue: OutgoingQueue) -> None:
         """Remember who may carry what waits in a queue."""
@@ -112,6 +114,13 @@ class AckSessions:
             queues.pop(queue, None)
             if not queues:
                 del self._queues[carrier]
+
+
+def _address(position: MessagePosition) -> str | None:
+    """Where an acknowledgement goes, if the name of its queue says that."""
+    queue = position.queue
+    name = queue.destination if isinstance(queue, OutgoingQueue) else None
+    return name.address if isinstance(name, DirectFormatName) else None
 
 
 def _remember(sources: dict[int, UUID], key: int, source: UUID) -> None:

@@ -20,8 +20,9 @@ from msmq.structures.user_message_view import UserMessageView
 Answer = tuple[Queue, UserMessageView]
 """A packet of our own, and the queue that it goes to."""
 
-Answering = Callable[[UserMessageView, MessageClass, bool], Iterable[Answer]]
-"""Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival."""
+Answering = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer]]
+"""Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival, the
+text where alone its sender may be."""
 
 
 class Answers:
@@ -45,12 +46,19 @@ class Answers:
         self._admission: Admission | None = None
 
     def tell(
-        self, views: Iterable[UserMessageView], message_class: MessageClass, *, is_refusal: bool = False
+        self,
+        views: Iterable[UserMessageView],
+        message_class: MessageClass,
+        *,
+        is_refusal: bool = False,
+        only_at: str | None = None,
     ) -> None:
         """Answer these messages.
 
         @param is_refusal: they were refused on arrival, and the sender of a transactional one hears of that
             in any case (reading 51).
+        @param only_at: the address that they came from, if nothing else tells who sent them: no FinalAck goes
+            anywhere else.
         """
         # No FinalAck tells of an arrival.
         is_final = message_class is not MessageClass.ACK_REACH_QUEUE
@@ -58,7 +66,7 @@ class Answers:
             if not view.acknowledge and not (is_final and view.is_transactional):
                 continue
             try:
-                for answer in self._make(view, message_class, is_refusal):
+                for answer in self._make(view, message_class, is_refusal, only_at):
                     self._arrivals.append(answer)
                     self._about.append((view, message_class))
             except MQError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -74,6 +74,8 @@ class Arrivals:
         self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
         self.trusts_identifiers = False
         """Whether a peer is believed that brings messages of another by direct names."""
+        self.admits: Callable[[str], bool] = lambda address: True
+        """Whether who is at an address is taken at his word about who he is."""
         self.forwarding = forwarding
         self.keeps_refused = True
         """Whether what a queue has no room for becomes a dead letter, where its sender asks for one."""
@@ -97,7 +99,7 @@ class Arrivals:
         if not self._inspector.concerns(session, messages, queues):
             return self._take(batch, messages, queues)
         inspected = Deferred.fromCoroutine(self._inspector.inspect(session, messages, queues))
-        return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection))
+        return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection, queues))
 
     def _locate(self, messages: Sequence[UserMessageView]) -> list[Queue | None]:
         """The queues of ours that these messages are for."""
@@ -105,13 +107,23 @@ class Arrivals:
         own = self._own_addresses
         return [queue_for(message) if message.queue_manager_address in own else None for message in messages]
 
-    def _take_inspected(self, batch: Batch, inspection: Inspection) -> Deferred[None] | None:
-        """Take messages whose security was looked at; that may have lasted."""
+    def _take_inspected(
+        self, batch: Batch, inspection: Inspection, inspected: Sequence[Queue | None]
+    ) -> Deferred[None] | None:
+        """Take messages whose security was looked at; that may have lasted.
+
+        @param inspected: the queues whose demands they were held against; into another that is there by now
+            nothing comes that was not.
+        """
         if self._performer.is_stopped:
             # They are not acknowledged, so they come again.
             return None
         batch.refused = inspection.refused
-        return self._take(batch, inspection.messages, self._locate(inspection.messages))
+        queues = [
+            queue if queue is before else None
+            for queue, before in zip(self._locate(inspection.messages), inspected, strict=True)
+        ]
+        return self._take(batch, inspection.messages, queues)
 
     def _take(
         self, batch: Batch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
@@ -122,6 +134,7 @@ class Arrivals:
         """
         session = batch.session
         if any(message.is_recoverable for message in messages):
+            batch.strange = self._find_strange(batch, messages, queues)
             messages = self._judge(batch, messages)
         performer = self._performer
         model = performer.model
@@ -266,11 +279,28 @@ class Arrivals:
             for message in messages
             if message.is_recoverable
             and message.queue_manager_address in self._own_addresses
+            and message not in batch.strange
             and not is_for_order_queue(message.packet)
         ]
         batch.verdicts = self._turns.judge(ours, batch.session.remote_address)
         batch.is_judged = True
         return messages
+
+    def _find_strange(
+        self, batch: Batch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+    ) -> Container[UserMessageView]:
+        """The recoverable messages of which nothing tells who sent them, from an address that proves nothing.
+
+        None of them is taken. Were they judged all the same, anybody could have what others have yet to send
+        dropped as duplicates, and their acknowledgements could withdraw it.
+        """
+        if self.admits(batch.session.remote_address):
+            return ()
+        return {
+            message
+            for message, queue in zip(messages, queues, strict=True)
+            if message.is_recoverable and (queue is None or message in batch.refused)
+        }
 
     def _find_impostor(self, batch: Batch, messages: Sequence[UserMessageView]) -> int | None:
         """Where a message is that says it is of another queue manager, although nobody hands it on.
@@ -417,7 +447,8 @@ class Arrivals:
         """
         if isinstance(why, MessageClass):
             reason = why.name
-            batch.answers.tell((message,), why, is_refusal=True)
+            only_at = batch.session.remote_address if message in batch.strange else None
+            batch.answers.tell((message,), why, is_refusal=True, only_at=only_at)
         else:
             reason = why
         session = batch.session

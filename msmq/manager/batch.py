@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -26,6 +26,8 @@ class Batch:
     @ivar is_judged: they have to be stored with what judged them.
     @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
     @ivar refused: which of them their security forbids to take.
+    @ivar strange: recoverable ones of which nothing tells who sent them, from where nobody is taken at his
+        word.
     @ivar is_cut: nothing that follows may be acknowledged.
     @ivar close: why the session closes, if it does.
     """
@@ -36,6 +38,7 @@ class Batch:
     last_recoverable: int = attrs.field(init=False)
     verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
     refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
+    strange: Container[UserMessageView] = ()
     is_judged: bool = False
     is_cut: bool = False
     acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)

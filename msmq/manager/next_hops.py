@@ -273,13 +273,21 @@ class NextHops:
         return self._acks.leads(session, position) or self._ack_session(hop, position) is session
 
     def _ack_session(self, hop: NextHop, position: MessagePosition) -> ISession | None:
-        return self._acks.session(position) or self._session(hop)
+        session = self._acks.session(position)
+        if session is not None:
+            return session
+        # What is for an address is not for whoever somebody there said that he is.
+        is_for_address = isinstance(hop.key, str) and not self._peers.trusts
+        return self._dialled(hop) if is_for_address else self._session(hop)
+
+    def _dialled(self, hop: NextHop) -> ISession | None:
+        session = None if hop.connector is None else hop.connector.session
+        return session if session is not None and session.is_open else None
 
     def _session(self, hop: NextHop) -> ISession | None:
-        if hop.connector is not None:
-            session = hop.connector.session
-            if session is not None and session.is_open:
-                return session
+        dialled = self._dialled(hop)
+        if dialled is not None:
+            return dialled
         sessions = map(self._peers.session, hop.identifiers)
         return next((session for session in sessions if session is not None), None)
 

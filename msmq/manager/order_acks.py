@@ -18,6 +18,7 @@ from msmq.session.ordering.acknowledgements import final_ack, order_ack, order_q
 from msmq.session.ordering.incoming_streams import OwedOrderAck
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import MessageClass
+from msmq.structures.queue_names import QueueNameKind
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -48,11 +49,12 @@ class OrderAcks:
             self._begin(self._order_ack(owed, now), "an order acknowledgement")
 
     def final_ack(
-        self, view: UserMessageView, message_class: MessageClass, is_refusal: bool
+        self, view: UserMessageView, message_class: MessageClass, is_refusal: bool, only_at: str | None = None
     ) -> tuple[FormatName, bytes] | None:
         """[MS-MQQB] 3.1.7.2.2 the FinalAck of a message that has left its queue, and the queue it goes to.
 
         @param is_refusal: the message was refused in its turn: its sender is told in any case (reading 51).
+        @param only_at: the address that it came from, if nothing else tells who sent it.
         @return: C{None} if its sender does not want to know.
         """
         if message_class is MessageClass.ACK_REACH_QUEUE or not (is_refusal or wants_final_ack(view)):
@@ -61,7 +63,13 @@ class OrderAcks:
             return None
         if not is_refusal and view.queue_manager_address not in self._for_us:
             return None
-        answer_to = self._turns.streams.answer_to(view)
+        if only_at is None:
+            answer_to = self._turns.streams.answer_to(view)
+        elif view.destination_kind is QueueNameKind.DIRECT:
+            answer_to = f"TCP:{only_at}"
+        else:
+            # It would go to the queue manager that somebody says he is.
+            return None
         if answer_to is None:
             self.log.warn(
                 "nobody knows where to tell what became of message {message}", message=view.identifier

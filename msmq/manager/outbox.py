@@ -69,7 +69,7 @@ class Outbox:
     """Numbers messages, makes their packets, and puts them into queues, those of others included.
 
     @ivar final_ack: makes the FinalAck of a transactional message that reached its queue, or left it, if
-        there is to be one; told whether the message was refused on arrival.
+        there is to be one; told whether the message was refused on arrival, and where alone its sender is.
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
     @ivar learn: asks the directory where a public queue is, or what is in a list; C{None} without one.
@@ -89,9 +89,9 @@ class Outbox:
         self.secure: Callable[[UserMessageView, Message, bool], UserMessageView] = lambda view, *_: view
         self.tells_sender = False
         self.signed_again: Callable[[UserMessageView, Message], Message] = lambda view, message: message
-        self.final_ack: Callable[[UserMessageView, MessageClass, bool], tuple[FormatName, bytes] | None] = (
-            lambda view, message_class, is_refusal: None
-        )
+        self.final_ack: Callable[
+            [UserMessageView, MessageClass, bool, str | None], tuple[FormatName, bytes] | None
+        ] = lambda *_: None
 
     async def put(
         self,
@@ -324,12 +324,12 @@ class Outbox:
         await self._store(admission)
 
     def _answer(
-        self, view: UserMessageView, message_class: MessageClass, is_refusal: bool
+        self, view: UserMessageView, message_class: MessageClass, is_refusal: bool, only_at: str | None
     ) -> Iterator[Answer]:
         """[MS-MQQB] 3.1.7.15 and 3.1.7.2.2: the administration acknowledgement, and the FinalAck."""
         model = self._performer.model
         if view.is_transactional:
-            final_ack = self.final_ack(view, message_class, is_refusal)
+            final_ack = self.final_ack(view, message_class, is_refusal, only_at)
             if final_ack is not None and self.make_room():
                 name, packet = final_ack
                 yield model.outgoing(name, self._performer.clock.now()), UserMessageView(packet)

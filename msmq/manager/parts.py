@@ -176,6 +176,7 @@ class Parts:
         )
         arrivals.keeps_refused = dead_letter_over_quota
         arrivals.trusts_identifiers = settings.trust_identifiers
+        arrivals.admits = gate.admits
         self.departures.on_left = self.sequences.left
         self.transfer = Transfer(
             performer,

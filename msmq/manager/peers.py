@@ -63,7 +63,7 @@ class Peers:
     nobody was there for L{MOVED_AFTER}.
 
     @param identifier: our own, which no peer may have.
-    @param trusts: whether an identifier is believed at whatever address.
+    @ivar trusts: whether an identifier is believed at whatever address.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -71,7 +71,7 @@ class Peers:
     def __init__(self, identifier: UUID, clock: IClock, *, trusts: bool = False) -> None:
         self._identifier = identifier
         self._clock = clock
-        self._trusts = trusts
+        self.trusts = trusts
         # The one that was met longest ago comes first.
         self._peers: dict[UUID, Peer] = {}
         self._by_session: dict[ISession, tuple[Peer, bytes]] = {}
@@ -131,7 +131,7 @@ class Peers:
         return next((session for session in sessions if session.remote_address == address), None)
 
     def _is_believed(self, peer: Peer, session: ISession) -> bool:
-        return self._trusts or session.remote_address == peer.address
+        return self.trusts or session.remote_address == peer.address
 
     def _meet_ourselves(self, peer: Peer, address: str) -> None:
         if address not in peer.others:

@@ -12,6 +12,7 @@ from twisted.internet.protocol import Factory
 
 from msmq.queues.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
+from msmq.testing.network import MemoryHost
 from msmq.testing.streams import MemoryTransport
 from tests.builders import ALPHA, BETA, GAMMA, session_ack, session_header
 from tests.nodes.scripted import (
@@ -30,6 +31,8 @@ from tests.nodes.scripted import (
 
 STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 LAIR = "127.0.0.4"
+OUTSIDE = "198.51.100.7"
+"""From where BETA takes nobody at his word."""
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 TO_LAIR = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 
@@ -69,6 +72,7 @@ class HostileHistoryTests(ScriptedTestCase):
     def begin(self) -> None:
         super().setUp()
         self.lair = self.network.host(LAIR)
+        self.outside = self.network.host(OUTSIDE)
         self.orders = self.queue(self.beta, transactional=True)
         self.letters = self.queue(self.beta, "letters")
         self.listen(self.lair)
@@ -160,10 +164,10 @@ class HostileHistoryTests(ScriptedTestCase):
             case ("dial", identifier, is_alpha):
                 self.hostile = peer = Peer(identifier, is_initiator=True)
                 target = self.alpha if is_alpha else self.beta
-                self.connect(peer, target.address)
+                self.connect(peer, target.address, self.lair if is_alpha else self.outside)
 
-    def connect(self, peer: Peer, address: str) -> None:
-        endpoint = self.lair.client_endpoint(address, 1801)
+    def connect(self, peer: Peer, address: str, host: MemoryHost) -> None:
+        endpoint = host.client_endpoint(address, 1801)
         endpoint.connect(Factory.forProtocol(lambda: peer))
         self.clock.advance(0.1)
 
@@ -172,6 +176,8 @@ class HostileHistoryTests(ScriptedTestCase):
     @example([("order ack", 9, BETA), ("final ack", ACK_RECEIVE, 0, BETA), ("wait", 1.0), ("hang up",)])
     @example([("dial", STRANGER, False), ("forge", 6, True), ("dial", GAMMA, False), ("forge", 7, True)])
     @example([step for n in range(1, 15) for step in (("dial", STRANGER, False), ("forge", n, False))])
+    @example([step for n in range(6, 10) for step in (("dial", ALPHA, False), ("forge", n, True))])
+    @example([step for n in range(1, 15) for step in (("dial", ALPHA, False), ("forge", n, False))])
     @given(st.lists(_STEP, min_size=1, max_size=25))
     def test_nobody_else_is_harmed(self, steps: list[tuple[Any, ...]]) -> None:
         """What ALPHA sent to BETA arrives once and in order, is journaled once, and nothing is a dead letter.

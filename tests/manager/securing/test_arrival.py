@@ -116,6 +116,23 @@ class ArrivalTests(ReceiverTestCase):
         self.assertEqual(self.named(self.peer), 2)
         self.check_counts()
 
+    def test_a_queue_that_is_made_meanwhile(self) -> None:
+        """What was not asked about does not slip into it, while another message is waited for."""
+        waiting: Deferred[Accepted] = Deferred()
+        self.step.everything = True
+        self.step.answers[b"1"] = waiting
+        self.say(
+            express(b"1"),
+            transactional(b"2", (0, 0, 0), destination=f"{PLAIN[:-5]}late", **EXPRESS),
+            seconds=1,
+        )
+        late = self.queue(self.beta, "late")
+        waiting.callback(Accepted(UserMessageView(express(b"1")), None))
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"1"])
+        self.assertEqual((self.step.bodies, self.bodies(self.beta, late)), ([b"1"], []))
+        self.assertEqual(self.reasons(), ["NACK_BAD_DST_Q from 127.0.0.4"])
+
     def test_the_wait_is_bounded(self) -> None:
         """Whoever gets no answer is refused, and messages that came with it do not wait once more each."""
         self.step.everything = True

@@ -1,0 +1,93 @@
+"""Messages that somebody forges from an address that is not taken at its word: nobody else is harmed."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from tests.builders import BETA, GAMMA
+from tests.nodes import support
+from tests.nodes.scripted import Peer, transactional
+from tests.nodes.test_scripted_receiver import RECOVERABLE, ReceiverTestCase, X, chain
+
+STRANGER = "198.51.100.7"
+NOBODY = UUID("57a40000-0000-4000-8000-000000000009")
+TO_PLAIN: dict[str, Any] = {"destination": "TCP:127.0.0.3\\private$\\plain", **RECOVERABLE}
+
+
+def letter(body: bytes, message_id: int, **kwargs: Any) -> bytes:
+    """A recoverable message of GAMMA."""
+    return transactional(body, (0, 0, 0), message_id=message_id, **{**TO_PLAIN, **kwargs})
+
+
+class ForgeryTests(ReceiverTestCase):
+    """GAMMA is known to BETA; a stranger is at an address that BETA takes nothing unsigned from."""
+
+    def forge(self, *packets: bytes, identifier: UUID = GAMMA) -> Peer:
+        peer = self.dial(host=self.network.host(STRANGER), identifier=identifier)
+        peer.send(*packets)
+        self.clock.advance(0.1)
+        return peer
+
+    def taken(self) -> tuple[list[bytes], list[bytes]]:
+        return self.bodies(self.beta, self.path), self.bodies(self.beta, self.plain)
+
+    def test_the_places_of_a_sequence(self) -> None:
+        """Whoever says that he is GAMMA takes none of them from GAMMA."""
+        self.say(*chain(1, 2))
+        self.forge(*chain(3, 4), *chain(1, 1, X + 1))
+        self.say(*chain(3, 5))
+        self.assertEqual(self.taken(), ([b"1", b"2", b"3", b"4", b"5"], []))
+
+    def test_identifiers_of_messages(self) -> None:
+        self.forge(*(letter(b"forged", number) for number in range(1, 4)))
+        self.say(letter(b"1", 1), letter(b"2", 2))
+        self.assertEqual(self.taken(), ([], [b"1", b"2"]))
+
+    def test_as_if_a_router_had_brought_them(self) -> None:
+        number = int(self.beta.service.queue(self.plain)["format_name"].rpartition("\\")[2], 16)
+        self.forge(letter(b"forged", 1, queue_manager=BETA, number=number), identifier=NOBODY)
+        self.say(letter(b"1", 1))
+        self.assertEqual(self.taken(), ([], [b"1"]))
+
+    def test_for_queues_that_there_are_not(self) -> None:
+        self.forge(letter(b"forged", 1, queue_manager=BETA, number=0x7777), identifier=NOBODY)
+        self.say(letter(b"1", 1))
+        self.assertEqual(self.taken(), ([], [b"1"]))
+
+    def test_what_is_told_of_them(self) -> None:
+        """GAMMA is told nothing of what it did not send, whatever session is left."""
+        self.say(*chain(1, 1))
+        self.clock.advance(1)
+        self.peer.acknowledge()
+        heard = len(self.peer.heard)
+        other = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
+        number = int(self.beta.service.queue(self.path)["format_name"].rpartition("\\")[2], 16)
+        self.forge(*chain(2, 3), *chain(1, 1, queue_manager=BETA, number=number)).hang_up()
+        self.clock.advance(60)
+        self.assertEqual(len(self.peer.heard), heard)
+        self.assertEqual(other.order_acks, [])
+
+    def test_who_is_there_says_that_it_is_another(self) -> None:
+        """BETA dials the stranger's address to answer there, and what it hears does not lead it to GAMMA."""
+        self.patch(support, "ADDRESSES", {**support.ADDRESSES, "STRANGER": STRANGER})
+        self.peer.acknowledge()
+        self.listen(self.network.host(STRANGER))
+        self.forge(*chain(2, 2)).hang_up()
+        self.clock.advance(1)
+        [lair] = self.peers
+        self.assertEqual(lair.final_acks, [(0x8004, 2)])
+        lair.hang_up()
+        self.clock.advance(60)
+        self.assertEqual(self.peer.final_acks, [])
+
+    def test_who_is_merely_not_listed(self) -> None:
+        """It hears at its own address that its message was refused, and comes with the next one.
+
+        Nothing is remembered of it, so that what it sends once it is listed is the first of a sequence.
+        """
+        stranger = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
+        self.clock.advance(1)
+        self.assertEqual(stranger.final_acks, [(0x8004, 1), (0x8004, 2)])
+        self.assertEqual((stranger.order_acks, self.taken()), ([], ([], [])))
+        self.check_counts(stranger)
