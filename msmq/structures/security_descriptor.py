@@ -184,7 +184,8 @@ def with_entry(descriptor: SecurityDescriptor, entry: Ace) -> SecurityDescriptor
 
     The rights leave the entries of the other kind that the same SID has, and join the one of this kind.
     A new entry stands behind those of its kind: what denies before what allows, and both before what was
-    inherited.
+    inherited. One that is there already is joined only if it stands there too, since an entry that denies
+    behind one that allows may deny nothing.
     Where there is no DACL, everybody may do everything, so that there is nothing to allow, and what is denied
     is denied out of that.
 
@@ -195,19 +196,20 @@ def with_entry(descriptor: SecurityDescriptor, entry: Ace) -> SecurityDescriptor
             return descriptor
         everybody = allow(EVERYONE, AccessMask.GENERIC_ALL)
         return attrs.evolve(descriptor, dacl=Acl((entry, everybody)))
+    rank = _rank(entry)
     aces: list[AnyAce] = []
-    joined = False
+    joined = is_behind_others = False
     for ace in descriptor.dacl.aces:
-        if _is_own(ace, entry.sid):
-            if ace.type is entry.type and not joined:
-                ace, joined = attrs.evolve(ace, mask=ace.mask | entry.mask), True
-            elif ace.type is not entry.type:
+        if _is_about(ace, entry.sid):
+            if ace.type is not entry.type:
                 ace = attrs.evolve(ace, mask=ace.mask & ~entry.mask)
                 if not ace.mask:
                     continue
+            elif not (joined or is_behind_others or ace.flags):
+                ace, joined = attrs.evolve(ace, mask=ace.mask | entry.mask), True
+        is_behind_others |= _rank(ace) > rank
         aces.append(ace)
     if not joined:
-        rank = _rank(entry)
         place = next((index for index, ace in enumerate(aces) if _rank(ace) > rank), len(aces))
         aces.insert(place, entry)
     return attrs.evolve(descriptor, dacl=attrs.evolve(descriptor.dacl, aces=tuple(aces)))
@@ -225,9 +227,14 @@ def without_entries_of(descriptor: SecurityDescriptor, sid: bytes) -> SecurityDe
     return attrs.evolve(descriptor, dacl=attrs.evolve(descriptor.dacl, aces=aces))
 
 
-def _is_own(ace: AnyAce, sid: bytes) -> TypeGuard[Ace]:
+def _is_about(ace: AnyAce, sid: bytes) -> TypeGuard[Ace]:
     """Whether it is an entry of this SID that was not inherited, and holds for the object itself."""
-    return isinstance(ace, Ace) and ace.sid == sid and ace.type in _PLAIN_TYPES and not ace.flags
+    return (
+        isinstance(ace, Ace)
+        and ace.sid == sid
+        and ace.type in _PLAIN_TYPES
+        and not ace.flags & (AceFlags.INHERITED | AceFlags.INHERIT_ONLY)
+    )
 
 
 def _rank(ace: AnyAce) -> int:

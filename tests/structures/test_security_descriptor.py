@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.structures.access_check import Token, check_access
 from msmq.structures.access_masks import (
     CONNECTED_NETWORK_KIND,
     ENTERPRISE_KIND,
@@ -273,6 +274,27 @@ class EntryTests(SynchronousTestCase):
         descriptor = with_entry(parse_sddl("D:(A;IO;0x2;;;AN)"), allow(ANONYMOUS, 4))
         self.assertEqual(descriptor, parse_sddl("D:(A;IO;0x2;;;AN)(A;;0x4;;;AN)"))
         self.assertTrue(AceFlags.INHERIT_ONLY)
+
+    def test_what_is_said_holds(self) -> None:
+        """Whatever stands there already, and in whatever order: who is denied something may not do it."""
+        anonymous = Token(ANONYMOUS, frozenset({EVERYONE}))
+        for before in (
+            "D:(A;;0xf003f;;;WD)(D;;0x1;;;AN)",
+            "D:(A;;0xf003f;;;AN)(D;;0x1;;;AN)(A;;0x4;;;WD)(D;;0x2;;;AN)",
+            "D:(A;OI;0x4;;;AN)",
+            "D:(A;ID;0x4;;;WD)(D;ID;0x1;;;AN)",
+            "D:(D;IO;0x4;;;AN)(A;;0x4;;;WD)",
+        ):
+            after = with_entry(parse_sddl(before), deny(ANONYMOUS, 4))
+            self.assertFalse(check_access(after, anonymous, 4, QUEUE_KIND).granted, before)
+        self.assertEqual(
+            with_entry(parse_sddl("D:(A;;0x7;;;WD)(D;;0x1;;;AN)"), deny(ANONYMOUS, 4)),
+            parse_sddl("D:(D;;0x4;;;AN)(A;;0x7;;;WD)(D;;0x1;;;AN)"),
+        )
+        # A flag that is for children changes nothing of what it is to the queue itself.
+        for before in ("D:(D;OI;0x4;;;AN)", "D:(A;;0x2;;;WD)(D;NP;0x4;;;AN)"):
+            after = with_entry(parse_sddl(before), allow(ANONYMOUS, 4))
+            self.assertTrue(check_access(after, anonymous, 4, QUEUE_KIND).granted, before)
 
 
 class PrincipalTests(SynchronousTestCase):
