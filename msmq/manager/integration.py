@@ -25,9 +25,9 @@ from msmq.manager.wakeup import Wakeup
 from msmq.queues.changes import Change
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
 from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.enumerations import QueueManagerState, refusal
+from msmq.queues.directory.enumerations import DirectoryOperationResult, QueueManagerState, refusal
 from msmq.queues.directory.initialization import Provisioning, initialize
-from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
+from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager, queue_change
 from msmq.queues.directory.names import read_machine_sid
 from msmq.queues.directory.objects import (
     NO_KEYS,
@@ -299,9 +299,25 @@ class Integration:
         return self._found(queue)
 
     async def read_security(self, identifier: UUID) -> bytes:
-        """[MS-MQQB] 3.1.5.8.3 the Security that the directory has for a queue; nothing if it tells none."""
+        """[MS-MQQB] 3.1.5.8.3 the Security that the directory has for a queue; nothing if it has none.
+
+        While it does not tell, what it said last holds, over restarts too: if its silence opened a queue that
+        it has closed, whoever can silence it could open the queue.
+        """
         outcome = await self.read(QueueObject, [equals("identifier", identifier)], ("security",))
-        security: bytes = outcome.value["security"] if outcome.succeeded else b""
+        held = self.access.local.public_queues.get(identifier)
+        if outcome.result in (
+            DirectoryOperationResult.OBJECT_NOT_FOUND,
+            DirectoryOperationResult.ATTRIBUTE_NOT_FOUND,
+        ):
+            security = b""
+        elif outcome.succeeded:
+            security = outcome.value["security"]
+        else:
+            return b"" if held is None else held.security
+        if held is not None and held.security != security:
+            held = self.access.local.public_queues[identifier] = attrs.evolve(held, security=security)
+            self._performer.commit_later([queue_change(held)], "what the directory says of a queue")
         return security
 
     async def write_security(self, queue: Queue, security: bytes) -> None:

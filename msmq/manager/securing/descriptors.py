@@ -119,7 +119,9 @@ class Descriptors:
         if ruling is not None:
             return Protection(ruling.descriptor, ruling.source, is_rule=True)
         if self.machine is None:
-            self.machine = queue_manager_security(self.owner, await self.machine_sid())
+            made = queue_manager_security(self.owner, await self.machine_sid())
+            # Somebody may have changed it while the directory was asked.
+            self.machine = made if self.machine is None else self.machine
         return Protection(self.machine)
 
     async def publish(self, queue: Queue, security: bytes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.access import AccountUnknown
@@ -23,6 +23,7 @@ from msmq.manager.securing.descriptors import (
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY
 from msmq.manager.targets import own_queue
+from msmq.manager.undivided import undivided
 from msmq.queues.changes import PutState
 from msmq.queues.definition import QueueType
 from msmq.queues.queue import Queue
@@ -77,6 +78,7 @@ class Permissions:
         self._administration = administration
         self.descriptors = descriptors
         self._gate = gate
+        self._altering = DeferredLock()
 
     def load(self, state: Mapping[str, bytes]) -> None:
         """Take over what is kept."""
@@ -194,6 +196,14 @@ class Permissions:
         return await protection if isinstance(protection, Deferred) else protection
 
     async def _alter(self, target: _Target, change: _Change) -> dict[str, Any]:
+        return await undivided(self._alter_in_turn(target, change))
+
+    async def _alter_in_turn(self, target: _Target, change: _Change) -> dict[str, Any]:
+        # One after the other, for each begins with what the one before it has left.
+        protection = await self._altering.run(self._altered, target, change)
+        return await self._describe(target, protection)
+
+    async def _altered(self, target: _Target, change: _Change) -> Protection:
         protection = await self._protection(target)
         if protection.is_rule:
             raise MQError(
@@ -202,10 +212,16 @@ class Permissions:
             )
         before = protection.descriptor or SecurityDescriptor()
         after = checked(change(before), target.kind)
+        is_published = protection.source == IN_THE_DIRECTORY
+        if is_published and after.owner != before.owner:
+            raise MQError(
+                Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+                f"the directory says who owns {_shown(target)}; change it there",
+            )
         if after != before:
-            await self._store(target, after, protection.source == IN_THE_DIRECTORY)
+            await self._store(target, after, is_published)
             protection = attrs.evolve(protection, descriptor=after)
-        return await self._describe(target, protection)
+        return protection
 
     async def _store(self, target: _Target, descriptor: SecurityDescriptor, is_published: bool) -> None:
         security = descriptor.to_bytes()

@@ -32,13 +32,15 @@ ReadSecurity = Callable[[UUID], Awaitable[bytes]]
 class PublicDescriptors:
     """Asks the directory for the Security of public queues.
 
-    @param read: gives the bytes of the Security of a queue; nothing if the directory has none, or is away.
+    @param read: gives the bytes of the Security of a queue, as far as is known while the directory is away;
+        nothing if it has none.
     """
 
     def __init__(self, read: ReadSecurity, clock: IClock) -> None:
         self._read = read
         self._clock = clock
         self._known: dict[UUID, tuple[float, SecurityDescriptor | None]] = {}
+        self._changes = 0
 
     def get(self, identifier: UUID) -> SecurityDescriptor | Deferred[SecurityDescriptor | None] | None:
         """What the directory says; C{None} if nothing that a queue could have."""
@@ -50,9 +52,14 @@ class PublicDescriptors:
     def forget(self, identifier: UUID) -> None:
         """Ask anew about a queue, whose descriptor has changed."""
         self._known.pop(identifier, None)
+        self._changes += 1
 
     async def _ask(self, identifier: UUID) -> SecurityDescriptor | None:
+        changes = self._changes
         descriptor = of_a_queue(await self._read(identifier))
+        if changes != self._changes:
+            # It may be what was there before; whoever asks next asks anew.
+            return descriptor
         if len(self._known) >= MOST:
             self._known.clear()
         self._known[identifier] = self._clock.now().monotonic + LIFETIME, descriptor

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.access import Account, Ruling
 from msmq.manager.securing.descriptors import DefaultDescriptor, Descriptors
-from msmq.manager.securing.public_descriptors import LIFETIME, of_a_queue
+from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, of_a_queue
 from msmq.queues.directory.objects import QueueObject
 from msmq.security.access.memory import MemoryAccessControl
 from msmq.security.access.rules import QueueRule, Rules
@@ -19,6 +19,7 @@ from msmq.structures.sddl import format_sddl, parse_sddl
 from msmq.structures.security_descriptor import SecurityDescriptor
 from msmq.structures.status import MQError, Status
 from msmq.wire.sid import parse_sid
+from tests.control.support import Disk
 from tests.nodes.support import Node, NodesTestCase
 from tests.nodes.test_public_queues import ORDERS, DirectoryTestCase
 
@@ -110,6 +111,44 @@ class PermissionsTests(NodesTestCase):
         status, words = self.status_of(self.beta.service.allow(".", "everyone", ["send"]))
         self.assertEqual(status, Status.MQ_ERROR_INVALID_PARAMETER)
         self.assertIn("'send' is no right to a queue manager, which are all, receive-dead-letters", words)
+
+    def test_changes_at_the_same_time(self) -> None:
+        """None of them is lost, of a queue or of the queue manager, however slow the disk is."""
+        disk = Disk()
+        self.beta.deaf()
+        self.successResultOf(self.beta.service.stopService())
+        self.beta = self.node("BETA", self.beta.model.identifier, store=disk)
+        self.beta.start()
+        self.queue(self.beta)
+        for path, right in ((QUEUE, "send"), (".", "create-queue")):
+            disk.is_slow = True
+            asked = [
+                Deferred.fromCoroutine(self.beta.service.deny(path, principal, [right]))
+                for principal in ("anonymous", "users", "guests")
+            ]
+            disk.is_slow = False
+            disk.catch_up()
+            shown = [self.successResultOf(each)["sddl"] for each in asked][-1]
+            for letters in ("AN", "BU", "BG"):
+                self.assertIn(f"(D;;0x4;;;{letters})", shown)
+            self.assertEqual(self.sddl(path), shown)
+
+    def test_a_change_while_the_computer_is_looked_for(self) -> None:
+        """What the queue manager has by default does not take the place of what it was changed to."""
+        answers: list[Deferred[bytes]] = []
+
+        def machine_sid() -> Deferred[bytes]:
+            answers.append(Deferred())
+            return answers[-1]
+
+        self.descriptors.machine, self.descriptors.machine_sid = None, machine_sid
+        shown = Deferred.fromCoroutine(self.beta.service.acl("."))
+        changed = Deferred.fromCoroutine(self.beta.service.deny(".", "anonymous", ["create-queue"]))
+        for answer in reversed(answers):
+            answer.callback(b"")
+        self.successResultOf(shown)
+        self.assertEqual(self.sddl("."), self.successResultOf(changed)["sddl"])
+        self.assertIn("(D;;0x4;;;AN)", self.sddl("."))
 
     def test_what_is_refused(self) -> None:
         """Nothing of it changes anything."""
@@ -203,6 +242,57 @@ class PublicTests(DirectoryTestCase):
         self.assertEqual(source, "its descriptor in the directory")
         self.directory.is_connected = False
         self.assertEqual(self.refused(self.service.revoke(ORDERS, "anonymous")), Status.MQ_ERROR_NO_DS)
+
+    def test_a_directory_that_is_away_opens_nothing(self) -> None:
+        """What it said last of who may write holds meanwhile, and after a restart."""
+        self.create()
+        self.write("D:(A;;0x4;;;AU)")
+        self.say(b"1")
+        self.directory.is_connected = False
+        for _ in range(2):
+            self.clock.advance(LIFETIME)
+            self.say(b"2")
+        self.restart(directory=self.directory)
+        self.say(b"3")
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
+        self.assertEqual(self.run_to_end(self.service.acl(ORDERS))["sddl"], "D:(A;;0x4;;;AU)")
+        self.directory.is_connected = True
+        self.write("D:(A;;0x4;;;AN)")
+        self.clock.advance(LIFETIME)
+        self.clock.advance(LIFETIME)
+        self.say(b"4")
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [b"4"])
+
+    def test_the_directory_says_who_owns_it(self) -> None:
+        """Nobody is told that he does who does not."""
+        self.create()
+        self.write("O:BAD:(A;;0xf003f;;;S-1-5-21-1-2-3-1001)")
+        self.access.add(Account(ALICE, "alice"))
+        alice = self.run_to_end(self.service.acting_as("alice"))
+        self.assertEqual(self.refused(alice.take_ownership(ORDERS)), Status.MQ_ERROR_PROPERTY_NOTALLOWED)
+        self.assertEqual(self.run_to_end(self.service.acl(ORDERS))["owner"], "administrators (S-1-5-32-544)")
+
+    def test_an_answer_from_before_a_change(self) -> None:
+        """Is not believed for longer than by who waited for it."""
+        answers: list[Deferred[bytes]] = []
+
+        def read(identifier: UUID) -> Deferred[bytes]:
+            answers.append(Deferred())
+            return answers[-1]
+
+        public = PublicDescriptors(read, self.clock)
+        identifier = UUID(int=1)
+        before, after = (parse_sddl(text).to_bytes() for text in ("D:(A;;0x4;;;WD)", "D:(D;;0x4;;;WD)"))
+        asked = public.get(identifier)
+        assert isinstance(asked, Deferred)
+        public.forget(identifier)
+        answers[0].callback(before)
+        self.successResultOf(asked)
+        again = public.get(identifier)
+        assert isinstance(again, Deferred)
+        answers[1].callback(after)
+        self.assertEqual(self.successResultOf(again), of_a_queue(after))
+        self.assertEqual(public.get(identifier), of_a_queue(after))
 
     def test_its_computer_may_look_at_it(self) -> None:
         """MQDMPR-3.1.7.1.3.1-06: the directory knows the SID of the computer."""
