@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
+import attrs
 from twisted.trial.unittest import TestCase
 
+from msmq.directory.ldap import accounts as ldap_accounts
 from msmq.directory.ldap.mapping import GUID
 from msmq.directory.ldap.mapping import SID as SID_NAME
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
-from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.settings import Dialect, LdapSettings
 from msmq.directory.ldap.values import pack_guid
 from msmq.interfaces.access import Account, IAccounts
 from msmq.queues.directory.enumerations import DirectoryOperationResult, OperatingSystemType
@@ -124,6 +126,31 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         )
         for asked in (accounts.account(SID), accounts.account_named("bob")):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
+
+    async def test_groups_are_all_known_or_none(self) -> None:
+        """One who is in too many, or of whom a server does not say in which, is no account to go by."""
+        users = child("Users", self.settings.base)
+        alice, sid = child("alice", users), parse_sid("S-1-5-21-1-2-3-1001")
+        await self.operations.add(alice, "person", {"sn": [b"Alice"]})
+        await self.operations.modify(alice, {"objectClass": [b"person", b"user"], SID_NAME: [sid]})
+        for rid, name in enumerate(("clerks", "staff"), 2001):
+            group = child(name, users)
+            await self.operations.add(group, "groupOfNames", {"member": [alice.encode()]})
+            values = {
+                "objectClass": [b"groupOfNames", b"group"],
+                SID_NAME: [parse_sid(f"S-1-5-21-1-2-3-{rid}")],
+            }
+            await self.operations.modify(group, values)
+        found = IAccounts(await self.opened())
+        self.patch(ldap_accounts, "MOST_GROUPS", 2)
+        self.assertEqual(len((await found.account(sid)).groups), 2)
+        self.patch(ldap_accounts, "MOST_GROUPS", 1)
+        self.assertIs(await self.result_of(found.account(sid)), DirectoryOperationResult.GENERIC_ERROR)
+        # This server computes no tokenGroups, as Active Directory gives none to who may not read them.
+        silent = self.new_directory(attrs.evolve(self.settings, dialect=Dialect.ACTIVE_DIRECTORY))
+        await silent.open()
+        asked = IAccounts(silent).account(sid)
+        self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
 
     async def test_damaged_entries(self) -> None:
         """What is damaged in a directory is as if it were not set, or if it is the Identifier, not there."""

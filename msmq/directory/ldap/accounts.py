@@ -14,7 +14,7 @@ from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.wire.sid import format_sid
 
 MOST_GROUPS: Final = 1000
-"""Groups of one account that are asked for the groups that they are in themselves."""
+"""Groups that one account may be in; Windows knows nobody either who is in more than about a thousand."""
 
 _CLASS: Final = "objectClass"
 _ACCOUNT_NAME: Final = "sAMAccountName"
@@ -28,6 +28,9 @@ class LdapAccounts:
 
     Active Directory tells all groups of an account itself ([MS-ADTS] 3.1.1.4.5.19 tokenGroups).
     Of another server the groups are looked for that have the account as a member, then those that have these.
+
+    Half of the groups are as good as none: what is denied to one of the others would be allowed.
+    So an account is an error if its groups cannot be told, or are too many.
     """
 
     def __init__(self, operations: Operations) -> None:
@@ -71,26 +74,31 @@ class LdapAccounts:
         return await self._account(found[0], root.dialect)
 
     async def _account(self, entry: Entry, dialect: Dialect) -> Account:
-        if dialect is Dialect.ACTIVE_DIRECTORY:
-            groups = await self._told_groups(entry)
-        else:
-            groups = await self._found_groups(entry)
         sid = entry.first(SID) or b""
         classes = {each.lower() for each in entry.all(_CLASS)}
+        if dialect is Dialect.ACTIVE_DIRECTORY:
+            groups = await self._told_groups(entry)
+            if not groups and b"user" in classes:
+                # Each has a primary group, of which this tells as well; so nobody has been let see it.
+                raise _untold(entry, f"the directory does not tell its {_GROUP_SIDS}")
+        else:
+            groups = await self._found_groups(entry)
         is_user = b"user" in classes and not classes & {b"computer", b"group"}
         return Account(sid, _name(entry), frozenset(groups - {sid}), is_user)
 
     async def _told_groups(self, entry: Entry) -> set[bytes]:
         # It is computed for one entry only, and not given where it is not asked for by name.
         told = await self._operations.entry(entry.name, (_GROUP_SIDS,))
-        return set() if told is None else set(told.all(_GROUP_SIDS))
+        if told is None:
+            raise _untold(entry, "it is not there any more")
+        return set(told.all(_GROUP_SIDS))
 
     async def _found_groups(self, entry: Entry) -> set[bytes]:
         root = await self._operations.root()
         sids: set[bytes] = set()
         seen = {entry.name}
         left = [entry.name]
-        while left and len(seen) <= MOST_GROUPS:
+        while left:
             member = of_class("group", Equal("member", left.pop().encode()))
             for group in await self._operations.find(root.domain, Scope.TREE, member, (SID,)):
                 if group.name not in seen:
@@ -98,7 +106,14 @@ class LdapAccounts:
                     left.append(group.name)
                     if (sid := group.first(SID)) is not None:
                         sids.add(sid)
+            # The account itself is among them.
+            if len(seen) > MOST_GROUPS + 1:
+                raise _untold(entry, f"it is in more than {MOST_GROUPS}")
         return sids
+
+
+def _untold(entry: Entry, why: str) -> DirectoryError:
+    return DirectoryError(DirectoryOperationResult.GENERIC_ERROR, f"the groups of {entry.name}: {why}")
 
 
 def _name(entry: Entry) -> str:
