@@ -28,6 +28,7 @@ from msmq.queues.reporting import read_report
 from msmq.queues.transaction import Transaction
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.base_header import INFINITE
+from msmq.structures.format_name import FormatName
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.message_class import MessageClass
 from msmq.structures.name_text import QueueSuffix
@@ -176,10 +177,29 @@ class Search:
             MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if somebody has it; or as sending does.
         """
         performer = self._performer
+        position, view, name = await self._letter(message)
+        target = destination(performer.model, name, performer.clock.now())
+        copy = self._outbox.signed_again(view, message_of(view))
+        self._outbox.check([copy], [target])
+        if copy.transactional:
+            return await undivided(self._requeue_in_transaction(position, view, target, copy))
+        return await undivided(self._requeue(position, view, target, copy))
+
+    async def destination_of(self, message: MessageIdentifier) -> FormatName:
+        """The queue that a dead letter was for.
+
+        @raise MQError: as L{requeue}.
+        """
+        return (await self._letter(message))[2]
+
+    async def _letter(
+        self, message: MessageIdentifier
+    ) -> tuple[MessagePosition, UserMessageView, FormatName]:
+        """A dead letter that nobody has, and where it was to go."""
         position = await self._dead_letter(message)
         received = MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
         try:
-            (view,) = await performer.load([position])
+            (view,) = await self._performer.load([position])
         except MQError:
             if position.state is PositionState.AVAILABLE:
                 raise
@@ -189,12 +209,7 @@ class Search:
         name = view.destination_format_name()
         if name is None:
             raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
-        target = destination(performer.model, name, performer.clock.now())
-        copy = self._outbox.signed_again(view, message_of(view))
-        self._outbox.check([copy], [target])
-        if copy.transactional:
-            return await undivided(self._requeue_in_transaction(position, view, target, copy))
-        return await undivided(self._requeue(position, view, target, copy))
+        return position, view, name
 
     async def _dead_letter(self, message: MessageIdentifier) -> MessagePosition:
         model = self._performer.model

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import functools
 
+import attrs
+
 from msmq.decoding.message_json import message_json
-from msmq.interfaces.signing import Credentials, ISigning, KeptCertificate
+from msmq.interfaces.access import Account
+from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
+from msmq.manager.securing.acting import ActingQueueManager
+from msmq.manager.securing.descriptors import Descriptors
 from msmq.queues.message import Delivery, Message
+from msmq.security.access.memory import MemoryAccessControl
 from msmq.security.signatures import Signing
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.message_class import MessageClass
 from msmq.structures.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.sid import format_sid
 from tests.builders import ALPHA
-from tests.contracts.signing import SID
+from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import DAY, LEVELS, TO_BETA, WALL, SigningTestCase
 
 
@@ -212,6 +219,32 @@ class SendingTests(SigningTestCase):
         [view] = self.arrived_from_alpha(path)
         self.assertEqual(bytes(view.body), b"body")
         self.assertIs(view.authentication_level, AuthenticationLevel.SIG_3_0)
+
+    def test_in_the_name_of_another(self) -> None:
+        """Whoever acts as bob signs with a certificate of bob's, and says of nobody else that he sends."""
+        self.own_stores["BETA"].add(KeptCertificate(self.alice, SID, is_internal=True))
+        self.own_stores["BETA"].add(KeptCertificate(self.bob, OTHER_SID, is_internal=True))
+        service = self.beta.service
+        service._parts.securing.open()
+        service._parts.outbox.tells_sender = service._parts.securing.signer.tells_sender = True
+        access = MemoryAccessControl()
+        access.add(Account(OTHER_SID, "bob"))
+        bob = ActingQueueManager(service, service._parts, Descriptors(access, OTHER_SID), OTHER_SID)
+        level = AuthenticationLevel.SIG_2_0
+        alices, bobs = (self.signing.facts(each.certificate) for each in (self.alice, self.bob))
+        assert isinstance(alices, CertificateFacts) and isinstance(bobs, CertificateFacts)
+        stolen = Message(authentication_level=level, sender_certificate=alices.fingerprint)
+        sending = self.deferred(bob.send(self.strict, [stolen]))
+        self.assertEqual(self.failureResultOf(sending, MQError).value.status, Status.MQ_ERROR_ACCESS_DENIED)
+        signed = Message(authentication_level=level)
+        own = attrs.evolve(signed, sender_certificate=bobs.fingerprint)
+        self.run_to_end(bob.send(self.strict, [signed, own]))
+        senders = [message_json(view)["sender_id"] for view in self.take(self.beta, self.strict)]
+        self.assertEqual(senders, [format_sid(OTHER_SID)] * 2)
+        self.run_to_end(bob.send(self.plain, [Message(), Message(sender_identifier_type=SenderIdType.SID)]))
+        self.assertEqual([view.sender_id for view in self.take(self.beta, self.plain)], [None, None])
+        self.run_to_end(service.send(self.plain, [Message()]))
+        self.assertEqual([view.sender_id for view in self.take(self.beta, self.plain)], [format_sid(SID)])
 
     def test_a_third_party(self) -> None:
         """What somebody else sends with ALPHA's certificate, which anybody can see, is refused."""

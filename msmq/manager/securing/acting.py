@@ -6,8 +6,10 @@ What an application does without this is done in the name of the owner, who may 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.queue_manager import IReservation, ITransaction, Place
@@ -24,10 +26,15 @@ from msmq.structures.access_masks import (
     QueueAccess,
     QueueManagerAccess,
 )
+from msmq.structures.format_name import FormatName, PrivateFormatName
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.name_text import QueueSuffix
+from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.structures.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
+from msmq.wire.sid import format_sid
 
 if TYPE_CHECKING:
     from msmq.manager.service import QueueManagerService
@@ -87,12 +94,19 @@ class ActingQueueManager:
     async def send(
         self, destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
     ) -> list[MessageIdentifier]:
-        """See L{IQueueManager.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE."""
+        """See L{IQueueManager.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
+
+        So it does of one that gets the dead letters or the acknowledgements. A message is signed with a
+        certificate of the principal, and says of nobody else that he has sent it.
+        """
         targets: list[Target] = await self._service._targets(destination)
         for target in targets:
             if target.is_local:
                 await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
-        return await self._service.send(destination, messages, transaction=transaction)
+        for name in {name for message in messages for name in _answers(message)}:
+            await self._may_write(name)
+        signed = [self._signed(message) for message in messages]
+        return await self._service.send(destination, signed, transaction=transaction)
 
     async def reserve(
         self,
@@ -121,8 +135,9 @@ class ActingQueueManager:
         return await self._service.dead_letters(limit)
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
-        """See L{IQueueManager.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE."""
+        """See L{IQueueManager.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and what sending does."""
         await self._may(None, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE)
+        await self._may_write(await self._parts.search.destination_of(message))
         return await self._service.requeue(message)
 
     async def acl(self, path: str) -> dict[str, Any]:
@@ -171,6 +186,37 @@ class ActingQueueManager:
             return int(_Q.MQSEC_PEEK_MESSAGE)
         return int(_Q.MQSEC_RECEIVE_JOURNAL_MESSAGE if queue.is_system else _Q.MQSEC_RECEIVE_MESSAGE)
 
+    def _signed(self, message: Message) -> Message:
+        """The message, without what it would say of somebody else than the principal."""
+        securing = self._parts.securing
+        if self.sid == securing.signer.sender:
+            return message
+        if message.authentication_level:
+            certificates = securing.certificates
+            if certificates is None:
+                return message
+            kept = certificates.find(message.sender_certificate, self.sid)
+            if kept.security_identifier != self.sid:
+                shown = message.sender_certificate[:64]
+                raise MQError(
+                    Status.MQ_ERROR_ACCESS_DENIED,
+                    f"the certificate {shown!r} is not one of {format_sid(self.sid)}",
+                )
+            return attrs.evolve(message, sender_certificate=certificates.facts(kept).fingerprint)
+        if message.sender_identifier_type is SenderIdType.SID or (
+            message.sender_identifier_type is None and securing.signer.tells_sender
+        ):
+            return attrs.evolve(message, sender_identifier_type=SenderIdType.NONE)
+        return message
+
+    async def _may_write(self, name: FormatName | PathName) -> None:
+        if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+            name = attrs.evolve(name, queue_manager=self._parts.model.identifier)
+        queue = self._parts.model.find(name)
+        # Nothing is sent to those of the system.
+        if queue is not None and not queue.is_system:
+            await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)
+
     async def _may_of(self, path: str, right: int) -> None:
         # The rights about permissions have the same numbers, whether of a queue or of the machine.
         await self._may(None if path == "." else self._find(path), right)
@@ -193,3 +239,11 @@ class ActingQueueManager:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
         if not decision.granted:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{decision.why()}, by {protection.source}")
+
+
+def _answers(message: Message) -> Iterator[FormatName | PathName]:
+    """The queues into which a queue manager puts what comes of a message."""
+    if message.dead_letter and message.dead_letter_queue:
+        yield parse_path_name(message.dead_letter_queue)
+    if message.acknowledge and message.admin_queue is not None:
+        yield message.admin_queue

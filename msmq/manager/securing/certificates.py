@@ -98,21 +98,23 @@ class Certificates:
         """The same of one."""
         return self._record(self.find(fingerprint))
 
-    def find(self, fingerprint: str) -> KeptCertificate:
+    def find(self, fingerprint: str, owner: bytes | None = None) -> KeptCertificate:
         """The certificate whose SHA-256 begins like this; without it the default one.
 
         That is the internal certificate of the sender, or else the first that is the sender's; one that is
         valid now goes before one that is not.
 
+        @param owner: whose default one; by default that of whoever sends here.
         @raise MQError: MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none, or more than one.
         """
         if not fingerprint:
-            own = [kept for kept in self._kept if kept.security_identifier == self._sender]
+            owner = self._sender if owner is None else owner
+            own = [kept for kept in self._kept if kept.security_identifier == owner]
             for kept in sorted(own, key=lambda kept: (not self._is_valid(kept), not kept.is_internal)):
                 return kept
             raise MQError(
                 Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
-                f"no certificate of {format_sid(self._sender)} is here; msmq certificate create makes one",
+                f"no certificate of {format_sid(owner)} is here; msmq certificate create makes one",
             )
         wanted = fingerprint.replace(":", "").lower()
         found = [kept for kept in self._kept if self._fingerprint(kept).startswith(wanted)]

@@ -119,10 +119,13 @@ class Descriptors:
         if ruling is not None:
             return Protection(ruling.descriptor, ruling.source, is_rule=True)
         if self.machine is None:
-            made = queue_manager_security(self.owner, await self.machine_sid())
-            # Somebody may have changed it while the directory was asked.
-            self.machine = made if self.machine is None else self.machine
+            self._begin_with(queue_manager_security(self.owner, await self.machine_sid()))
         return Protection(self.machine)
+
+    def _begin_with(self, machine: SecurityDescriptor) -> None:
+        # Somebody may have changed it while the directory was asked.
+        if self.machine is None:
+            self.machine = machine
 
     async def publish(self, queue: Queue, security: bytes) -> None:
         """Have the directory hold the DACL of another descriptor for a public queue.

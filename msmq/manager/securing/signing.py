@@ -28,6 +28,7 @@ from msmq.wire.sid import format_sid
 class Signer:
     """Has messages say who sent them, and signs what applications want signed.
 
+    @ivar sender: the SID of whoever sends here.
     @ivar tells_sender: whether messages that are not signed say it, unless they are told not to.
     """
 
@@ -43,12 +44,11 @@ class Signer:
         """Speak for a queue manager and its sender.
 
         @param identifier: of the queue manager.
-        @param sender: the SID of whoever sends here.
         @param certificates: to sign with; nothing can be signed without.
         """
         self.tells_sender = False
         self._identifier = identifier.bytes_le
-        self._sender = sender
+        self.sender = sender
         self._signing = signing
         self._policy = policy
         self._clock = clock
@@ -67,7 +67,7 @@ class Signer:
         is_queue_manager = kind is SenderIdType.QUEUE_MANAGER
         header = SecurityHeader(
             sender_id_type=SenderIdType.QUEUE_MANAGER if is_queue_manager else SenderIdType.SID,
-            security_id=self._identifier if is_queue_manager else self._sender,
+            security_id=self._identifier if is_queue_manager else self.sender,
         )
         return self._patched(view, header)
 

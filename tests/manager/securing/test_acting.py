@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
 from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.access import Account
 from msmq.manager.securing.acting import ActingQueueManager
 from msmq.manager.securing.descriptors import Descriptors
-from msmq.queues.message import Message
+from msmq.queues.message import Acknowledge, Message
 from msmq.security.access.memory import MemoryAccessControl
+from msmq.structures.format_name import PrivateFormatName, parse_format_name
+from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import parse_sid
+from tests.builders import BETA
 from tests.nodes.support import Node, NodesTestCase
 
 OWNER, BOB = parse_sid("S-1-5-21-1-2-3-1001"), parse_sid("S-1-5-21-1-2-3-1002")
@@ -57,6 +63,9 @@ class ActingTests(NodesTestCase):
         self.run_to_end(doing(self.bob))
         self.run_to_end(self.service.revoke(path, "bob"))
         self.assertIn(name, self.denial(doing))
+
+    async def send_as(self, message: Message, destination: str, who: ActingQueueManager) -> None:
+        await who.send(destination, [message])
 
     def fill(self) -> None:
         self.run_to_end(self.service.send(QUEUE, [Message(body=b"1")]))
@@ -173,6 +182,38 @@ class ActingTests(NodesTestCase):
         self.run_to_end(self.bob.send("DIRECT=TCP:127.0.0.2\\private$\\theirs", [Message(body=b"1")]))
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.alpha, ".\\private$\\theirs"), [b"1"])
+
+    def test_what_comes_of_a_message(self) -> None:
+        """No dead letter and no acknowledgement gets into a queue that its sender may not write into."""
+        nowhere = "DIRECT=TCP:127.0.0.2\\private$\\nowhere"
+        self.alpha.deaf()
+        letter = Message(body=b"1", dead_letter=True, dead_letter_queue=QUEUE, time_to_reach_queue=1)
+        asks = Message(body=b"1", acknowledge=Acknowledge.NEGATIVE_ARRIVAL, time_to_reach_queue=1)
+        queue = self.beta.model.find(parse_path_name(QUEUE))
+        assert queue is not None
+        number = queue.definition.number
+        admin_queues = (
+            parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders"),
+            PrivateFormatName(BETA, number),
+            PrivateFormatName(NULL_GUID, number),
+        )
+        for message in (letter, *(attrs.evolve(asks, admin_queue=name) for name in admin_queues)):
+            send: Doing = functools.partial(self.send_as, message, nowhere)
+            self.gate(QUEUE, "send", send, "MQSEC_WRITE_MESSAGE")
+            self.clock.advance(5)
+            self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
+
+    def test_a_dead_letter_is_sent_again(self) -> None:
+        """By who may send to the queue that it was for."""
+        message = Message(body=b"1", dead_letter=True, time_to_be_received=1)
+        [identifier] = self.run_to_end(self.service.send(QUEUE, [message]))
+        self.clock.advance(5)
+        self.run_to_end(self.service.allow(".", "bob", ["receive-dead-letters"]))
+        requeue: Doing = lambda bob: bob.requeue(identifier)  # noqa: E731
+        self.assertIn("MQSEC_WRITE_MESSAGE", self.denial(requeue))
+        self.run_to_end(self.service.allow(QUEUE, "bob", ["send"]))
+        self.run_to_end(requeue(self.bob))
+        self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
 
     def test_a_subqueue_is_not_made_for_the_question(self) -> None:
         """Whoever may not read the queue leaves nothing behind."""
