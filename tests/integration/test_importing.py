@@ -248,6 +248,30 @@ class ResumedTests(ImportTestCase):
         self.assertFalse(path.exists())
         await self.assert_each_once()
 
+    async def test_files_that_came_meanwhile(self) -> None:
+        """What was left of a file is still sent when others stand before it now, and that import breaks too."""
+
+        class Broken(Exception):
+            pass
+
+        path = self.directory / "progress"
+        for name, first, limit in (("date=2/a", 200, 50), ("date=1/b", 100, 120), ("date=1/a", 0, 110)):
+            self.write(f"{name}.parquet", *self.numbered(*range(first, first + 100)), first=first)
+            left = limit
+
+            def count(rows: int) -> None:
+                nonlocal left
+                left -= rows
+                if left < 0:
+                    raise Broken
+
+            importer = self.importer(on_rows=count, outstanding=20)
+            with self.assertRaises(Broken):
+                await deferToThread(importer.run, Progress(path, importer.task))
+        importer = self.importer()
+        await deferToThread(importer.run, Progress(path, importer.task))
+        await self.assert_each_once()
+
     async def test_killed(self) -> None:
         """A process that is killed sends nothing twice when it is started again, with notes or without."""
         self.many()

@@ -166,6 +166,7 @@ class Progress:
     """How far an import came, in a file.
 
     @ivar done: the files all of whose rows were taken.
+    @ivar begun: how many rows were taken of each other one; there are several if files came meanwhile.
     """
 
     def __init__(self, path: Path, task: str) -> None:
@@ -177,36 +178,38 @@ class Progress:
         self._path = path
         self._task = task
         self.done: set[str] = set()
-        self.file = ""
-        self.row = 0
+        self.begun: dict[str, int] = {}
+        self._file = ""
         try:
             found = json.loads(path.read_bytes())
             if found["task"] != task:
                 raise FilesError(f"{path}: it is about another import; name another file with --progress")
-            self.done, self.file, self.row = set(found["done"]), str(found["file"]), int(found["row"])
+            self.done = set(found["done"])
+            self.begun = {file: int(rows) for file, rows in found["begun"].items()}
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise FilesError(f"{path}: it does not say how far an import came: {error}") from error
 
     def after(self, file: Path) -> int:
         """How many rows of a file were taken."""
-        return self.row if str(file) == self.file else 0
+        return self.begun.get(str(file), 0)
 
     def reach(self, row: Row) -> None:
-        """All up to this row was taken."""
-        if str(row.file) != self.file:
-            if self.file:
-                self.done.add(self.file)
-            self.file = str(row.file)
-        self.row = row.number
+        """All up to this row was taken, of its file and of those that were reached before it."""
+        file = str(row.file)
+        if self._file not in ("", file):
+            self.done.add(self._file)
+            del self.begun[self._file]
+        self._file = file
+        self.begun[file] = row.number
 
     def note(self) -> None:
         """Write it down.
 
         @raise FilesError: that cannot be written.
         """
-        told = {"task": self._task, "done": sorted(self.done), "file": self.file, "row": self.row}
+        told = {"task": self._task, "done": sorted(self.done), "begun": self.begun}
         try:
             write_durably(self._path, json.dumps(told).encode("ascii"), 0o666)
         except OSError as error:
