@@ -249,7 +249,7 @@ class ResumedTests(ImportTestCase):
         await self.assert_each_once()
 
     async def test_files_that_came_meanwhile(self) -> None:
-        """What was left of a file is still sent when others stand before it now, and that import breaks too."""
+        """What was left of a file is sent though others stand before it now, whose import breaks too."""
 
         class Broken(Exception):
             pass
