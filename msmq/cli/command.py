@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from msmq.cli.options import common_options
-from msmq.cli.output import OutputError, printable
+from msmq.cli.output import OutputError, complain
 from msmq.structures.status import MQError, Status
 
 DONE: Final = 0
@@ -109,11 +109,5 @@ def _missing_verb(context: click.Context | None) -> int:
 
 
 def _failed(status: int, problem: str, who: str = "msmq") -> int:
-    if sys.stderr is not None:
-        line = f"{who}: {printable(' '.join(problem.split()))}\n"
-        try:
-            sys.stderr.write(line.encode("utf-8", "backslashreplace").decode("utf-8"))
-        except (OSError, UnicodeError):
-            # There is nobody left to tell.
-            return status
+    complain(problem, who)
     return status

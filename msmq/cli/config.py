@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 
 
 @click.group
@@ -38,7 +39,7 @@ def config_check(settings: Settings, file: str) -> int:
     faults = [problem for problem in problems if not problem.is_warning]
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-        click.echo(f"msmq config check: {faults[0]}{more}", err=True)
+        complain(f"{faults[0]}{more}", "msmq config check")
         return REFUSED
     if problems:
         return DONE

@@ -7,6 +7,7 @@ import sys
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 
 
 @click.command
@@ -31,7 +32,7 @@ def decode(settings: Settings, file: str, is_hex: bool) -> int:
         malformed += is_malformed(record)
     output.flush()
     if malformed:
-        click.echo(f"msmq decode: {malformed} malformed in {file}", err=True)
+        complain(f"{malformed} malformed in {file}", "msmq decode")
     return REFUSED if malformed else DONE
 
 

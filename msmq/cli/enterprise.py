@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 
 
 @click.group
@@ -39,7 +40,7 @@ def enterprise_check(settings: Settings, file: str) -> int:
     faults = [problem for problem in problems if problem.is_fault]
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-        click.echo(f"msmq enterprise check: {faults[0]}{more}", err=True)
+        complain(f"{faults[0]}{more}", "msmq enterprise check")
         return REFUSED
     output.text(f"{file}: nothing is wrong")
     return DONE

@@ -10,6 +10,7 @@ import attrs
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
 
 
@@ -57,10 +58,9 @@ def export(
     for told in done:
         if told.trimmed is not None:
             first, last = told.trimmed
-            click.echo(
-                f"msmq export: {told.topic}: what had the numbers {first} to {last} was trimmed before it"
-                " was exported",
-                err=True,
+            complain(
+                f"{told.topic}: what had the numbers {first} to {last} was trimmed before it was exported",
+                "msmq export",
             )
     columns = ("topic", "stream", "rows", "damaged", "files")
     output.many([attrs.asdict(told) for told in done], columns)

@@ -8,6 +8,7 @@ import click
 
 from msmq.cli.export import progress_bar
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 
 _SHOWN = 20
 
@@ -44,7 +45,7 @@ def import_(
         nonlocal problems
         problems += 1
         if problems <= _SHOWN:
-            click.echo(f"msmq import: {row}: {reason}", err=True)
+            complain(f"{row}: {reason}", "msmq import")
 
     try:
         files = files_in([Path(path) for path in paths])
@@ -69,7 +70,7 @@ def import_(
     except FilesError as error:
         raise click.UsageError(str(error)) from error
     if problems > _SHOWN:
-        click.echo(f"msmq import: and {problems - _SHOWN} more", err=True)
+        complain(f"and {problems - _SHOWN} more", "msmq import")
     output = settings.output
     told = [
         {"destination": destination, "messages": count, "dry_run": dry_run}

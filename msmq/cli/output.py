@@ -1,4 +1,7 @@
-"""What the command writes: tables for people, JSON lines for scripts, one line for what is wrong."""
+"""What the command writes: tables for people, JSON lines for scripts, one line for what is wrong.
+
+Strangers choose names, labels and bodies, and errors quote them; no terminal is to obey any of it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Output:
 
     def object(self, value: Mapping[str, Any]) -> None:
         """One JSON object on its line; in ASCII, so that every reader agrees on where a line ends."""
-        self.write(json.dumps(value, separators=(", ", ": ")))
+        self._write(json.dumps(value, separators=(", ", ": ")))
 
     def one(self, value: Mapping[str, Any]) -> None:
         """One thing: an object, or for people a line for each of its keys."""
@@ -60,11 +63,14 @@ class Output:
         if not self.as_json:
             self.write(text)
 
-    def write(self, line: str) -> None:
-        """One line.
+    def write(self, text: str) -> None:
+        """Lines for people, without characters that a terminal would obey.
 
-        @raise OutputError: it cannot be written.
+        @raise OutputError: they cannot be written.
         """
+        self._write("\n".join(printable(line, also="\t") for line in text.split("\n")))
+
+    def _write(self, line: str) -> None:
         if sys.stdout is None:
             raise OutputError("standard output is closed")
         data = (line + "\n").encode(sys.stdout.encoding or "utf-8", "backslashreplace")
@@ -93,10 +99,21 @@ def _broken(error: OSError) -> OutputError:
     return OutputError(f"standard output: {error.strerror or error}")
 
 
+def complain(problem: str, who: str = "msmq") -> None:
+    """One line on standard error, without characters that a terminal would obey."""
+    if sys.stderr is not None:
+        line = f"{who}: {printable(' '.join(problem.split()))}\n"
+        try:
+            sys.stderr.write(line.encode("utf-8", "backslashreplace").decode("utf-8"))
+        except (OSError, UnicodeError):
+            # There is nobody left to tell.
+            return
+
+
 def _lines(key: str, value: object) -> list[tuple[str, str]]:
     """The value with its name; a mapping of mappings takes a line for each of them."""
     if isinstance(value, Mapping) and value and all(isinstance(part, Mapping) for part in value.values()):
-        return [(f"{key} {name}", cell(part)) for name, part in value.items()]
+        return [(f"{key} {cell(name)}", cell(part)) for name, part in value.items()]
     return [(key, cell(value))]
 
 
@@ -109,7 +126,7 @@ def cell(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(cell(part) for part in value) or "-"
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={cell(part)}" for key, part in value.items()) or "-"
+        return " ".join(f"{cell(key)}={cell(part)}" for key, part in value.items()) or "-"
     return printable(str(value))
 
 

@@ -136,7 +136,7 @@ def _for_people(value: Mapping[str, Any]) -> str:
     decoded = value.get("decoded")
     if decoded is not None:
         readable = json.dumps(decoded, indent=2, ensure_ascii=False)
-        lines += ["", *(line for part in readable.splitlines() for line in printable(part).splitlines())]
+        lines += ["", *(printable(part) for part in readable.split("\n"))]
     elif "body" in value:
         lines += ["", *printable(value["body"], also="\t\r\n").splitlines()]
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
         output.text(f"{answer['source']} has the message already" if not answer["problem"] else "no hop")
     output.flush()
     if answer["problem"]:
-        click.echo(f"msmq route: {answer['problem']}", err=True)
+        complain(answer["problem"], "msmq route")
         return REFUSED
     return DONE
 

@@ -57,6 +57,21 @@ class EnterpriseTests(CommandTestCase):
         self.assertIn("link[2].gates[2]", keys)
         self.assertIn(f"msmq enterprise check: {path}:{faults[0]['line']}: ", ended.errors)
 
+    def test_names_are_harmless_to_a_terminal(self) -> None:
+        """Whoever names a site does not clear the screen of who looks at it: tables, drawing, errors."""
+        path = self.mktemp()
+        Path(path).write_text(ESTATE.replace('"Rome"', '"Rome\\u001b[2J"'))
+        for arguments in (("topology",), ("topology", "--format", "dot"), ("route", "ALPHA", "OMEGA")):
+            ended = self.msmq(*arguments, "--enterprise", path)
+            self.assertEqual(ended.status, 0, ended.errors)
+            self.assertNotIn("\x1b", ended.output)
+        self.assertIn(
+            'label="Rome\\x1b[2J"', self.msmq("topology", "--format", "dot", "--enterprise", path).output
+        )
+        ended = self.msmq("route", "ALPHA", "\x1b[2J\n", "--enterprise", path)
+        self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1))
+        self.assertNotIn("\x1b", ended.errors)
+
     def test_route(self) -> None:
         """Hops with their costs, and the reason of each; by name, by qualified name or by GUID."""
         for source in ("ALPHA", "alpha.example.com", str(ALPHA)):
