@@ -76,6 +76,11 @@ class TextTests(SynchronousTestCase):
         self.assertEqual(time_text(0), "1970-01-01 00:00:00")
         self.assertEqual((time_text(1 << 62), time_text(None)), ("never", None))
 
+    def test_lines(self) -> None:
+        """Nor in a verdict that quotes an exception, which whoever sent the message chose."""
+        text = text_page(Report("What failed", "the largest has 3: Evil\x1b[2J\nException"))
+        self.assertIn("\nthe largest has 3: Evil\ufffd[2J\ufffdException\n", text)
+
 
 class PageTests(SynchronousTestCase):
     """A report as a page."""

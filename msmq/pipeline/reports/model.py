@@ -100,7 +100,12 @@ def cell_text(cell: Cell) -> str:
         case float():
             return f"{cell:,.3f}"
         case _:
-            return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in cell)
+            return plain(cell)
+
+
+def plain(text: str) -> str:
+    """The text on one line, without what a terminal would obey: strangers choose names and exceptions."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def time_text(microseconds: int | None) -> str | None:

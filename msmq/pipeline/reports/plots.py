@@ -6,7 +6,7 @@ import io
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from msmq.pipeline.reports.model import Plot, Series
+from msmq.pipeline.reports.model import Plot, Series, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,5 +84,4 @@ def _short(text: str) -> str:
 
 def _plain(text: str) -> str:
     """The text without what Matplotlib reads as mathematics or what no SVG may hold."""
-    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return shown.replace("$", r"\$")
+    return plain(text).replace("$", r"\$")

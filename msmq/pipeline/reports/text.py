@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.pipeline.reports.model import Report, Table, cell_text
+from msmq.pipeline.reports.model import Report, Table, cell_text, plain
 
 _LONGEST = 60
 
@@ -17,7 +17,7 @@ def text_page(report: Report) -> str:
         lines += [section.text] if section.text else []
         for table in section.tables:
             lines += ["", *_table(table)]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{plain(line)}\n" for line in lines)
 
 
 def _table(table: Table) -> list[str]:

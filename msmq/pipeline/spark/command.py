@@ -16,6 +16,7 @@ from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
 from msmq.errors import MsmqError
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reports import html_page, text_page
+from msmq.pipeline.reports.model import plain
 from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (MsmqError, PySparkException, Py4JError, OSError) as error:
-        line = " ".join(_reason(error).split())
+        line = plain(" ".join(_reason(error).split()))
         print(f"python -m msmq.pipeline {options.job.name}: {line}", file=sys.stderr)
         return REFUSED
     return DONE
