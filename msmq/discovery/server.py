@@ -18,6 +18,7 @@ from msmq.discovery.packets import (
     TopologyServerReply,
 )
 from msmq.errors import RemoteProtocolError
+from msmq.wire.addresses import can_be_answered
 from msmq.wire.guid import NULL_GUID
 
 LARGEST_REPLY: Final = 65_507
@@ -31,6 +32,7 @@ class Unanswered(enum.Enum):
     OTHER_ENTERPRISE = "a request from another enterprise"
     NO_NETWORK = "no connected network is configured"
     OWN = "a request of our own"
+    NO_RETURN_ADDRESS = "no address or port to answer to"
 
 
 class DiscoveryServer:
@@ -75,12 +77,17 @@ class DiscoveryServer:
         self._computer_name = computer_name
         self._checks_enterprise = checks_enterprise
 
-    def answer(self, datagram: bytes, *, is_ipx: bool = False) -> bytes | Unanswered:
+    def answer(
+        self, datagram: bytes, source: tuple[str, int] | None = None, *, is_ipx: bool = False
+    ) -> bytes | Unanswered:
         """[MS-MQSD] 3.2.5.1 Receiving a TopologyClientRequest: the reply to whoever sent it.
 
+        @param source: the IP address and port that it came from.
         @param is_ipx: it came over IPX.
         """
         outcome = self._judge(datagram, is_ipx)
+        if source is not None and not isinstance(outcome, Unanswered) and not can_be_answered(*source):
+            outcome = Unanswered.NO_RETURN_ADDRESS
         if isinstance(outcome, Unanswered):
             self.unanswered[outcome] += 1
             return outcome

@@ -68,6 +68,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
         self._reactor = reactor
         self._listener: Callable[[], list[IListeningPort]] | None = None
         self._ports: list[IListeningPort] = []
+        self._is_reopening = False
 
     def request_answered(self, reply: bytes, address: tuple[str, int]) -> None:
         """Hook: a request was answered."""
@@ -115,12 +116,12 @@ class DiscoveryServerProtocol(DatagramProtocol):
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
         """Answer one request, to the address and port that it came from."""
         address = addr[0], addr[1]
-        outcome = self.server.answer(datagram)
+        outcome = self.server.answer(datagram, address)
         if isinstance(outcome, Unanswered):
             self.log.debug("ignored a datagram from {address}: {why}", address=address, why=outcome.value)
             self.request_unanswered(outcome, address)
             return
-        if self.transport is None:
+        if self.transport is None or self._is_reopening:
             return
         try:
             self.transport.write(outcome, address)
@@ -134,16 +135,20 @@ class DiscoveryServerProtocol(DatagramProtocol):
         """[MS-MQSD] 3.2.5: after a network error the sockets are closed and opened again.
 
         If they cannot be, that is the end of the server.
+        Until that is done nothing is answered: another error would have them opened before they are closed.
         """
         listener = self._listener
         ports, self._ports = self._ports, []
+        self._is_reopening = True
         closing = gatherResults([maybeDeferred(port.stopListening) for port in ports])
 
         def again(_: object) -> None:
+            self._is_reopening = False
             if listener is not None and self._listener is listener:
                 self._ports = listener()
 
         def gave_up(failure: Failure) -> None:
+            self._is_reopening = False
             self._listener = None
             self.log.error("discovery is not served any more: {error}", error=failure.value)
 

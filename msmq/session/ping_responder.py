@@ -19,7 +19,6 @@ from __future__ import annotations
 import enum
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from ipaddress import ip_address
 from uuid import UUID
 
 import attrs
@@ -29,6 +28,7 @@ from msmq.moment import Moment
 from msmq.session.packets.ping import Ping
 from msmq.session.settings import SessionSettings
 from msmq.session.token_bucket import TokenBucket
+from msmq.wire.addresses import can_be_answered
 
 REPEATS_ANSWERED = 10
 """How often one cookie from one address and port is answered; networks duplicate datagrams too."""
@@ -121,7 +121,7 @@ class PingResponder:
             return Ignored.MALFORMED
         if request.is_refused:
             return Ignored.RESPONSE
-        if not _can_be_answered(host, port):
+        if not can_be_answered(host, port):
             return Ignored.NO_RETURN_ADDRESS
         # The rate comes before a new cookie is remembered, so that a flood cannot push out what a loop uses.
         if self._comes_too_often(host, port, request.cookie, now):
@@ -167,12 +167,3 @@ class PingResponder:
         source.take()
         overall.take()
         return None
-
-
-def _can_be_answered(host: str, port: int) -> bool:
-    """Whether one initiator can be behind this source: a response is never spread to a group."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return port != 0 and not address.is_multicast and not address.is_unspecified

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
 
 import attrs
+
+_EVERYBODY: Final = IPv4Address("255.255.255.255")
 
 
 @lru_cache(4096)
@@ -29,6 +32,14 @@ def is_loopback(text: str) -> bool:
     """Whether a peer with this address is on this machine."""
     address = read_address(text)
     return address is not None and address.is_loopback
+
+
+def can_be_answered(host: str, port: int) -> bool:
+    """Whether one host can be behind the source of a datagram: an answer is never spread to a group."""
+    address = read_address(host)
+    if address is None or address.is_multicast or address.is_unspecified:
+        return False
+    return port != 0 and address != _EVERYBODY
 
 
 def parse_network(text: str) -> IPv4Network | IPv6Network:

@@ -9,10 +9,11 @@ from uuid import UUID
 
 import attrs
 from twisted.internet import reactor as installed_reactor
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.protocol import DatagramProtocol
+from twisted.internet.task import deferLater
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
@@ -253,6 +254,28 @@ class ReopeningReactor:
         self.closed += 1
 
 
+@attrs.define
+class TurningReactor:
+    """Its sockets cannot send, and are closed in the turn after they were told to."""
+
+    clock: ManualClock
+    opened: int = 0
+    closed: int = 0
+
+    def listenUDP(self, port: int, protocol: DatagramProtocol, interface: str) -> IListeningPort:
+        if self.opened > self.closed:
+            raise CannotListenError(interface, port, OSError(98, "address already in use"))
+        self.opened += 1
+        protocol.transport = cast(Any, FailingTransport())
+        return cast(IListeningPort, self)
+
+    def stopListening(self) -> Deferred[None]:
+        return deferLater(self.clock.reactor, 0.0, self._close)
+
+    def _close(self) -> None:
+        self.closed += 1
+
+
 class NetworkErrorTests(SynchronousTestCase):
     """A server that cannot answer."""
 
@@ -274,6 +297,43 @@ class NetworkErrorTests(SynchronousTestCase):
         server.datagramReceived(REQUEST, (CLIENT, 4000))
         self.assertEqual(reactor.opened, 1)
         self.successResultOf(server.stop())
+
+
+class TurnsTests(SynchronousTestCase):
+    """A socket that is closed in the next turn of the reactor, as real ones are."""
+
+    def setUp(self) -> None:
+        self.clock = ManualClock()
+        self.reactor = TurningReactor(self.clock)
+        self.server = Answering(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, self.reactor))
+        self.server.listen(1801)
+        self.addCleanup(self.server.stop)
+
+    def test_more_requests_meanwhile(self) -> None:
+        """They are passed over: they neither close anything more nor open it a second time."""
+        for _ in range(3):
+            self.server.datagramReceived(REQUEST, (CLIENT, 4000))
+        self.clock.advance(1)
+        self.assertEqual((self.reactor.opened, self.reactor.closed), (2, 1))
+        self.server.datagramReceived(REQUEST, (CLIENT, 4000))
+        self.clock.advance(1)
+        self.assertEqual((self.reactor.opened, self.reactor.closed), (3, 2))
+
+    def test_stopped_meanwhile(self) -> None:
+        """Nothing is opened any more."""
+        self.server.datagramReceived(REQUEST, (CLIENT, 4000))
+        self.server.stop()
+        self.clock.advance(1)
+        self.assertEqual((self.reactor.opened, self.reactor.closed), (1, 1))
+
+    def test_nobody_can_be_there(self) -> None:
+        """Whoever forges such a source closes no socket by it."""
+        sources = [(CLIENT, 0), ("0.0.0.0", 4000), ("224.0.0.1", 4000), ("255.255.255.255", 4000)]
+        for source in sources:
+            self.server.datagramReceived(REQUEST, source)
+        self.assertEqual(self.server.unanswered, [Unanswered.NO_RETURN_ADDRESS] * 4)
+        self.clock.advance(1)
+        self.assertEqual((self.reactor.opened, self.reactor.closed), (1, 0))
 
 
 @attrs.frozen
