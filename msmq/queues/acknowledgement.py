@@ -88,6 +88,7 @@ def acknowledgement(
 
     The bits are tested singly (reading 75). Messages for the queues of the system are not told of.
     It asks for no acknowledgement itself, never expires, and is recoverable if the message is.
+    What nobody on the way was to read does not go back in it: a body with a PrivacyLevel stays out.
 
     @param queue_manager: who answers; a null QueueManagerAddress means this.
     @param send_insecure: SendInsecureNacks, off by default.
@@ -104,7 +105,7 @@ def acknowledgement(
         return None
     if destination is None:
         return None
-    body = b"" if message_class in _WITHOUT_BODY or _is_encrypted(view) else bytes(view.body)
+    body = b"" if message_class in _WITHOUT_BODY or _is_private(view) else bytes(view.body)
     return Acknowledgement(
         destination,
         Message(
@@ -123,9 +124,13 @@ def acknowledgement(
     )
 
 
-def _is_encrypted(view: UserMessageView) -> bool:
+def _is_private(view: UserMessageView) -> bool:
+    """Whether the body is encrypted, or was on its way here, or is to be before it leaves.
+
+    An acknowledgement goes in clear, to a queue that anybody may have named.
+    """
     security = view.security()
-    return security is not None and security.is_body_encrypted
+    return view.asks_for_privacy or (security is not None and security.is_body_encrypted)
 
 
 def _known(name: FormatName | None, queue_manager: UUID) -> FormatName | None:

@@ -349,6 +349,32 @@ class ReceivingTests(EncryptionTestCase):
         )
         self.assertEqual({is_encrypted(view) for view in answers}, {False})
 
+    def test_refusals_tell_no_secret(self) -> None:
+        """What was encrypted on its way in does not go back in clear, whatever becomes of it here.
+
+        MQQB-3.1.7.15-13.
+        """
+        admin = self.queue(self.alpha, "admin")
+        wishes: dict[str, Any] = {
+            "acknowledge": Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE,
+            "admin_queue": parse_format_name(self.private_name(self.alpha, admin)),
+        }
+        self.encrypted(SECRET, **wishes)
+        self.run_to_end(self.beta.service.purge_queue(self.path))
+        self.encrypted(SECRET, time_to_be_received=10, **wishes)
+        self.clock.advance(30)
+        self.run_to_end(self.beta.service.set_queue(self.path, {"quota": 0}))
+        self.encrypted(SECRET, **wishes)
+        answers = self.take(self.alpha, admin)
+        self.assertEqual(
+            [(view.message_class, bytes(view.body)) for view in answers],
+            [
+                (MessageClass.NACK_Q_PURGED, b""),
+                (MessageClass.NACK_RECEIVE_TIMEOUT, b""),
+                (MessageClass.NACK_Q_EXCEED_QUOTA, b""),
+            ],
+        )
+
 
 class DemandsTests(EncryptionTestCase):
     """What a queue takes."""
