@@ -38,12 +38,15 @@ class Accepted:
     @ivar security: its SecurityHeader, if it has one.
     @ivar authentication: what its signature was found to be; only a step of ours sets it.
     @ivar sender: the SID of its sender, if that was proven, or the GUID of the queue manager that signed it.
+    @ivar unreadable: why its body, which is still encrypted, cannot be decrypted; such a message is refused
+        once its signature was looked at.
     """
 
     view: UserMessageView
     security: SecurityHeader | None
     authentication: AuthenticationLevel = AuthenticationLevel.NONE
     sender: bytes | None = None
+    unreadable: str | None = None
 
     @property
     def is_signed(self) -> bool:
@@ -188,6 +191,9 @@ class Inspector:
             if isinstance(outcome, Refused):
                 return outcome
             message = outcome
+        if message.unreadable is not None:
+            # There may be no step that looks at signatures.
+            return Refused(MessageClass.NACK_BAD_ENCRYPTION, message.unreadable)
         if queue.definition.authenticate and message.authentication is AuthenticationLevel.NONE:
             # No step has said who sent it, so none let it pass: there may be none that could.
             return Refused(

@@ -124,6 +124,9 @@ class Authentication:
         if problem is not None:
             return problem
         level = self._verify(security, message.view)
+        if message.unreadable is not None:
+            # In the same class as a signature that is wrong, and not sooner; see Decryption.
+            return _bad(f"it is signed, and cannot be read: {message.unreadable}")
         if isinstance(level, Refused):
             return level
         return self._identify(queue, attrs.evolve(message, authentication=level), security)

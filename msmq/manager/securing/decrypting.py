@@ -25,8 +25,10 @@ from msmq.wire.guid import guid_from_bytes
 class Decryption:
     """Puts the clear body in place of the encrypted one; a message that it cannot read is refused.
 
-    A session key is remembered only once a body was decrypted with it, so that nobody can fill the cache
-    with what was never a key.
+    Whoever has caught an encrypted body could learn what it says from many changed copies, if he were told of
+    each whether its padding is right. So a signed message that cannot be read goes on to where signatures are
+    verified, and is refused there as one whose signature is wrong, which it is in any case; and a key is
+    remembered as soon as it is known, whatever the body turns out to be.
 
     @ivar on_change: told that L{deadline} may have changed.
     """
@@ -62,28 +64,35 @@ class Decryption:
         security = message.security
         if security is None or not security.is_body_encrypted:
             return message
+        why_not = self._why_not(message.view)
+        if why_not is not None:
+            return Refused(MessageClass.NACK_BAD_ENCRYPTION, why_not)
         try:
             view = UserMessageView(self._decrypted(message.view, security.encryption_key))
         except CipherError as error:
-            return Refused(MessageClass.NACK_BAD_ENCRYPTION, str(error))
+            return self._unreadable(message, str(error))
         except LocalProtocolError as error:
-            return Refused(MessageClass.NACK_BAD_ENCRYPTION, f"its packet cannot be put in clear: {error}")
+            return self._unreadable(message, f"its packet cannot be put in clear: {error}")
         return attrs.evolve(message, view=view, security=view.security())
+
+    def _unreadable(self, message: Accepted, reason: str) -> Accepted | Refused:
+        if message.is_signed:
+            return attrs.evolve(message, unreadable=reason)
+        return Refused(MessageClass.NACK_BAD_ENCRYPTION, reason)
+
+    def _why_not(self, view: UserMessageView) -> str | None:
+        """Why a body is not decrypted at all, which has nothing to do with what is in it."""
+        if self._ciphers is None:
+            return "its body is encrypted, and this queue manager, without a directory, has no keys"
+        return why_not_decrypted(view.privacy_level, view.encryption_algorithm, self._preferences)
 
     def _decrypted(self, view: UserMessageView, encrypted_key: bytes) -> bytes:
         ciphers, preferences = self._ciphers, self._preferences
-        if ciphers is None:
-            raise CipherError(
-                "its body is encrypted, and this queue manager, without a directory, has no keys"
-            )
+        assert ciphers is not None
         level, algorithm = view.privacy_level, view.encryption_algorithm
-        why_not = why_not_decrypted(level, algorithm, preferences)
-        if why_not is not None:
-            raise CipherError(why_not)
         source = guid_from_bytes(view.source_queue_manager)
         provider = PROVIDERS[level]
         key = self._cache.received(source, provider, algorithm, encrypted_key)
-        is_new = key is None
         if key is None:
             now = self._clock.now()
             found = ciphers.recover_session_key(provider, encrypted_key)
@@ -93,6 +102,8 @@ class Decryption:
                     f" {EncryptionAlgorithm(algorithm).name}"
                 )
             key = CachedSymmetricKey(source, provider, algorithm, encrypted_key, found.key, now.monotonic)
+            self._cache.add_received(key, now)
+            self.on_change()
         if (
             preferences.rejects_40_bits
             and level == PrivacyLevel.ENHANCED
@@ -103,8 +114,4 @@ class Decryption:
                 "its RC2 key has 40 bits where the Enhanced provider has 128, which"
                 " [security] reject_enhanced_rc2_with_40_bit_keys forbids"
             )
-        packet = with_clear_body(view, ciphers.decrypt(algorithm, key.key, encryption_input(view)))
-        if is_new:
-            self._cache.add_received(key, self._clock.now())
-            self.on_change()
-        return packet
+        return with_clear_body(view, ciphers.decrypt(algorithm, key.key, encryption_input(view)))

@@ -119,20 +119,21 @@ class DecryptionTests(SynchronousTestCase):
         self.assertIs(step.check(NOBODY, NOWHERE, given), given)
         self.assertFalse(step.guards(NOBODY, NOWHERE))
 
-    def test_rubbish_is_not_remembered(self) -> None:
-        """Only a key with which a body was decrypted has a place in the cache."""
+    def test_what_is_remembered(self) -> None:
+        """A key is remembered once it is known, be the body right or wrong; what is no key is not."""
         made = MemoryCiphers("beta")
         made.open()
         step = Decryption(ManualClock(), made, Preferences(weak=True))
         key: Any = made.make_session_key(0x6610, 256, 256, made.encryption_keys.keys[2].key)
-        wrong = message(b"rubbish", 5, 0x6610, key.encrypted)
+        spoilt = key.encrypted[:-1] + bytes((key.encrypted[-1] ^ 1,))
         for number in range(1, 4):
-            self.assertIsInstance(outcome(wrong, step), Refused)
+            self.assertIsInstance(outcome(message(b"rubbish", 5, 0x6610, spoilt), step), Refused)
             self.assertEqual(made.recovered, number)
             self.assertIsNone(step.deadline)
+        wrong = message(b"rubbish", 5, 0x6610, key.encrypted)
         right = message(made.encrypt(0x6610, key.key, BODY), 5, 0x6610, key.encrypted)
-        for _ in range(3):
-            self.assertIsInstance(outcome(right, step), Accepted)
+        for view, expected in ((wrong, Refused), (right, Accepted)) * 2:
+            self.assertIsInstance(outcome(view, step), expected)
             self.assertEqual(made.recovered, 4)
         self.assertIsNotNone(step.deadline)
 

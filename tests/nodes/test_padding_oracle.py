@@ -1,0 +1,128 @@
+"""Nobody learns from our refusals what a body says that was encrypted by another."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from msmq.security.ciphers import LibraryCiphers
+from msmq.security.keys import KeyRing
+from msmq.session.securing.choosing import Preferences
+from msmq.structures.body_encryption import EncryptedBody, with_encrypted_body
+from msmq.structures.message_class import MessageClass
+from msmq.structures.public_keys import AES_PROVIDER
+from msmq.structures.signature_input import signature_input_2_0
+from msmq.structures.user_message_view import UserMessageView
+from tests.builders import with_security
+from tests.contracts.signing import SID
+from tests.nodes.scripted import transactional
+from tests.nodes.signed import SigningTestCase
+from tests.nodes.support import Node
+
+SECRET = b"for the reader of the queue alone, and for nobody else"
+SEQUENCE = 1 << 32
+
+
+@cache
+def real_ciphers() -> LibraryCiphers:
+    """Those of BETA."""
+    made = LibraryCiphers(KeyRing(None, bits=1024))
+    made.open()
+    return made
+
+
+class CountedCiphers(LibraryCiphers):
+    """Counts what takes a secret key.
+
+    @ivar recovered: how many session keys were decrypted.
+    """
+
+    recovered = 0
+
+    def recover_session_key(self, provider_name: str, encrypted: bytes) -> Any:
+        """See L{ICiphers.recover_session_key}."""
+        self.recovered += 1
+        return super().recover_session_key(provider_name, encrypted)
+
+
+class OracleTests(SigningTestCase):
+    """GAMMA has caught what was encrypted for BETA, and sends it again, changed and with any signature."""
+
+    def setUp(self) -> None:
+        self.ciphers = CountedCiphers(real_ciphers()._keys)
+        super().setUp()
+        key = next(key.key for key in self.ciphers.encryption_keys.keys if key.provider_name == AES_PROVIDER)
+        self.caught = self.ciphers.make_session_key(0x6610, 256, 256, key)
+        self.text = self.ciphers.encrypt(0x6610, self.caught.key, SECRET)
+        self.sent = 0
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        options = {"ciphers": self.ciphers, "encryption": Preferences()} if name == "BETA" else {}
+        return super().node(name, identifier, options=options, **kwargs)
+
+    def told(self, text: bytes, key: bytes | None = None, *, signature: bytes = b"rubbish") -> int:
+        """The class that GAMMA hears of a message with this cipher text."""
+        self.sent += 1
+        packet = transactional(b"x", (SEQUENCE, self.sent, self.sent - 1))
+        if signature:
+            certificate = self.alice.certificate
+            packet = with_security(
+                packet, SID, signature=signature, certificate=certificate, hash_algorithm=0x800E
+            )
+        body = EncryptedBody(text, 5, 0x6610, self.caught.encrypted if key is None else key)
+        self.say(with_encrypted_body(UserMessageView(packet), body), seconds=1)
+        self.peer.acknowledge()
+        message_class, number = self.peer.final_acks[-1]
+        self.assertEqual(number, self.sent)
+        return message_class
+
+    def changed(self, place: int, value: int = 1) -> bytes:
+        """The cipher text with one byte changed."""
+        text = bytearray(self.text)
+        text[place] ^= value
+        return bytes(text)
+
+    def test_signed(self) -> None:
+        """A padding that is right and one that is not are told alike; here it is known which is which.
+
+        MQQB-3.1.5.8.3-06.
+        """
+        size = len(self.text)
+        right = [self.text, self.changed(0), self.text[: size - 16] + self.text[size - 16 :]]
+        wrong = [self.changed(size - 17, value) for value in (1, 2, 0x80)]
+        wrong += [self.changed(size - 1), self.text[:-1], self.text[:16], b""]
+        self.assertEqual({self.told(text) for text in right}, {MessageClass.NACK_BAD_SIGNATURE})
+        self.assertEqual({self.told(text) for text in wrong}, {MessageClass.NACK_BAD_SIGNATURE})
+        blob = self.caught.encrypted
+        for key in (blob[:-1] + bytes((blob[-1] ^ 1,)), blob[:20] + bytes((blob[20] ^ 1,)) + blob[21:]):
+            self.assertEqual(self.told(self.text, key), MessageClass.NACK_BAD_SIGNATURE)
+        self.assertEqual(self.arrived(self.path), [])
+        reasons = self.reasons()
+        self.assertEqual(sum("its signature is not that of" in reason for reason in reasons), len(right))
+        self.assertEqual(sum("are no AES_256 under its key" in reason for reason in reasons), len(wrong))
+
+    def test_what_is_remembered(self) -> None:
+        """Whether a key has to be decrypted again, which takes its time, tells nothing of the body either."""
+        for text in (self.changed(len(self.text) - 17), self.text):
+            self.ciphers.recovered = 0
+            self.told(text)
+            self.told(text)
+            self.assertLessEqual(self.ciphers.recovered, 1)
+        self.assertEqual(self.ciphers.recovered, 0)
+
+    def test_whoever_signs_what_cannot_be_read(self) -> None:
+        """A signature over the cipher text itself helps nobody: neither is it taken, nor told otherwise."""
+        text = self.changed(len(self.text) - 17)
+        self.sent += 1
+        plain = transactional(text, (SEQUENCE, self.sent, self.sent - 1))
+        self.sent -= 1
+        signature = self.signing.sign(self.alice, 0x800E, signature_input_2_0(UserMessageView(plain)))
+        assert isinstance(signature, bytes)
+        self.assertEqual(self.told(text, signature=signature), MessageClass.NACK_BAD_SIGNATURE)
+        self.assertEqual(self.arrived(self.path), [])
+
+    def test_unsigned(self) -> None:
+        """What nobody has signed is told of by the class of encryption (MQQB-3.1.5.8.3-19)."""
+        text = self.changed(len(self.text) - 17)
+        self.assertEqual(self.told(text, signature=b""), MessageClass.NACK_BAD_ENCRYPTION)
