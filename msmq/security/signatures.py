@@ -31,6 +31,11 @@ KEY_BITS: Final = 2048
 LONGEST_KEY: Final = 8192
 """Bits of the longest key that a peer's certificate may have, so that nobody keeps the processor busy."""
 
+LONGEST_EXPONENT: Final = 32
+"""Bits of the largest public exponent, which has so many in [MS-MQMQ] 2.2.20.6; one as long as its modulus
+takes two hundred times as long as the usual 65537.
+"""
+
 _HASHES: Final[Mapping[int, Callable[[], hashes.HashAlgorithm]]] = MappingProxyType(
     {
         HashAlgorithm.MD5: hashes.MD5,
@@ -144,6 +149,9 @@ def _public_key(data: bytes) -> rsa.RSAPublicKey | Unusable:
         return Unusable("has no RSA key")
     if key.key_size > LONGEST_KEY:
         return Unusable(f"has a key of {key.key_size} bits, more than {LONGEST_KEY}")
+    exponent = key.public_numbers().e.bit_length()
+    if exponent > LONGEST_EXPONENT:
+        return Unusable(f"has a key with a public exponent of {exponent} bits, more than {LONGEST_EXPONENT}")
     return key
 
 

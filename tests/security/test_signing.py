@@ -115,6 +115,34 @@ class SigningTests(SigningContract, SynchronousTestCase):
         found = self.make().verify(encoded, b"", HashAlgorithm.SHA_512, [])
         self.assertEqual(found, Unusable("has no RSA key"))
 
+    def test_exponents(self) -> None:
+        """A public exponent has 32 bits; with longer ones a stranger would keep the processor busy."""
+        data = b"some data"
+        for number, exponent in ((4, 3), (5, 0xFFFFFFFB), (6, 0x10000000F), (7, (1 << 255) + 1)):
+            pem = directory() / f"exponent-{number}.crt"
+            private = pem.with_suffix(".key")
+            openssl(
+                *(
+                    "req",
+                    "-x509",
+                    "-newkey",
+                    "rsa:2048",
+                    "-pkeyopt",
+                    f"rsa_keygen_pubexp:{exponent}",
+                    "-nodes",
+                ),
+                *("-keyout", str(private), "-out", str(pem), "-subj", "/CN=user", "-days", "9"),
+            )
+            encoded = openssl("x509", "-in", str(pem), "-outform", "DER")
+            facts = self.make().facts(encoded)
+            assert isinstance(facts, CertificateFacts)
+            self.assertEqual(facts.public_exponent, exponent)
+            signature = sign(private, "sha512", data)
+            found = self.make().verify(encoded, signature, HashAlgorithm.SHA_512, [data])
+            bits = exponent.bit_length()
+            expected = Unusable(f"has a key with a public exponent of {bits} bits, more than 32")
+            self.assertEqual(found, 0 if bits <= 32 else expected)
+
     def test_facts(self) -> None:
         """They are what openssl prints of it."""
         certificate, _ = certificate_files(3, name="Alice Example")
