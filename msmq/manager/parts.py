@@ -153,7 +153,7 @@ class Parts:
             preferences,
         )
         self.securing = Securing(
-            model.identifier,
+            model,
             security,
             gate,
             self.decryption,

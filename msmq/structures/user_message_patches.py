@@ -157,6 +157,12 @@ def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel
     return type(view)(_replaced(view.packet, place, _U16.pack(changed)))
 
 
+def without_acknowledgements(view: UserMessageView) -> UserMessageView:
+    """[MS-MQMQ] 2.2.19.3 the message with Flags.PA, PR, NA and NR clear, of which nobody is told anything."""
+    place = view.properties_offset
+    return type(view)(_replaced(view.packet, place, bytes((view.packet[place] & 0xF0,))))
+
+
 def patch_message_class(view: UserMessageView, message_class: int) -> bytes:
     """[MS-MQMQ] 2.2.19.3 the packet with this MessageClass, as a dead letter tells why it is one."""
     return _replaced(view.packet, view.properties_offset + 2, _U16.pack(message_class))

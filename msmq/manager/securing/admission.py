@@ -38,16 +38,21 @@ class Admission:
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """Whether a message of nobody knows whom may be refused."""
-        return self._gate.guards(session, queue) or not self._is_open(queue)
+        return self._gate.guards(session, queue) or not self.is_open(queue)
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
         """Refuse what proves nothing from an address that is not trusted, and whoever may not write."""
         sender = _sender(message)
         if sender is None and not self._gate.admits(session.remote_address):
             return Refused(self.message_class, self._gate.refusal(session.remote_address))
+        return self.judge(queue, message)
+
+    def judge(self, queue: Queue, message: Accepted) -> Answer:
+        """Whether who has sent a message may write into a queue, wherever it came from."""
         descriptors = self._descriptors
         if descriptors is None:
             return message
+        sender = _sender(message)
         who = ANONYMOUS if sender is None else sender
         protection = descriptors.of(queue)
         if isinstance(protection, Deferred):
@@ -78,7 +83,7 @@ class Admission:
         except AccountUnknown as error:
             return Refused(self.message_class, str(error))
 
-    def _is_open(self, queue: Queue) -> bool:
+    def is_open(self, queue: Queue) -> bool:
         """Whether anybody may write into it; remembered, since it is asked for all that arrives."""
         if self._descriptors is None:
             return True

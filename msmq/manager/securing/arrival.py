@@ -100,24 +100,36 @@ class Step(Protocol):
 class Inspection:
     """What was found of messages that arrived together.
 
-    @ivar messages: all of them, in their order, as they go on; a refused one as it came.
-    @ivar refused: why some of them are not taken.
+    @ivar messages: all of them, in their order, as they go on.
+    @ivar refused: why some of these are not taken.
     """
 
     messages: Sequence[UserMessageView]
     refused: Mapping[UserMessageView, Refused]
 
 
+class Replying(Protocol):
+    """Looks where acknowledgements would go."""
+
+    def concern(self, message: UserMessageView) -> bool:
+        """Whether a message has to be asked about for where acknowledgements of it would go."""
+
+    def silenced(self, message: UserMessageView) -> UserMessageView:
+        """A message of whose sender nothing is known, without what it may not ask for."""
+
+
 class Inspector:
     """Asks the steps about what arrives.
 
     @ivar steps: in the order in which they are asked; set once, before anything arrives.
+    @ivar replies: where acknowledgements would go that a message asks for.
     """
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(self, reactor: IReactorTime, steps: Sequence[Step] = (), patience: float = PATIENCE) -> None:
         self.steps = tuple(steps)
+        self.replies: Replying | None = None
         self._reactor = reactor
         self._patience = patience
         self._waiting: set[Deferred[Any]] = set()
@@ -130,7 +142,7 @@ class Inspector:
         @param queues: the queue of ours that each of them is for.
         """
         for message in messages:
-            if message.flags & _SECURITY_HEADER:
+            if message.flags & _SECURITY_HEADER or self._asks(message):
                 return True
         for queue in set(queues):
             if queue is not None and self._is_guarded(session, queue):
@@ -152,10 +164,12 @@ class Inspector:
             if queue is None:
                 if message.flags & _SECURITY_HEADER:
                     view = patch_authentication_level(message, AuthenticationLevel.NONE)
-            elif message.flags & _SECURITY_HEADER or self._is_guarded(session, queue):
+                view = self._silenced(view)
+            elif message.flags & _SECURITY_HEADER or self._asks(message) or self._is_guarded(session, queue):
                 outcome = await self._ask(session, queue, Accepted(message, message.security()), deadline)
                 if isinstance(outcome, Refused):
-                    refused[message] = outcome
+                    view = self._silenced(message)
+                    refused[view] = outcome
                 else:
                     view = outcome.view
                     if view.flags & _SECURITY_HEADER:
@@ -167,6 +181,12 @@ class Inspector:
         """Wait for nobody any more."""
         for waiting in tuple(self._waiting):
             waiting.cancel()
+
+    def _asks(self, message: UserMessageView) -> bool:
+        return self.replies is not None and message.acknowledge != 0 and self.replies.concern(message)
+
+    def _silenced(self, message: UserMessageView) -> UserMessageView:
+        return message if self.replies is None else self.replies.silenced(message)
 
     def _is_guarded(self, session: ISession, queue: Queue) -> bool:
         return any(step.guards(session, queue) for step in self.steps)

@@ -20,8 +20,10 @@ from msmq.manager.securing.decrypting import Decryption
 from msmq.manager.securing.demands import Demands
 from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate
+from msmq.manager.securing.replies import Replies
 from msmq.manager.securing.signing import Signer
 from msmq.moment import Moment
+from msmq.queues.model import QueueManagerModel
 from msmq.session.securing.certificate_cache import UserCertCache
 from msmq.wire.sid import parse_sid
 
@@ -59,7 +61,7 @@ class Securing:
 
     def __init__(
         self,
-        identifier: UUID,
+        model: QueueManagerModel,
         providers: SecurityProviders,
         gate: Gate,
         decryption: Decryption,
@@ -92,10 +94,12 @@ class Securing:
                     lambda: self.on_change(),
                 )
             )
-        self.signer = Signer(identifier, providers.sender, signing, policy, clock, self.certificates)
+        self.signer = Signer(model.identifier, providers.sender, signing, policy, clock, self.certificates)
         self.signer.tells_sender = providers.tells_sender
-        steps.append(Admission(gate, descriptors))
-        self.inspector = Inspector(reactor, steps)
+        admission = Admission(gate, descriptors)
+        replies = Replies(model, admission)
+        self.inspector = Inspector(reactor, [*steps, admission, replies])
+        self.inspector.replies = replies
 
     def open(self) -> None:
         """Take over what is kept.
