@@ -148,7 +148,7 @@ def apply_session_header(core: SessionCore, header: SessionHeader, now: Moment) 
         newly = 0
     if newly > len(core.in_flight):
         return False
-    had_room = core.effective_window > len(core.in_flight)
+    had_room = core.room > 0
     acknowledged: list[OutgoingMessage] = []
     core.acknowledged_count += newly
     for _ in range(newly):
@@ -162,7 +162,7 @@ def apply_session_header(core: SessionCore, header: SessionHeader, now: Moment) 
     running = core.timers.running(Timer.ACK_WAIT)
     if core.in_flight and running is not None:
         core.timers.start(Timer.ACK_WAIT, running.duration, now)
-    if newly or (not had_room and core.effective_window > len(core.in_flight)):
+    if newly or (not had_room and core.room):
         core.effects.append(WindowOpened())
     return True
 
@@ -174,8 +174,10 @@ def _named(core: SessionCore, header: SessionHeader) -> list[OutgoingMessage]:
     number = header.recoverable_msg_ack_seq_number
     while flags:
         if flags & 1:
-            message = core.recoverable_in_flight.pop(number, None)
-            if message is not None:
+            found = core.recoverable_in_flight.pop(number, None)
+            if found is not None:
+                message, size = found
+                core.unnamed_bytes -= size
                 named.append(message)
         flags >>= 1
         number = (number + 1) & 0xFFFF

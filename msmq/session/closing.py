@@ -30,6 +30,7 @@ def close(
     core.accepts = never
     core.in_flight.clear()
     core.recoverable_in_flight.clear()
+    core.unnamed_bytes = 0
     core.effects.append(Closed(reason, returned, error))
     if is_connected:
         core.effects.append(Disconnect())
@@ -44,8 +45,8 @@ def unacknowledged(core: SessionCore) -> Iterable[OutgoingMessage]:
     has been forgotten already.
     """
     in_flight = {id(message) for message in core.in_flight}
-    unnamed = {id(message) for message in core.recoverable_in_flight.values()}
-    yield from (message for message in core.recoverable_in_flight.values() if id(message) not in in_flight)
+    unnamed = {id(message) for message, _ in core.recoverable_in_flight.values()}
+    yield from (message for message, _ in core.recoverable_in_flight.values() if id(message) not in in_flight)
     for message in core.in_flight:
         if not message.is_recoverable or id(message) in unnamed:
             yield message

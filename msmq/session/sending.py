@@ -13,11 +13,6 @@ from msmq.session.timers import Timer
 from msmq.structures.user_message_view import patch_session_header
 
 
-def capacity(core: SessionCore) -> int:
-    """How many messages the smaller window still lets out ([MS-MQQB] 3.1.7.1, reading 42)."""
-    return max(0, core.effective_window - len(core.in_flight))
-
-
 def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) -> None:
     """[MS-MQQB] 3.1.7.1.3: number these messages, and write them in this order.
 
@@ -30,11 +25,13 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
         carrier = None
     chunks = []
     for message in messages:
+        packet = message.packet
         core.message_sent_count += 1
         if message.is_recoverable:
             core.recoverable_message_sent_count += 1
-            core.recoverable_in_flight[core.recoverable_message_sent_count & 0xFFFF] = message
-        packet = message.packet
+            size = len(packet)
+            core.recoverable_in_flight[core.recoverable_message_sent_count & 0xFFFF] = message, size
+            core.unnamed_bytes += size
         if message is carrier:
             packet = patch_session_header(packet, acknowledgement_for_carrier(core, now))
             carrier = None

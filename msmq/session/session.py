@@ -110,7 +110,7 @@ class Session:
         """How many messages may be sent now; 0 unless the session is open."""
         if self._core.state is not SessionState.OPEN:
             return 0
-        return sending.capacity(self._core)
+        return self._core.room
 
     @property
     def deadline(self) -> float | None:

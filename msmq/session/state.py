@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -14,6 +14,12 @@ from msmq.session.counting import PacketCounts
 from msmq.session.effects import Effect
 from msmq.session.settings import SessionSettings
 from msmq.session.timers import Timers
+
+MOST_UNNAMED: Final = 0x8000
+"""Recoverable messages whose numbers can be told apart: half the circle of 16 bits (reading 36)."""
+
+MOST_UNNAMED_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of recoverable messages that are kept until the peer names them as stored; a little more may go."""
 
 
 class SessionState(enum.Enum):
@@ -126,8 +132,11 @@ class SessionCore:
     in_flight: deque[OutgoingMessage] = attrs.field(factory=deque)
     """Sent and not yet counted by the peer, oldest first; its length is UnAckedMessageCount."""
 
-    recoverable_in_flight: dict[int, OutgoingMessage] = attrs.field(factory=dict)
-    """Recoverable messages by number, sent and not yet named by the peer as stored."""
+    recoverable_in_flight: dict[int, tuple[OutgoingMessage, int]] = attrs.field(factory=dict)
+    """Recoverable messages by number, with their sizes, sent and not yet named by the peer as stored."""
+
+    unnamed_bytes: int = 0
+    """Bytes of those messages."""
 
     message_received_count: int = 0
     recoverable_message_received_count: int = 0
@@ -148,6 +157,21 @@ class SessionCore:
     def unacked_message_count(self) -> int:
         """[MS-MQQB] 3.1.1.3.1 UnAckedMessageCount."""
         return len(self.in_flight)
+
+    @property
+    def room(self) -> int:
+        """How many messages may be sent now: what the smaller window still lets out (3.1.7.1, reading 42).
+
+        A peer that counts recoverable messages without ever naming them gets no more of any kind once the
+        oldest could be taken for a new one, or all of them are too large to be kept.
+        """
+        room = self.effective_window - len(self.in_flight)
+        if self.recoverable_in_flight:
+            if self.unnamed_bytes > MOST_UNNAMED_BYTES:
+                return 0
+            oldest = next(iter(self.recoverable_in_flight))
+            room = min(room, MOST_UNNAMED - 2 - (self.recoverable_message_sent_count - oldest & 0xFFFF))
+        return max(0, room)
 
     @property
     def effective_window(self) -> int:

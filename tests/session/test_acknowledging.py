@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.effects import Acknowledged, CloseReason, Deliver, WindowOpened
+from msmq.session.effects import Acknowledged, Closed, CloseReason, Deliver, WindowOpened
 from msmq.session.outgoing import OutgoingPacket
 from msmq.session.settings import SessionSettings
+from msmq.session.state import MOST_UNNAMED_BYTES
 from tests.session.support import (
     ALPHA,
     BETA,
@@ -464,3 +465,62 @@ class AckWaitTests(SynchronousTestCase):
         driven.send(user_packet())
         driven.advance(10)
         self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
+
+class UnnamedTests(SynchronousTestCase):
+    """A peer that counts recoverable messages, and does not say that it has stored them."""
+
+    def setUp(self) -> None:
+        self.driven = open_initiator()
+        self.packet = user_packet(recoverable=True)
+        self.sent = 0
+
+    def send(self, packet: bytes | None = None) -> int:
+        """Send as many as may go."""
+        count = self.driven.session.capacity
+        self.driven.send(*(packet or self.packet for _ in range(count)))
+        self.sent += count
+        return count
+
+    def count(self, base: int = 0, flags: int = 0) -> None:
+        """The peer counts what was sent, and names some."""
+        header = session_header(self.sent & 0xFFFF, recoverable_base=base, recoverable_flags=flags)
+        self.driven.receive(session_ack(header))
+
+    def test_none_is_taken_for_another(self) -> None:
+        """Their numbers have 16 bits, so nothing more is sent before half of them are on their way."""
+        while self.send():
+            self.count()
+        self.assertEqual(self.sent, 0x7FFF)
+        self.assertEqual(acknowledged(self.driven), [])
+        self.driven.take(WindowOpened)
+        # All but the first are named.
+        for base in range(2, 0x8000, 32):
+            self.count(base, 0xFFFFFFFF)
+        self.assertEqual((len(acknowledged(self.driven)), self.driven.session.capacity), (0x7FFE, 0))
+        self.assertEqual(self.driven.take(WindowOpened), [])
+        self.count(1, 1)
+        self.assertEqual(len(self.driven.take(WindowOpened)), 1)
+        self.assertEqual(self.send(), 64)
+
+    def test_all_come_back(self) -> None:
+        """When nothing happens any more the session closes, and none of them is forgotten."""
+        while self.send():
+            self.count()
+        self.driven.advance(700)
+        self.assertIs(self.driven.close_reason, CloseReason.IDLE)
+        [closed] = self.driven.take(Closed)
+        assert isinstance(closed, Closed)
+        self.assertEqual(len(closed.unacknowledged), self.sent)
+
+    def test_large_ones(self) -> None:
+        """They are kept in memory, so there is a bound to what they have together."""
+        self.send(user_packet(b"x" * (MOST_UNNAMED_BYTES // 32), recoverable=True))
+        self.count()
+        self.driven.take(WindowOpened)
+        self.assertEqual((self.sent, self.driven.session.capacity), (64, 0))
+        self.count(1, 0xFFFFFFFF)
+        self.assertEqual(self.driven.session.capacity, 0)
+        self.count(33, 1)
+        self.assertEqual(self.driven.session.capacity, 64)
+        self.assertEqual(len(self.driven.take(WindowOpened)), 1)
