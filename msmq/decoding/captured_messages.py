@@ -98,21 +98,32 @@ class _Stream:
 
     def __init__(self, is_synchronised: bool) -> None:
         self._is_synchronised = is_synchronised
-        self._held = b""
+        self._hold(b"")
 
     def skip(self) -> None:
         """Bytes are missing here."""
-        self._held = b""
+        self._hold(b"")
         self._is_synchronised = False
+
+    def _hold(self, data: bytes, needed: int = BASE_HEADER_SIZE) -> None:
+        """Keep the beginning of a packet; less than C{needed} bytes are not worth another look."""
+        self._chunks = [data] if data else []
+        self._held = len(data)
+        self._needed = needed
 
     def feed(self, data: bytes, *, is_all: bool = False) -> list[bytes]:
         """The messages that these bytes complete.
 
         @param is_all: nothing comes behind them; what is left over is damaged.
         """
-        data = self._held + data
+        self._chunks.append(data)
+        self._held += len(data)
+        if self._held < self._needed and not is_all:
+            return []
+        data = b"".join(self._chunks)
         messages: list[bytes] = []
         position = 0
+        needed = BASE_HEADER_SIZE
         while len(data) - position >= BASE_HEADER_SIZE:
             if not begins_packet(data, position):
                 found = find_beginning(data, position + 1)
@@ -127,14 +138,15 @@ class _Stream:
             self._is_synchronised = True
             size, is_sound = _measured(data, position)
             if size > len(data) - position:
+                needed = size
                 break
             message = _message(data[position : position + size], is_sound)
             if message is not None:
                 messages.append(message)
             position += size
-        self._held = data[position:]
+        self._hold(data[position:], needed)
         if is_all and self._held:
-            messages.append(self._held)
+            messages += self._chunks
         return messages
 
 

@@ -46,6 +46,17 @@ class CaptureTests(SynchronousTestCase):
         ]
         self.assertEqual(packets(pcap([link(1, frame) for frame in frames])), [first, third])
 
+    def test_segments_of_any_size(self) -> None:
+        """A message is whole with its last byte, however little each segment carries; what follows too."""
+        data = b"".join((*PACKETS, user_packet(b"x" * 300, header=session_header()), PACKETS[0]))
+        expected = packets(data)
+        self.assertEqual(len(expected), 5)
+        for size in (1, 7, 64, 250):
+            frames = [tcp(CLIENT, SERVER, 1000, syn=True)]
+            for place in range(0, len(data), size):
+                frames.append(tcp(CLIENT, SERVER, 1001 + place, data[place : place + size]))
+            self.assertEqual(packets(pcap([link(1, frame) for frame in frames])), expected)
+
     @given(st.binary(max_size=300), st.integers(0, 2000))
     def test_any_file(self, rubbish: bytes, place: int) -> None:
         """A damaged file gives what was before the damage, and never an error."""
