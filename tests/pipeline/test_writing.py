@@ -187,6 +187,15 @@ class RecordTests(SynchronousTestCase):
         error = self.assertRaises(ReadingError, recording.record, row, "p")
         self.assertIn("is MQMSG_CLASS_ACK_REACH_QUEUE, which only queue managers send", str(error))
 
+    def test_what_is_no_base64(self) -> None:
+        """Such a row is refused by name, and nothing else is sent in its place."""
+        for column in ("body_base64", "extension_base64"):
+            for wrong in ("####", "YQ", "Y Q = =", "\xe9"):
+                error = self.assertRaises(ReadingError, Recording(ORDERS).record, {column: wrong}, "p")
+                self.assertIn(
+                    f"row p cannot be sent: MQ_ERROR_INVALID_PARAMETER: {column} is not base64", str(error)
+                )
+
     def test_dead_letters(self) -> None:
         """A dead letter is sent again, though its class tells why it died."""
         row = {

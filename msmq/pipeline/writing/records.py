@@ -82,7 +82,7 @@ class Recording:
             del properties["correlation_id"]
         if not row.get("transactional", True):
             properties.pop("transactional", None)
-        body, extension = _body(row), base64.b64decode(row.get("extension_base64") or "")
+        body, extension = _body(row), _octets(row, "extension_base64")
         key = self._key(row, place)
         read_key(key)
         read_message({**properties, "extension_base64": base64.b64encode(extension).decode()}, body)
@@ -113,7 +113,12 @@ def _body(row: Mapping[str, Any]) -> bytes:
         return value.encode() if isinstance(value, str) else bytes(value)
     if (body := row.get("body")) is not None:
         return str(body).encode()
-    return base64.b64decode(row.get("body_base64") or "")
+    return _octets(row, "body_base64")
+
+
+def _octets(row: Mapping[str, Any], name: str) -> bytes:
+    """The bytes in a column in base64, which is not guessed at where it is none."""
+    return bytes(PROPERTIES["extension_base64"](name, row.get(name) or ""))
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
