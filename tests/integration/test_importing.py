@@ -171,6 +171,19 @@ class ThereAndBackTests(ImportTestCase):
                 self.assertIn(word, line)
         self.assertEqual(await self.everything(LOGGED), [b"1", b"2"])
 
+    async def test_dead_letters(self) -> None:
+        """A dead letter is sent again, though its class tells why it died; where to has to be said."""
+        late = user_packet(b"late", label="label")
+        place = late.index("label".encode("utf-16-le")) - 56 + 2
+        late = late[:place] + b"\x04\xc0" + late[place + 2 :]
+        self.write("a.parquet", late, topic=".\\system$;deadletter")
+        ended = await self.msmq("import", str(self.files))
+        self.assertEqual(ended.status, 2)
+        self.assertIn("--into names a queue", ended.errors)
+        ended = await self.msmq("import", str(self.files), "--into", LOGGED)
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertEqual(await self.everything(LOGGED), [b"late"])
+
     async def test_refusals(self) -> None:
         """What cannot be done is one line, and nothing is sent."""
         good = self.write("good.parquet", *self.numbered(1))

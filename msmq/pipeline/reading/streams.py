@@ -19,6 +19,8 @@ _SYSTEM: Final = {
     "dead_letter": "system$;deadletter",
     "dead_letter_transactional": "system$;deadxact",
 }
+DEAD_LETTERS: Final = ".\\system$;dead"
+"""How the topics of both dead-letter queues begin, in lower case."""
 _OWN: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
 """Queues of the queue manager itself."""
 _USED: Final = (QueueType.PRIVATE, QueueType.PUBLIC, QueueType.CONNECTOR)
@@ -99,6 +101,15 @@ def is_called(topic: str, name: str) -> bool:
     bare = path.partition(";journal")[0]
     names = (full, path, bare, f".\\{bare}")
     return asked in (*names, path.removeprefix("private$\\"), bare.removeprefix("private$\\"))
+
+
+def is_sendable(topic: str, message_class: int) -> bool:
+    """Whether a message that lay there can be sent again, by its class.
+
+    The class of a dead letter tells why it died; any other but 0 makes an acknowledgement or a report, which
+    only queue managers send.
+    """
+    return not message_class or topic.lower().startswith(DEAD_LETTERS)
 
 
 def offsets_of(

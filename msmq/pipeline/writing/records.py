@@ -11,6 +11,7 @@ import attrs
 from msmq.control.properties import PROPERTIES, read_key, read_message
 from msmq.control.records import Record
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.streams import is_sendable
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.structures.status import MQError
 
@@ -21,7 +22,6 @@ _KNOWN: Final = frozenset({*names_of(EXPORTED_COLUMNS), *PROPERTIES, *OWN})
 _TARGETS: Final = ("destination", "destination_queue", "topic")
 _BODIES: Final = ("value", "body", "body_base64")
 _COPIED: Final = tuple(name for name in PROPERTIES if name != "extension_base64")
-_DEAD_LETTERS: Final = ".\\system$;dead"
 _NOBODY: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 
 
@@ -71,8 +71,7 @@ class Recording:
     def _record(self, row: Mapping[str, Any], place: str) -> Record:
         if row.get("decode_error") is not None and row.get("id") is None:
             raise ReadingError(f"row {self._name(row, place)} is a damaged packet, and cannot be sent")
-        # The class of a dead letter tells why it died; any other but 0 makes an acknowledgement or a report.
-        if row.get("class") and not str(row.get("topic")).lower().startswith(_DEAD_LETTERS):
+        if not is_sendable(str(row.get("topic")), row.get("class") or 0):
             raise ReadingError(
                 f"row {self._name(row, place)} is {row.get('class_name') or row['class']}, which only queue"
                 " managers send: leave it out with class = 0"

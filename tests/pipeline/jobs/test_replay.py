@@ -40,7 +40,7 @@ def naive(held: list[Row], queues: list[str], since: int | None, until: int | No
             (one["timestamp"] - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1e6
         )
         path = one["topic"].partition(";")[0]
-        if one["id"] is None or one["class"] != 0:
+        if one["id"] is None or (one["class"] != 0 and not one["topic"].startswith(r".\System$;dead")):
             continue
         if queues and path.lower() not in [queue.lower() for queue in queues]:
             continue
@@ -74,9 +74,12 @@ class ReplayTests(SynchronousTestCase):
             row(5, 5, QUEUE, **{"class": 2}),
             row(6, 6, id=None),
             row(7, None),
+            row(8, 8, r".\System$;deadletter", **{"class": 0xC004}),
+            row(9, 9, r".\System$;deadxact", **{"class": 0x8003}),
+            row(10, 10, r".\System$;journal", **{"class": 2}),
         ]
         self.assertEqual(
-            [told[1] for told in self.check(held, [])], [name_of(one) for one in (7, 1, 2, 3, 4)]
+            [told[1] for told in self.check(held, [])], [name_of(one) for one in (7, 1, 2, 3, 4, 8, 9)]
         )
         told = self.check(held, [QUEUE.upper()], SENT + 1_000_000, SENT + 3_000_000)
         self.assertEqual([one[1] for one in told], [name_of(1), name_of(2)])

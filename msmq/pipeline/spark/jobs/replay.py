@@ -13,6 +13,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from msmq.pipeline.reading.streams import DEAD_LETTERS
+
 CONTENT: Final = (
     *("value", "label", "priority", "delivery", "transactional", "body_type", "application_tag"),
     *("correlation_id", "response_queue", "extension_base64"),
@@ -44,7 +46,9 @@ def chosen(
     """
     path = F.regexp_replace("topic", _SUFFIX, "")
     arrived = F.unix_micros("timestamp")
-    found = rows.where(F.col("id").isNotNull() & (F.col("class") == 0))
+    # The class of a dead letter tells why it died.
+    is_message = (F.col("class") == 0) | F.lower("topic").startswith(DEAD_LETTERS)
+    found = rows.where(F.col("id").isNotNull() & is_message)
     if queues:
         found = found.where(F.lower(path).isin([queue.lower() for queue in queues]))
     if since is not None:
