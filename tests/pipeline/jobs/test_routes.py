@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.spark.jobs.routes import judged, paths, steps
+from msmq.pipeline.spark.jobs.routes import _NEXT_HOP, judged, paths, steps
 from msmq.routing.route import route
 from tests.pipeline.jobs.builders import SECOND, SENT, Row, message, messages, name_of
 from tests.pipeline.local_spark import FEW
@@ -35,6 +36,17 @@ def report(traced: int, source: UUID, reporter: UUID, hops: int, next_hop: str |
         sent=SENT + turn * SECOND,
         **{"class": 1},
     )
+
+
+class ExpressionTests(SynchronousTestCase):
+    """What finds the next hop in the body of a report, which anybody may have written."""
+
+    def test_a_long_body_is_looked_through_once(self) -> None:
+        """However often an address begins in it that does not end."""
+        self.assertIs(re.search(_NEXT_HOP, "<NEXT HOP>" * 200_000), None)
+        found = re.search(_NEXT_HOP, "<NEXT HOP>" * 200_000 + "10.0.0.1</NEXT HOP>")
+        assert found is not None
+        self.assertEqual(found[1], "10.0.0.1")
 
 
 def reports(traced: int, way: Sequence[UUID], arrives: bool = True) -> list[Row]:

@@ -53,7 +53,9 @@ def failures(messages: DataFrame) -> DataFrame:
             *("store", "place", "queue", "id", "source", "sent", "arrived"),
             F.when(dead, F.col("class_name")).alias("class_name"),
             "destination",
-            F.coalesce(F.nullif(kind, F.lit("")), F.nullif(typed, F.lit(""))).alias("exception"),
+            F.substring(F.coalesce(F.nullif(kind, F.lit("")), F.nullif(typed, F.lit(""))), 1, _LONGEST).alias(
+                "exception"
+            ),
             F.nullif(pattern(told), F.lit("")).alias("pattern"),
         )
         .where("class_name IS NOT NULL OR exception IS NOT NULL OR pattern IS NOT NULL")

@@ -49,7 +49,7 @@ _LABEL: Final = (
     r"(?i)^[0-9a-f]{4}:([0-9a-f]{8}):([0-9a-f]{2})"
     r" received by \{?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\}? at "
 )
-_NEXT_HOP: Final = "<NEXT HOP>([^\r\n]*)</NEXT HOP>"
+_NEXT_HOP: Final = "<NEXT HOP>([^<\r\n]*)</NEXT HOP>"
 
 
 def steps(messages: DataFrame) -> DataFrame:
