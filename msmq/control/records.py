@@ -37,10 +37,14 @@ class RecordLimits:
 
 @attrs.frozen
 class Record:
-    """One record; the header is shared between equal neighbours and not to be changed."""
+    """One record; the header is shared between equal neighbours and not to be changed.
+
+    @ivar header_size: the bytes of its header, where it was read and is not that of the record before.
+    """
 
     header: Mapping[str, Any]
     body: bytes = attrs.field(default=b"", repr=False)
+    header_size: int = attrs.field(default=0, eq=False, repr=False)
 
     def to_bytes(self) -> bytes:
         """The record as it travels.
@@ -113,9 +117,11 @@ class RecordDecoder:
             end = body_start + body_size
             if len(buffer) < end:
                 break
+            before = self._last[1]
             header = self._header(bytes(buffer[start + _LENGTHS.size : body_start]))
             with memoryview(buffer) as view:
-                records.append(Record(header, bytes(view[body_start:end])))
+                body = bytes(view[body_start:end])
+            records.append(Record(header, body, 0 if header is before else header_size))
             self._lengths = None
             self._offset += end - start
             start = end

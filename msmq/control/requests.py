@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from urllib.parse import unquote_to_bytes
 
 from twisted.web.server import Request
 
 from msmq.control.records import CONTENT_TYPE
-from msmq.control.refusals import invalid, too_large, wrong_content
+from msmq.control.refusals import http_status, invalid, refusal, too_large, wrong_content
+from msmq.control.responses import json_answer
 from msmq.control.sending import SendStream
 
 if TYPE_CHECKING:
     from msmq.control.server import ControlSite
+
+
+_STREAM: Final = b"/v1/send"
 
 
 class BoundedContent(io.BytesIO):
@@ -56,7 +61,7 @@ class Connection(Protocol):
 
 
 class ControlRequest(Request):
-    """A request whose body is a stream of records goes to the queue manager while it arrives."""
+    """A request to send a stream of records goes to the queue manager while it arrives."""
 
     content: BoundedContent | SendStream
 
@@ -68,11 +73,36 @@ class ControlRequest(Request):
     def gotLength(self, length: int | None) -> None:
         """The headers are in: choose where the body goes."""
         site: ControlSite = vars(self.channel)["site"]
-        if _content_type(self) == CONTENT_TYPE:
+        if _content_type(self) == CONTENT_TYPE and self._is_for_stream():
             connection = self.connection
             self.content = site.take_in(connection.pauseProducing, connection.resumeProducing)
         else:
             self.content = BoundedContent(site.limits.request_body)
+
+    def _is_for_stream(self) -> bool:
+        """Whether it goes to the one resource that takes what arrives before it has answered.
+
+        The request says that itself only once it is whole; until then its channel knows.
+        """
+        head = vars(self.channel)
+        path = unquote_to_bytes(head["_path"].partition(b"?")[0])
+        return (head["_command"], path) == (b"POST", _STREAM)
+
+    def process(self) -> None:
+        """The request is whole: answer it."""
+        try:
+            unquote_to_bytes(self.path).decode("utf-8")
+        except UnicodeDecodeError:
+            # What finds the resource would answer that in words of its own, and log a traceback.
+            error = invalid("the path is not UTF-8")
+            self.write(json_answer(self, refusal(error), http_status(error)))  # type: ignore[no-untyped-call]
+            self.finish()  # type: ignore[no-untyped-call]
+        else:
+            super().process()  # type: ignore[no-untyped-call]
+
+    def getRequestHostname(self) -> bytes:
+        """The same for everybody: no resource depends on it, and some that callers write are no names."""
+        return b"localhost"
 
     def handleContentChunk(self, data: bytes) -> None:
         """Some of the body is in."""
@@ -92,7 +122,7 @@ def raw_body(request: ControlRequest, limit: int) -> bytes:
     @raise ControlError: it is over the limit, or a stream of records.
     """
     content = request.content
-    if isinstance(content, SendStream):
+    if isinstance(content, SendStream) or _content_type(request) == CONTENT_TYPE:
         raise wrong_content(CONTENT_TYPE, "one message; POST /v1/send takes many")
     body = content.getvalue()
     if content.is_over or len(body) > limit:

@@ -107,4 +107,4 @@ class Slicer:
 
 def cost(record: Record) -> int:
     """What a record counts for among those that wait, in bytes."""
-    return len(record.body) + _OVERHEAD
+    return len(record.body) + record.header_size + _OVERHEAD

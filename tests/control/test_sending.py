@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from urllib.parse import quote
 from uuid import UUID
 
 import attrs
@@ -168,6 +169,23 @@ class SendTests(ControlTestCase):
         caller.ask("POST", "/v1/queues", record(b"1").to_bytes(), {"Content-Type": CONTENT_TYPE})
         self.assert_refused(caller.answer, 415, "MQ_ERROR_INVALID_PARAMETER", CONTENT_TYPE)
 
+    def test_what_is_refused_sends_nothing(self) -> None:
+        """A stream of records that goes astray is refused as a whole, however early it arrives."""
+        stream = record(b"1").to_bytes()
+        for method, path, status in (
+            ("POST", "/v1/messages?destination=" + quote(ORDERS), 415),
+            ("POST", "/v1/queues", 415),
+            ("POST", "/v1/sent", 404),
+            ("PUT", "/v1/send", 405),
+            ("GET", "/v1/status", 200),
+        ):
+            caller = self.caller()
+            caller.ask(method, path, stream, {"Content-Type": CONTENT_TYPE})
+            self.assertEqual((path, caller.answer.status, self.bodies()), (path, status, []))
+        caller = self.caller()
+        caller.ask("POST", "/v1/%73end?", stream, {"Content-Type": CONTENT_TYPE})
+        self.assertEqual((caller.answer.status, self.bodies()), (200, [b"1"]))
+
     def test_messages_are_taken_in_while_the_stream_arrives(self) -> None:
         """A message is in its queue as soon as its record has come, long before the stream ends."""
         caller = self.begin()
@@ -213,6 +231,30 @@ class DurableSendTests(ControlTestCase):
         self.disk.is_broken = True
         answer = self.send_records(record(b"1", delivery="recoverable"))
         self.assert_refused(answer, 500, "MQ_ERROR_MESSAGE_STORAGE_FAILED", "on fire")
+
+    def test_headers_count_too(self) -> None:
+        """Records wait as well that have little body and large headers, as an extension in base64."""
+        self.disk.is_slow = True
+        caller = self.caller()
+        stream = b"".join(
+            record(b"", delivery="recoverable", extension_base64=f"{number:0400}").to_bytes()
+            for number in range(8)
+        )
+        head = (
+            f"POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\n"
+            f"Content-Length: {len(stream)}\r\n\r\n"
+        )
+        caller.feed(head.encode("ascii") + stream[:-1])
+        self.assertEqual(caller.transport.producerState, "paused")
+        for _ in range(8):
+            self.disk.catch_up()
+            self.clock.advance(0)
+        self.assertEqual(caller.transport.producerState, "producing")
+        caller.feed(stream[-1:])
+        for _ in range(8):
+            self.disk.catch_up()
+            self.clock.advance(0)
+        self.assertEqual((caller.answer.status, len(caller.answer.lines)), (200, 8))
 
     def test_slow_disk_pauses_the_stream(self) -> None:
         """The connection is not read while too much waits for the disk, and is read on afterwards."""

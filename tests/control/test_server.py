@@ -218,6 +218,16 @@ class RefusalTests(ControlTestCase):
         answer = self.call("GET", "/v1/messages?queue=%FF")
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "queue", "UTF-8")
 
+    def test_path_that_is_not_utf_8(self) -> None:
+        """The same holds for the path, and the host that the caller thinks this is does not matter."""
+        answer = self.call("GET", "/v1/messages/%ff")
+        self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "path", "UTF-8")
+        for host in (b"\xff", b"a..b", b"x" * 300, b"", b"[", b"\xc3\xa9:1:2"):
+            caller = self.caller()
+            caller.feed(b"GET /v1/status HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+            self.assertEqual((host, caller.answer.status), (host, 200))
+        self.assertEqual(self.flushLoggedErrors(), [])
+
     def test_long_body(self) -> None:
         """A body over the limit is refused by its size, whatever it holds, and in whatever pieces."""
         answer = self.call("POST", "/v1/messages", bytes(1001), destination=ORDERS)
