@@ -288,7 +288,8 @@ _LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED
 def message_of(view: UserMessageView) -> Message:
     """What a sender would hand over to send this message again: all that is not of one journey.
 
-    Its time to reach a queue is without end, and its time to be received begins anew.
+    Its time to reach a queue is without end, and its time to be received begins anew. Where a text that names
+    no queue stands for one there is none: whoever sent it chose the text, and nobody can answer there.
     """
     return Message(
         body=bytes(view.body),
@@ -303,13 +304,20 @@ def message_of(view: UserMessageView) -> Message:
         dead_letter=view.dead_letter,
         dead_letter_queue=view.dead_letter_queue,
         acknowledge=Acknowledge(view.acknowledge),
-        admin_queue=view.admin_format_name(),
-        response_queue=view.response_format_name(),
+        admin_queue=_named(view.admin_format_name),
+        response_queue=_named(view.response_format_name),
         correlation_id=view.correlation_id,
         application_tag=view.application_tag,
         extension=bytes(view.extension),
         privacy_level=_privacy_level(view),
     )
+
+
+def _named(resolve: Callable[[], FormatName | None]) -> FormatName | None:
+    try:
+        return resolve()
+    except MQError:
+        return None
 
 
 def _privacy_level(view: UserMessageView) -> PrivacyLevel:

@@ -1,0 +1,38 @@
+"""Messages whose sender wrote rubbish where a queue is to be named."""
+
+from __future__ import annotations
+
+from tests.builders import GAMMA
+from tests.nodes.test_scripted_receiver import ReceiverTestCase
+from tests.signed_messages import Fields
+
+RUBBISH = ("x", "OS:here\\private$\\", "TCP:999.9.9.9\\private$\\q", "OS:a\\private$\\b\x1b[2J")
+
+
+class SentAgainTests(ReceiverTestCase):
+    """Nobody can answer there, but what is in the message can be read, and sent again."""
+
+    def test_a_log_is_replayed_to_its_end(self) -> None:
+        """What a stranger names as the queue for answers or acknowledgements holds up nothing behind it."""
+        again = self.queue(self.beta, "again")
+        logged = self.queue(self.beta, "logged", log=True)
+        number = 0
+        for name in RUBBISH:
+            for admin, response in ((name, ""), ("", name), (name, name)):
+                number += 1
+                fields = Fields(
+                    source=GAMMA,
+                    recoverable=False,
+                    destination="TCP:127.0.0.3\\private$\\logged",
+                    message_id=number,
+                    body=b"%d" % number,
+                    admin=admin,
+                    response=response,
+                )
+                self.say(fields.packet())
+        bodies = [bytes(view.body) for view in self.take(self.beta, logged)]
+        self.assertEqual(len(bodies), number)
+        self.assertEqual(self.run_to_end(self.beta.service.replay(logged, again)), number)
+        copies = self.take(self.beta, again)
+        self.assertEqual([bytes(view.body) for view in copies], bodies)
+        self.assertEqual({view.response_format_name() for view in copies}, {None})
