@@ -25,6 +25,7 @@ from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 from tests.builders import ALPHA, user_packet
 from tests.integration.test_control_socket import ORDERS, PROJECT, Command, CommandTestCase, reactor
+from tests.signed_messages import Fields
 
 LOGGED = ".\\private$\\logged"
 TX = ".\\private$\\tx"
@@ -337,6 +338,17 @@ class ResumedTests(ImportTestCase):
 
 class RecordTests(ImportTestCase):
     """What becomes of one packet."""
+
+    async def test_queues_that_are_none(self) -> None:
+        """What its sender wrote in the place of a response queue keeps no message from being sent."""
+        for response, expected in (
+            ("x", None),
+            ("OS:a\\private$\\b", "DIRECT=OS:a\\private$\\b"),
+            ("", None),
+        ):
+            packet = Fields(response=response, message_class=0).packet()
+            record = record_of(Row(Path("f"), 1, packet, LOGGED, 1), ORDERS, transactional=None, key="k")
+            self.assertEqual(record.header.get("response_queue"), expected)
 
     async def test_any_damage(self) -> None:
         """A packet with any byte missing is a message or unsendable, and nothing else."""

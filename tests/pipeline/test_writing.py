@@ -187,6 +187,15 @@ class RecordTests(SynchronousTestCase):
         error = self.assertRaises(ReadingError, recording.record, row, "p")
         self.assertIn("is MQMSG_CLASS_ACK_REACH_QUEUE, which only queue managers send", str(error))
 
+    def test_queues_that_are_none(self) -> None:
+        """In a row that was read they are left out, since its sender chose the text; else refused."""
+        row = {"value": b"", "response_queue": "DIRECT=x", "admin_queue": "OS:"}
+        header = Recording(ORDERS).record({**row, "id": "{1}\\2"}, "p").header
+        self.assertEqual(header, {"destination": ORDERS, "key": "{1}\\2"})
+        self.assertIn("_queue: ", str(self.assertRaises(ReadingError, Recording(ORDERS).record, row, "p")))
+        named = {**row, "response_queue": "DIRECT=OS:b\\q", "admin_queue": None, "id": "{1}\\2"}
+        self.assertEqual(Recording(ORDERS).record(named, "p").header["response_queue"], "DIRECT=OS:b\\q")
+
     def test_what_is_no_base64(self) -> None:
         """Such a row is refused by name, and nothing else is sent in its place."""
         for column in ("body_base64", "extension_base64"):

@@ -24,7 +24,7 @@ from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
 from msmq.pipeline.files.errors import FilesError, parquet
-from msmq.pipeline.reading.streams import is_called, is_sendable
+from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.structures.message_class import class_name
 from msmq.structures.status import MQError
@@ -136,6 +136,9 @@ def record_of(row: Row, destination: str, *, transactional: bool | None, key: st
     if not is_sendable(row.topic, message_class):
         raise Unsendable(f"it is {class_name(message_class)}, which only queue managers send")
     properties = {name: known[name] for name in _KEPT if known[name] is not None}
+    if not names_queue(str(properties.get("response_queue"))):
+        # Nobody can answer to what its sender wrote there.
+        properties.pop("response_queue", None)
     if correlation != _NO_CORRELATION:
         properties["correlation_id"] = known["correlation_id"]
     if known["transactional"] if transactional is None else transactional:

@@ -13,6 +13,8 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.rows import text
 from msmq.queues.definition import QueueDefinition, QueueType
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.status import MQError
 
 _SYSTEM: Final = {
     "source_journal": "system$;journal",
@@ -110,6 +112,15 @@ def is_sendable(topic: str, message_class: int) -> bool:
     only queue managers send.
     """
     return not message_class or topic.lower().startswith(DEAD_LETTERS)
+
+
+def names_queue(text: str) -> bool:
+    """Whether a text in the place of a format name is one; senders may write anything there."""
+    try:
+        parse_format_name(text)
+    except MQError:
+        return False
+    return True
 
 
 def offsets_of(

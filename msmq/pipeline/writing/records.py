@@ -11,7 +11,7 @@ import attrs
 from msmq.control.properties import PROPERTIES, read_key, read_message
 from msmq.control.records import Record
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.streams import is_sendable
+from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.structures.status import MQError
 
@@ -22,6 +22,7 @@ _KNOWN: Final = frozenset({*names_of(EXPORTED_COLUMNS), *PROPERTIES, *OWN})
 _TARGETS: Final = ("destination", "destination_queue", "topic")
 _BODIES: Final = ("value", "body", "body_base64")
 _COPIED: Final = tuple(name for name in PROPERTIES if name != "extension_base64")
+_ANSWERED: Final = ("admin_queue", "response_queue")
 _NOBODY: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 
 
@@ -79,6 +80,11 @@ class Recording:
         properties = {name: row[name] for name in _COPIED if row.get(name) is not None}
         if properties.get("correlation_id") == _NOBODY:
             del properties["correlation_id"]
+        if row.get("id") is not None:
+            # It was read from a store, and nobody can answer to what its sender wrote there.
+            for name in _ANSWERED:
+                if name in properties and not names_queue(str(properties[name])):
+                    del properties[name]
         if not row.get("transactional", True):
             properties.pop("transactional", None)
         body, extension = _body(row), _octets(row, "extension_base64")

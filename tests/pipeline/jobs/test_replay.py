@@ -90,7 +90,7 @@ class ReplayTests(SynchronousTestCase):
         [sent] = [one.asDict() for one in found.collect()]
         self.assertEqual((sent["destination"], sent["key"]), ("DIRECT=OS:b\\q", f"second try:{name_of(1)}"))
         self.assertEqual((bytes(sent["value"]), sent["label"], sent["priority"]), (b"1", "1", 5))
-        self.assertEqual(set(sent), {*CONTENT, "destination", "key"})
+        self.assertEqual(set(sent), {"id", *CONTENT, "destination", "key"})
         self.assertEqual(
             rows(addressed(chosen(table([row(1, 1)], SCHEMA)), ".\\q"), ("key",)), [(name_of(1),)]
         )

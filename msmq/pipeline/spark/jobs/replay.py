@@ -69,11 +69,13 @@ def chosen(
 def addressed(chosen: DataFrame, destination: str, key: str = "") -> DataFrame:
     """The same as rows that can be written: with C{destination} and C{key}, in their order.
 
+    They keep C{id}, which says that they were read somewhere.
+
     @param key: what the key of each begins with; another one sends the same messages once more.
     """
     own = F.concat(F.lit(f"{key}:"), F.col("id")) if key else F.col("id")
     return (
-        chosen.select(*CONTENT, F.lit(destination).alias("destination"), own.alias("key"), "turn")
+        chosen.select("id", *CONTENT, F.lit(destination).alias("destination"), own.alias("key"), "turn")
         .orderBy("turn")
         .drop("turn")
     )
