@@ -22,7 +22,7 @@ from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.manager.securing.authenticating import HASH_NAMES, SigningPolicy
+from msmq.manager.securing.authenticating import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.manager.securing.descriptors import DefaultDescriptor, Descriptors
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.manager.service import QueueManagerService
@@ -267,11 +267,14 @@ def _providers(configuration: Configuration) -> SecurityProviders:
     """What signs and verifies; the certificates are kept in the data directory."""
     security = configuration.security
     algorithms = {name: algorithm for algorithm, name in HASH_NAMES.items()}
+    versions = {name: version for version, name in VERSION_NAMES.items()}
     return SecurityProviders(
         signing=Signing(),
         certificates=FileCertificateStore(configuration.queue_manager.data / "certificates"),
         signing_policy=SigningPolicy(
-            frozenset(algorithms[name] for name in security.hashes), security.smallest_key
+            frozenset(algorithms[name] for name in security.hashes),
+            security.smallest_key,
+            frozenset(versions[name] for name in security.signatures),
         ),
         sender=user_sid(os.getuid()) if security.sender is None else parse_sid(security.sender),
         tells_sender=security.send_sender,

@@ -139,6 +139,9 @@ def _timed(low: float, high: float, default: object) -> Key:
 HASHES: Final = ("md2", "md4", "md5", "sha1", "sha256", "sha512")
 """What C{[security] hashes} may name."""
 
+VERSIONS: Final = ("1.0", "2.0", "3.0")
+"""What C{[security] signatures} may name."""
+
 
 TABLES: Mapping[str, Mapping[str, Key]] = {
     "queue_manager": {
@@ -253,6 +256,9 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "control_group": Key(Text(_group, "a group")),
         "hashes": Key(
             Array(_one_of(*HASHES), f"names of hash algorithms: {', '.join(HASHES)}"), _SECURITY["hashes"]
+        ),
+        "signatures": Key(
+            Array(_one_of(*VERSIONS), f"versions of MSMQ: {', '.join(VERSIONS)}"), _SECURITY["signatures"]
         ),
         "smallest_key": _counted(512, 16384, _SECURITY["smallest_key"], "bits"),
         "sender": Key(Text(parse_sid, "a SID")),

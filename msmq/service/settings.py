@@ -173,8 +173,12 @@ class SecuritySettings:
 
     rules: str | None = None
     """A file of rules that take the place of the descriptors of queues."""
+
     hashes: tuple[str, ...] = ("sha256", "sha512")
     """The hash algorithms of signatures that are believed, and made ([MS-MQQB] note 1)."""
+
+    signatures: tuple[str, ...] = ("1.0", "2.0", "3.0")
+    """The versions of MSMQ whose signatures are believed ([MS-MQMQ] 2.5)."""
 
     smallest_key: int = 1024
     """Bits of the shortest RSA key of a certificate that is believed."""

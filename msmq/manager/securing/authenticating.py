@@ -45,6 +45,15 @@ HASH_NAMES: Final[Mapping[HashAlgorithm, str]] = MappingProxyType(
 )
 """What C{[security] hashes} calls each of them."""
 
+VERSION_NAMES: Final[Mapping[AuthenticationLevel, str]] = MappingProxyType(
+    {
+        AuthenticationLevel.SIG_1_0: "1.0",
+        AuthenticationLevel.SIG_2_0: "2.0",
+        AuthenticationLevel.SIG_3_0: "3.0",
+    }
+)
+"""What C{[security] signatures} calls each version."""
+
 STRONG_HASHES: Final = frozenset({HashAlgorithm.SHA_256, HashAlgorithm.SHA_512})
 
 SMALLEST_KEY: Final = 1024
@@ -74,10 +83,13 @@ class SigningPolicy:
 
     @ivar hashes: the algorithms that signatures may be made with.
     @ivar smallest_key: bits of the shortest RSA key that is believed.
+    @ivar versions: the signatures that are believed.  Each is made over fields in a row, so that one of 2.0
+        for one queue can be read as one of 1.0 for any, with more in its body, and some as one of 3.0.
     """
 
     hashes: frozenset[HashAlgorithm] = STRONG_HASHES
     smallest_key: int = SMALLEST_KEY
+    versions: frozenset[AuthenticationLevel] = frozenset(VERSION_NAMES)
 
 
 class Authentication:
@@ -187,7 +199,13 @@ class Authentication:
                 f"its signature is not that of its certificate {shown} over the message:"
                 " one of them was made for another, or was changed on the way"
             )
-        return levels[found]
+        level = levels[found]
+        if level not in self._policy.versions:
+            name = VERSION_NAMES[level]
+            return _bad(
+                f'its signature is that of MSMQ {name}, and [security] signatures does not have "{name}"'
+            )
+        return level
 
     def _identify(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
         """Who the owner of the certificate is."""
