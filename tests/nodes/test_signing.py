@@ -200,25 +200,45 @@ class SendingTests(SigningTestCase):
         self.assertEqual((view.sender_id, message_json(view)["authenticated"]), (None, False))
 
     def test_dead_letters_are_signed_again(self) -> None:
-        """A dead letter that is sent again has a signature again, since its certificate is here."""
+        """A dead letter that is sent again is signed as it was, since its certificate is here."""
         path = self.queue(self.beta, "payments", transactional=True, authenticate=True)
-        self.register(SID)
-        self.send(
-            self.alpha,
-            TO_BETA.format("payments"),
-            b"body",
-            transactional=True,
-            dead_letter=True,
-            authentication_level=AuthenticationLevel.SIG_1_0,
-        )
-        self.clock.advance(5)
-        [letter] = self.run_to_end(self.alpha.service.dead_letters())
-        self.assertEqual(letter.message.view.message_class, MessageClass.NACK_BAD_SIGNATURE)
-        self.register(SID, self.alice)
-        self.run_to_end(self.alpha.service.requeue(letter.message.view.identifier))
-        [view] = self.arrived_from_alpha(path)
-        self.assertEqual(bytes(view.body), b"body")
-        self.assertIs(view.authentication_level, AuthenticationLevel.SIG_3_0)
+        for level in LEVELS:
+            self.register(SID)
+            self.send(
+                self.alpha,
+                TO_BETA.format("payments"),
+                b"body",
+                transactional=True,
+                dead_letter=True,
+                authentication_level=level,
+            )
+            self.clock.advance(5)
+            [letter] = self.run_to_end(self.alpha.service.dead_letters())
+            self.assertEqual(letter.message.view.message_class, MessageClass.NACK_BAD_SIGNATURE)
+            self.register(SID, self.alice)
+            self.run_to_end(self.alpha.service.requeue(letter.message.view.identifier))
+            [view] = self.arrived_from_alpha(path)
+            self.assertEqual(bytes(view.body), b"body")
+            self.assertIs(view.authentication_level, level)
+            self.clock.advance(1300)
+
+    def test_letters_of_others_are_not_signed(self) -> None:
+        """Nothing is signed that was not signed here before, though its sender has put our certificate in.
+
+        What a queue has no room for becomes a dead letter, whoever has sent it.
+        """
+        self.own_stores["BETA"].add(KeptCertificate(self.alice, SID, is_internal=True))
+        self.beta.service._parts.securing.open()
+        path = self.queue(self.beta, "full", quota=0)
+        forged = self.fields(destination="TCP:127.0.0.3\\private$\\full", dead_letter=True)
+        unsigned = forged.with_security(SID, b"", self.alice.certificate)
+        self.say(unsigned)
+        [letter] = self.run_to_end(self.beta.service.dead_letters())
+        self.run_to_end(self.beta.service.set_queue(path, {"quota": 1000}))
+        self.run_to_end(self.beta.service.requeue(letter.message.view.identifier))
+        [view] = self.arrived(path)
+        self.assertEqual(bytes(view.body), forged.body)
+        self.assertFalse(message_json(view)["authenticated"])
 
     def test_in_the_name_of_another(self) -> None:
         """Whoever acts as bob signs with a certificate of bob's, and says of nobody else that he sends."""

@@ -182,24 +182,16 @@ class Authentication:
         return None
 
     def _verify(self, security: SecurityHeader, view: UserMessageView) -> AuthenticationLevel | Refused:
-        """Over which fields the signature was made (reading 71)."""
-        levels = tuple(SIGNATURE_INPUTS)
-        signature = security.signature
-        if not signature:
-            multi_queue = view.multi_queue_format()
-            signature = b"" if multi_queue is None else multi_queue.signature.signature
-            levels = (AuthenticationLevel.SIG_3_0,)
-        inputs = (SIGNATURE_INPUTS[level](view) for level in levels)
-        found = self._signing.verify(security.sender_cert, signature, view.hash_algorithm, inputs)
-        if isinstance(found, Unusable):
-            return _bad(f"its certificate {found.reason}")
-        if found is None:
+        """Over which fields the signature was made, if such are believed."""
+        level = version_of(self._signing, security, view)
+        if isinstance(level, Unusable):
+            return _bad(f"its certificate {level.reason}")
+        if level is None:
             shown = self._certificate(security.sender_cert)
             return _bad(
                 f"its signature is not that of its certificate {shown} over the message:"
                 " one of them was made for another, or was changed on the way"
             )
-        level = levels[found]
         if level not in self._policy.versions:
             name = VERSION_NAMES[level]
             return _bad(
@@ -291,6 +283,21 @@ class Authentication:
     def _certificate(self, certificate: bytes) -> str:
         facts = self._signing.facts(certificate)
         return "" if isinstance(facts, Unusable) else _shown(facts)
+
+
+def version_of(
+    signing: ISigning, security: SecurityHeader, view: UserMessageView
+) -> AuthenticationLevel | Unusable | None:
+    """Over which fields the signature of a message was made (reading 71); C{None} if it does not hold."""
+    levels = tuple(SIGNATURE_INPUTS)
+    signature = security.signature
+    if not signature:
+        multi_queue = view.multi_queue_format()
+        signature = b"" if multi_queue is None else multi_queue.signature.signature
+        levels = (AuthenticationLevel.SIG_3_0,)
+    inputs = (SIGNATURE_INPUTS[level](view) for level in levels)
+    found = signing.verify(security.sender_cert, signature, view.hash_algorithm, inputs)
+    return levels[found] if isinstance(found, int) else found
 
 
 def _bad(reason: str) -> Refused:

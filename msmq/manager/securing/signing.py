@@ -12,15 +12,20 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.signing import ISigning, Unusable
-from msmq.manager.securing.authenticating import HASH_NAMES, SigningPolicy
+from msmq.manager.securing.authenticating import HASH_NAMES, SigningPolicy, version_of
 from msmq.manager.securing.certificates import Certificates
 from msmq.queues.message import Message
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
+from msmq.structures.message_class import MessageClass
 from msmq.structures.security_header import SecurityHeader, SenderIdType
 from msmq.structures.signature_input import SIGNATURE_INPUTS
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message_patches import patch_authentication_level, patch_security_header
+from msmq.structures.user_message_patches import (
+    patch_authentication_level,
+    patch_message_class,
+    patch_security_header,
+)
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.sid import format_sid
 
@@ -72,16 +77,28 @@ class Signer:
         return self._patched(view, header)
 
     def signed_again(self, view: UserMessageView, message: Message) -> Message:
-        """A message that is sent again: signed, if it was and its certificate is here."""
+        """A message that is sent again: signed as it was, if its certificate is here.
+
+        @param view: the dead letter, whose class tells why it is one; before that it had none. What its
+            signature does not hold for was not signed here, whatever certificate is in it.
+        """
         security = view.security()
-        if security is None or not security.sender_cert or self._certificates is None:
+        if (
+            security is None
+            or not security.sender_cert
+            or self._certificates is None
+            or self._signing is None
+        ):
             return message
         for kept in self._certificates.kept:
             if kept.credentials.certificate == security.sender_cert:
-                # Of what was sent nobody knows the version any more; 3.0 covers the most.
+                original = UserMessageView(patch_message_class(view, MessageClass.NORMAL))
+                level = version_of(self._signing, security, original)
+                if not isinstance(level, AuthenticationLevel):
+                    return message
                 return attrs.evolve(
                     message,
-                    authentication_level=AuthenticationLevel.SIG_3_0,
+                    authentication_level=level,
                     sender_certificate=self._certificates.facts(kept).fingerprint,
                 )
         return message
