@@ -137,6 +137,13 @@ class ThereAndBackTests(ImportTestCase):
             counts = [len(await self.everything(queue)) for queue in (ORDERS, LOGGED)]
             self.assertEqual(counts, [orders, logged])
 
+    async def test_directories_of_spark(self) -> None:
+        """A directory whose name is that of a file is one nevertheless."""
+        parts = [self.write(f"of.parquet/part-{each}.parquet", *self.numbered(each)) for each in (1, 2)]
+        (self.files / "of.parquet" / "_SUCCESS").write_bytes(b"")
+        for path in (self.files, self.files / "of.parquet"):
+            self.assertEqual(files_in([path]), parts)
+
     async def test_kinds_of_queues(self) -> None:
         """Into a transactional queue goes everything as transactional messages, and the other way round."""
         self.write("a.parquet", *self.numbered(1, 2), topic=f"{LOGGED};journal")

@@ -70,7 +70,9 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path.absolute, paths):
         if path.is_dir():
-            inside = [each for each in sorted(path.rglob("*.parquet")) if not _is_hidden(each, path)]
+            # Spark calls directories so, too.
+            every = (each for each in sorted(path.rglob("*.parquet")) if each.is_file())
+            inside = [each for each in every if not _is_hidden(each, path)]
             if not inside:
                 raise FilesError(f"{path}: there are no Parquet files in it")
             found += inside
