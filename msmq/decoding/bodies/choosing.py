@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -67,7 +68,8 @@ class BodyDecoders:
 
     def __init__(self, also: Iterable[IBodyDecoder] = (), *, limits: Limits | None = None) -> None:
         self._limits = Limits() if limits is None else limits
-        self._decoders: Sequence[IBodyDecoder] = (*also, *STANDARD)
+        self._foreign: Sequence[IBodyDecoder] = tuple(also)
+        self._decoders: Sequence[IBodyDecoder] = (*self._foreign, *STANDARD)
         self._envelopes: Sequence[EnvelopeDecoder] = nservicebus(self._inner), rebus(self._inner)
         self._named: dict[str, IBodyDecoder] = {}
         for decoder in (*self._decoders, *self._envelopes):
@@ -101,7 +103,7 @@ class BodyDecoders:
 
     def _inner(self, body: Body, limits: Limits) -> DecodedBody:
         for decoder in self._decoders:
-            if decoder.recognises(body):
+            if _recognises(decoder, body):
                 return self._run(decoder, body)
         raise BodyNotDecoded(f"is in no format that is known; its BodyType is {body.body_type}")
 
@@ -110,12 +112,24 @@ class BodyDecoders:
             if len(data) > self._limits.size:
                 raise BodyNotDecoded(f"{name} {len(data)} bytes, more than {self._limits.size}")
         try:
-            return decoder.decode(body, self._limits)
+            decoded = decoder.decode(body, self._limits)
+            if decoder in self._foreign:
+                # Others write it as JSON, and have nobody to blame then.
+                json.dumps(decoded.as_json(), allow_nan=False)
+            return decoded
         except BodyNotDecoded:
             raise
         except Exception as error:
             # A decoder of somebody else, or a fault of ours: the message matters more than either.
             raise BodyNotDecoded(f"made the decoder {decoder.name} fail: {error!r}") from error
+
+
+def _recognises(decoder: IBodyDecoder, body: Body) -> bool:
+    try:
+        return decoder.recognises(body)
+    except Exception:
+        # That of somebody else; there may be another that knows the format.
+        return False
 
 
 def extension_headers(extension: bytes) -> Sequence[tuple[str, bytes]] | None:

@@ -40,11 +40,15 @@ class Shouting:
     name = "shouting"
 
     def recognises(self, body: Body) -> bool:
-        return body.data.startswith(b"!")
+        return body.data[0] == ord("!")
 
     def decode(self, body: Body, limits: Limits) -> DecodedBody:
         if body.data == b"!!":
             raise ZeroDivisionError("at last")
+        if body.data == b"!n":
+            return DecodedBody(self.name, "shouting", [float("nan")])
+        if body.data == b"!o":
+            return DecodedBody(self.name, "shouting", {"at": object()})
         if body.data.endswith(b"?"):
             raise BodyNotDecoded(f"asks {body.data[1:].decode()}")
         return DecodedBody(self.name, "shouting", body.data.decode().upper())
@@ -113,6 +117,19 @@ class OwnDecoderTests(SynchronousTestCase):
         self.assertEqual(
             outcome.error, "the body made the decoder shouting fail: ZeroDivisionError('at last')"
         )
+
+    def test_what_is_no_json_is_its_fault(self) -> None:
+        """Whoever prints it need not expect anything else."""
+        for data, words in ((b"!n", "Out of range float"), (b"!o", "not JSON serializable")):
+            outcome = BodyDecoders([Shouting()]).decode(Body(data))
+            self.assertIs(outcome.decoded, None)
+            self.assertIn(words, outcome.error)
+
+    def test_if_it_cannot_tell_others_are_asked(self) -> None:
+        """It looks at a first byte that an empty body has not."""
+        self.assertRaises(IndexError, Shouting().recognises, Body(b""))
+        decoded = BodyDecoders([Shouting()]).decode(Body(b"")).decoded
+        self.assertEqual(decoded, DecodedBody("text", "text in UTF-8", ""))
 
     def test_a_reason_is_harmless_to_a_terminal(self) -> None:
         """Names of a body are quoted in it, whatever they hold and however long they are."""
