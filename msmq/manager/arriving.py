@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -19,7 +19,7 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.securing.arrival import Inspection, Inspector
 from msmq.manager.sequences import Sequences
-from msmq.manager.tracing import shown
+from msmq.manager.tracing import LineLimit, shown
 from msmq.manager.turns import Turns
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, EnqueueStatus
@@ -48,6 +48,9 @@ GATHERED_OF_ONE = 1024 * 1024
 
 GATHERED_OF_ALL = 16 * 1024 * 1024
 """The same of all sessions."""
+
+LINES: Final = 10
+"""Lines of the log in a second about what is not taken; the event log has all of it."""
 
 
 class Arrivals:
@@ -83,6 +86,7 @@ class Arrivals:
         """Told of messages that have reached their queues, before their senders are."""
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
+        self._lines = LineLimit(LINES)
         self._gathering: dict[ISession, int] = {}
         self._gathered = 0
 
@@ -154,6 +158,9 @@ class Arrivals:
                     self._read_acknowledgement(batch, message)
                 elif (passing := self._forward(batch, message, now)) is not None:
                     arrivals.append(passing)
+            elif batch.refused and (refusal := batch.refused.get(message)) is not None:
+                # Before anything else, since who may not send is not told what he would have to send.
+                self._refuse(batch, message, refusal.message_class, f": {refusal.reason}")
             elif queue.definition.transactional is not message.is_transactional:
                 is_transactional = queue.definition.transactional
                 self._refuse(
@@ -163,8 +170,6 @@ class Arrivals:
                     if is_transactional
                     else MessageClass.NACK_NOT_TRANSACTIONAL_Q,
                 )
-            elif batch.refused and (refusal := batch.refused.get(message)) is not None:
-                self._refuse(batch, message, refusal.message_class, f": {refusal.reason}")
             elif is_late(message):
                 self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             else:
@@ -348,20 +353,24 @@ class Arrivals:
             ack = read_acknowledgement(message.packet, self._performer.model.identifier)
         except RemoteProtocolError as error:
             self.refused["MALFORMED_ACKNOWLEDGEMENT"] += 1
-            self.log.warn(
-                "acknowledgement from {address} is malformed: {error}",
-                address=batch.session.remote_address,
-                error=error,
-            )
+            if (others := self._lines.take(self._performer.clock.now())) is not None:
+                self.log.warn(
+                    "acknowledgement from {address} is malformed: {error}{others}",
+                    address=batch.session.remote_address,
+                    error=error,
+                    others=others,
+                )
             return
         if ack is None:
             self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
         elif not self._sequences.may_tell(ack, batch.session):
             self.refused["ACKNOWLEDGEMENT_BY_ANOTHER"] += 1
-            self.log.warn(
-                "acknowledgement from {address} is about messages that others got",
-                address=batch.session.remote_address,
-            )
+            if (others := self._lines.take(self._performer.clock.now())) is not None:
+                self.log.warn(
+                    "acknowledgement from {address} is about messages that others got{others}",
+                    address=batch.session.remote_address,
+                    others=others,
+                )
         else:
             batch.acknowledgements.append(Deferred.fromCoroutine(self._sequences.acknowledged(ack)))
 
@@ -465,13 +474,15 @@ class Arrivals:
             self._events.record(event)
         else:
             changes += self._events.trim([event])
-        self.log.warn(
-            "message {message} for {destination} from {address} not taken: {reason}",
-            message=message.identifier,
-            destination=_destination(message),
-            address=session.remote_address,
-            reason=reason,
-        )
+        if (others := self._lines.take(self._performer.clock.now())) is not None:
+            self.log.warn(
+                "message {message} for {destination} from {address} not taken: {reason}{others}",
+                message=message.identifier,
+                destination=_destination(message),
+                address=session.remote_address,
+                reason=reason,
+                others=others,
+            )
         session.message_rejected(message, reason)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -22,6 +22,9 @@ from msmq.structures.queue_names import QueueNameKind
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
+
+MOST_FOR_STRANGERS: Final = 1000
+"""FinalAcks that may wait for one address of which nothing tells who is there."""
 
 
 class OrderAcks:
@@ -76,6 +79,12 @@ class OrderAcks:
             )
             return None
         model = self._performer.model
+        name = order_queue(answer_to)
+        if only_at is not None:
+            waiting = model.collection.find_outgoing(name)
+            if waiting is not None and waiting.message_count >= MOST_FOR_STRANGERS:
+                # It comes again with what it was not told of.
+                return None
         ack = final_ack(
             view,
             message_class,
@@ -84,7 +93,7 @@ class OrderAcks:
             message_id=model.take_message_ids(1),
             sent_time=self._performer.clock.now().unix_seconds,
         )
-        return order_queue(answer_to), ack.to_bytes()
+        return name, ack.to_bytes()
 
     async def _order_ack(self, owed: OwedOrderAck, now: Moment) -> None:
         model = self._performer.model

@@ -1,6 +1,9 @@
-"""What the log shows of texts that others chose."""
+"""What the log shows of what others chose: of their texts, and how often."""
 
 from __future__ import annotations
+
+from msmq.moment import Moment
+from msmq.session.token_bucket import TokenBucket
 
 LONGEST_SHOWN = 200
 """Characters of a name that a log line shows."""
@@ -10,3 +13,27 @@ def shown(text: str) -> str:
     """A text in one short printable piece; who chose it may be anyone."""
     printable = ascii(text)
     return printable if len(printable) <= LONGEST_SHOWN else printable[:LONGEST_SHOWN] + "..."
+
+
+class LineLimit:
+    """How many lines of one kind the log of the process gets, when peers decide how many there could be.
+
+    @param rate: lines in a second, and as many at once after a quiet time.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._bucket: TokenBucket | None = None
+        self._omitted = 0
+
+    def take(self, now: Moment) -> str | None:
+        """What to say behind the next line, of those that were left out before; C{None} to leave it out."""
+        bucket = self._bucket
+        if bucket is None:
+            bucket = self._bucket = TokenBucket.full(self._rate, now)
+        if not bucket.has_one(now):
+            self._omitted += 1
+            return None
+        bucket.take()
+        omitted, self._omitted = self._omitted, 0
+        return f"; {omitted} more since the last such line" if omitted else ""

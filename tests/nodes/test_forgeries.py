@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from twisted.logger import capturedLogs, formatEvent
+
+from msmq.manager import order_acks
 from tests.builders import BETA, GAMMA
 from tests.nodes import support
 from tests.nodes.scripted import Peer, transactional
@@ -91,3 +94,30 @@ class ForgeryTests(ReceiverTestCase):
         self.assertEqual(stranger.final_acks, [(0x8004, 1), (0x8004, 2)])
         self.assertEqual((stranger.order_acks, self.taken()), ([], ([], [])))
         self.check_counts(stranger)
+
+    def test_it_is_not_answered_without_end(self) -> None:
+        """What it does not take of the answers does not fill the store with more of them."""
+        self.patch(order_acks, "MOST_FOR_STRANGERS", 100)
+        stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
+        used = self.beta.service.status()["bytes"]
+        for first in range(1, 1000, 20):
+            stranger.send(*chain(first, first + 19, source=NOBODY))
+            self.clock.advance(1)
+        [queue] = self.beta.service.outgoing()
+        self.assertLessEqual(queue["messages"], 120)
+        self.assertLess(self.beta.service.status()["bytes"] - used, 120 * 300)
+        self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 1000})
+
+    def test_the_log_is_not_filled(self) -> None:
+        """The event log, which has an end, has each of them; the log of the process tells of some."""
+        stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
+        with capturedLogs() as captured:
+            for first in range(1, 1000, 20):
+                stranger.send(*chain(first, first + 19, source=NOBODY))
+            self.clock.advance(5)
+            stranger.send(*chain(1, 1, source=NOBODY))
+            self.clock.advance(1)
+        told = [formatEvent(event) for event in captured if "not taken" in formatEvent(event)]
+        self.assertEqual(len(told), 11)
+        self.assertIn("NACK_ACCESS_DENIED; 990 more since the last such line", told[-1])
+        self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 1001})

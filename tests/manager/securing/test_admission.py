@@ -114,8 +114,17 @@ class GateTests(AdmissionTestCase):
         """A stranger does not learn that it may not."""
         self.stranger()
         self.listen(self.gamma)
-        self.say(express(b"1", acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN), seconds=5)
-        self.assertEqual((len(self.reasons()), self.peers), (1, []))
+        asking: dict[str, Any] = {"acknowledge": NEGATIVE_ARRIVAL, "admin": ADMIN}
+        self.say(
+            express(b"1", **asking),
+            # Of another kind than its queue takes, and too late: neither is told before who may send at all.
+            transactional(b"2", (0, 0, 0), **EXPRESS, **asking),
+            transactional(b"3", (X, 1, 0), destination=PLAIN, source=UUID(int=77), **asking),
+            express(b"4", times=(1, 1, 1), **asking),
+            seconds=5,
+        )
+        self.assertEqual(self.classes(), [0x8004] * 4)
+        self.assertEqual(self.peers, [])
 
     def test_a_name_is_no_proof(self) -> None:
         """Who merely says who he is, or comes with a signature that nobody can check, is as strange."""
