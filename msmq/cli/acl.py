@@ -92,9 +92,12 @@ def _show(settings: Settings, found: dict[str, Any]) -> None:
 
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:
+    rights = " ".join(entry["rights"])
+    if "condition" in entry:
+        rights += f", {entry['condition'] or 'on a condition that has no text'}"
     return {
         "action": entry["action"],
         "principal": entry["name"] or "",
-        "rights": " ".join(entry["rights"]),
+        "rights": rights,
         "inherited": entry.get("inherited", False),
     }

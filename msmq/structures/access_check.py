@@ -4,8 +4,8 @@ What the algorithm has beside the entries that a queue can have is judged so:
 
 - Entries about parts of an object (object entries) decide nothing, as nobody asks for a part: the document
   finds them in the object tree, and there is none.
-- The condition of a callback entry cannot be evaluated here. As 2.5.3.1.5 has it for what is unknown, an
-  entry that allows under a condition allows nothing, and one that denies under a condition denies.
+- An entry that allows under a condition allows if that is TRUE, and one that denies under a condition denies
+  if that is TRUE or UNKNOWN (2.4.4.17.3). A callback entry with something else than an expression is UNKNOWN.
 - MAXIMUM_ALLOWED answers what asking for each right alone would: a later entry takes nothing away that an
   earlier one gave. The document adds both up, and lets what is denied anywhere win, so that the answer would
   be less than what can be had.
@@ -22,6 +22,8 @@ from typing import Final
 import attrs
 
 from msmq.structures.access_masks import AccessMask, ObjectKind
+from msmq.structures.claims import Claims, resource_claims
+from msmq.structures.conditions import Circumstances, Truth, evaluate
 from msmq.structures.security_descriptor import SecurityDescriptor
 from msmq.structures.security_descriptor_aces import Ace, AceFlags, AceType
 from msmq.structures.well_known_sids import OWNER_RIGHTS, PRINCIPAL_SELF, sid_text
@@ -40,11 +42,16 @@ class Token:
 
     @ivar user: the SID of the account.
     @ivar groups: those of its groups, everyone's among them.
+    @ivar device_sids: Token.DeviceSIDs; C{None} if nobody knows what device it uses, as nobody does of who
+        sends messages.
+    @ivar claims: what else is known of it; C{None} if nobody has looked.
     """
 
     user: bytes
     groups: frozenset[bytes] = frozenset()
     privileges: frozenset[Privilege] = frozenset()
+    device_sids: frozenset[bytes] | None = None
+    claims: Claims | None = attrs.field(default=None, hash=False)
 
     @property
     def sids(self) -> frozenset[bytes]:
@@ -77,6 +84,7 @@ class Decided:
     @ivar rights: a mask.
     @ivar index: which entry of the DACL it was, counted from 0; C{None} if it was none.
     @ivar is_owner_entry: the entry is about whoever owns the object (S-1-3-4).
+    @ivar is_told: its condition is TRUE, or it has none; UNKNOWN if not.
     """
 
     rights: int
@@ -85,6 +93,7 @@ class Decided:
     index: int | None = None
     ace: Ace | None = None
     is_owner_entry: bool = False
+    is_told: bool = True
 
 
 @attrs.frozen
@@ -130,11 +139,15 @@ class AccessDecision:
             return f"{rights}: no entry of the DACL allows it to {sid_text(self.token.user)} or its groups"
         verb = "allows" if part.granted else "denies"
         whom = "the owner" if part.is_owner_entry else sid_text(part.ace.sid)
-        return f"{rights}: entry {part.index + 1} of the DACL {verb} it to {whom}"
+        condition = ""
+        if part.ace.type in _CONDITIONAL:
+            condition = ", as its condition is met" if part.is_told else ", as its condition cannot be told"
+        return f"{rights}: entry {part.index + 1} of the DACL {verb} it to {whom}{condition}"
 
 
-_ALLOWING: Final = frozenset({AceType.ACCESS_ALLOWED})
+_ALLOWING: Final = frozenset({AceType.ACCESS_ALLOWED, AceType.ACCESS_ALLOWED_CALLBACK})
 _DENYING: Final = frozenset({AceType.ACCESS_DENIED, AceType.ACCESS_DENIED_CALLBACK})
+_CONDITIONAL: Final = frozenset({AceType.ACCESS_ALLOWED_CALLBACK, AceType.ACCESS_DENIED_CALLBACK})
 _MAXIMUM_ALLOWED: Final = int(AccessMask.MAXIMUM_ALLOWED)
 _ACCESS_SYSTEM_SECURITY: Final = int(AccessMask.ACCESS_SYSTEM_SECURITY)
 _WRITE_OWNER: Final = int(AccessMask.WRITE_OWNER)
@@ -201,8 +214,19 @@ def _decide(
         if not about or ace.type not in _ALLOWING | _DENYING:
             continue
         is_owner_entry = is_owner and ace.sid == OWNER_RIGHTS
-        if is_owner_entry or token.has(ace.sid, principal_self):
-            yield Decided(about, ace.type in _ALLOWING, Cause.ENTRY, index, ace, is_owner_entry)
-            remaining &= ~about
+        if not is_owner_entry and not token.has(ace.sid, principal_self):
+            continue
+        is_allowing = ace.type in _ALLOWING
+        truth: Truth = True
+        if ace.type in _CONDITIONAL:
+            truth = evaluate(ace.data, _circumstances(descriptor, token))
+            if truth is False or (truth is None and is_allowing):
+                continue
+        yield Decided(about, is_allowing, Cause.ENTRY, index, ace, is_owner_entry, truth is not None)
+        remaining &= ~about
     if remaining:
         yield Decided(remaining, False, Cause.NO_ENTRY if descriptor.dacl.aces else Cause.EMPTY_DACL)
+
+
+def _circumstances(descriptor: SecurityDescriptor, token: Token) -> Circumstances:
+    return Circumstances(token.sids, token.device_sids, token.claims, resource_claims(descriptor.sacl))

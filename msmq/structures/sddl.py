@@ -1,7 +1,7 @@
 """[MS-DTYP] 2.5.1 the text of security descriptors: C{O:BAG:BAD:(D;;0x4;;;AN)(A;;GA;;;BA)}.
 
-Conditions and resource attributes are left out: nothing here can evaluate them, so an entry that has them is
-refused in a text, and has none.
+Resource attributes are left out: an entry that has one is refused in a text, and has none.
+The table of the document has the numbers of two conditional types wrong; here they are those of their names.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from uuid import UUID
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.structures.condition_text import ConditionTextError, format_condition, parse_condition
 from msmq.structures.security_descriptor import Control, SecurityDescriptor
 from msmq.structures.security_descriptor_aces import Ace, AceFlags, AceType, Acl, AnyAce
 from msmq.structures.well_known_sids import SDDL_DOMAIN_RIDS, SDDL_SIDS, with_rid
@@ -31,7 +32,12 @@ _TYPES: Final[Mapping[str, AceType]] = {
     "ML": AceType.SYSTEM_MANDATORY_LABEL,
     "SP": AceType.SYSTEM_SCOPED_POLICY_ID,
 }
-_CONDITIONAL: Final = ("XA", "XD", "XU", "ZA", "RA")
+_CONDITIONAL: Final[Mapping[str, AceType]] = {
+    "XA": AceType.ACCESS_ALLOWED_CALLBACK,
+    "XD": AceType.ACCESS_DENIED_CALLBACK,
+    "XU": AceType.SYSTEM_AUDIT_CALLBACK,
+    "ZA": AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
+}
 
 _FLAGS: Final[Mapping[str, int]] = {
     "OI": AceFlags.OBJECT_INHERIT,
@@ -93,6 +99,7 @@ _PART: Final = re.compile(r"([OGDS]):")
 _SID: Final = re.compile(r"S-1-(?:0x[0-9A-Fa-f]{12}|[0-9]+)(?:-[0-9]+)*|[A-Z]{2}", re.ASCII)
 _LIST_FLAG: Final = re.compile(rf"{_NO_LIST}|P|AR|AI")
 _ENTRY: Final = re.compile(r"\(([^()]*)\)")
+_CONDITIONAL_ENTRY: Final = re.compile(rf"\(((?:{'|'.join(_CONDITIONAL)});[^()]*);\s*(?=\()")
 _NUMBER: Final = re.compile(r"0x[0-9A-Fa-f]{1,16}|[0-9]{1,20}", re.ASCII)
 
 
@@ -145,30 +152,49 @@ class _Text:
                 self._control |= _ACL_FLAGS[name][flag[0]]
         self._control |= _PRESENT[name]
         aces: list[Ace] = []
-        while (entry := _ENTRY.match(self._text, self._position)) is not None:
-            aces.append(self._ace(entry[1], self._position + 1))
-            self._position = entry.end()
+        while True:
+            if (entry := _ENTRY.match(self._text, self._position)) is not None:
+                aces.append(self._ace(entry[1], self._position + 1))
+                self._position = entry.end()
+            elif (entry := _CONDITIONAL_ENTRY.match(self._text, self._position)) is not None:
+                aces.append(self._conditional_ace(entry[1], self._position + 1, entry.end()))
+            else:
+                break
         if is_absent and aces:
             self._refuse(name, f"has entries although it says {_NO_LIST}")
         return None if is_absent else Acl(tuple(aces))
 
-    def _ace(self, text: str, start: int) -> Ace:
+    def _conditional_ace(self, text: str, start: int, condition: int) -> Ace:
+        try:
+            data, end = parse_condition(self._text, condition, self._sid)
+        except ConditionTextError as error:
+            self._refuse("cond-expr", str(error), error.offset)
+        if not self._text.startswith(")", end):
+            self._refuse("conditional-ace", "here it should end", end)
+        self._position = end + 1
+        return self._ace(text, start, _CONDITIONAL, data)
+
+    def _ace(self, text: str, start: int, types: Mapping[str, AceType] = _TYPES, data: bytes = b"") -> Ace:
         fields = text.split(";")
+        kind = fields[0]
+        if kind in _CONDITIONAL and types is _TYPES:
+            self._refuse("conditional-ace", f"{kind} is of an entry with a condition", start)
+        if kind == "RA":
+            self._refuse("ace-type", f"{kind} is of an entry with an attribute", start)
         if len(fields) != 6:
             self._refuse("ace", f"has {len(fields)} fields, not 6", start)
-        kind, flags, rights, object_type, inherited, sid = fields
-        if kind in _CONDITIONAL:
-            self._refuse("ace-type", f"{kind} is of an entry with a condition or an attribute", start)
-        if kind not in _TYPES:
-            self._refuse("ace-type", f"{kind!r} is none of {', '.join(_TYPES)}", start)
+        _, flags, rights, object_type, inherited, sid = fields
+        if kind not in types:
+            self._refuse("ace-type", f"{kind!r} is none of {', '.join(types)}", start)
         try:
             return Ace(
-                _TYPES[kind],
+                types[kind],
                 self._mask(rights, start),
                 self._sid(sid, start),
                 self._letters(flags, _FLAGS, "ace-flag-string", start),
                 self._guid(object_type, start),
                 self._guid(inherited, start),
+                data,
             )
         except LocalProtocolError as error:
             self._refuse("ace", str(error), start)
@@ -220,6 +246,7 @@ class _Text:
 
 
 _LETTERS_OF: Final = {sid: letters for letters, sid in SDDL_SIDS.items()}
+_CONDITIONAL_OF: Final = {type_: letters for letters, type_ in _CONDITIONAL.items()}
 _TYPE_OF: Final = {type_: letters for letters, type_ in _TYPES.items()}
 
 
@@ -228,7 +255,7 @@ def format_sddl(descriptor: SecurityDescriptor) -> str:
 
     Rights are letters if they are all generic or standard ones, and else a number.
 
-    @raise LocalProtocolError: there is an entry in it that has no text, one with a condition for example.
+    @raise LocalProtocolError: there is an entry in it that has no text, one with an attribute for example.
     """
     parts = []
     if descriptor.owner is not None:
@@ -245,7 +272,8 @@ def format_sddl(descriptor: SecurityDescriptor) -> str:
 
 
 def _ace(ace: AnyAce) -> str:
-    if not isinstance(ace, Ace) or ace.type not in _TYPE_OF or ace.data:
+    is_conditional = isinstance(ace, Ace) and ace.type in _CONDITIONAL_OF
+    if not isinstance(ace, Ace) or not (is_conditional or (ace.type in _TYPE_OF and not ace.data)):
         raise LocalProtocolError(f"SDDL has no text here for an entry of type {int(ace.type)}")
     if ace.flags & ~sum(_FLAGS.values()):
         raise LocalProtocolError(f"SDDL has no text for the flags 0x{ace.flags:02X} of an entry")
@@ -254,7 +282,10 @@ def _ace(ace: AnyAce) -> str:
         "" if guid is None else format_guid(guid).lower()
         for guid in (ace.object_type, ace.inherited_object_type)
     )
-    return f"({';'.join((_TYPE_OF[ace.type], flags, _mask(ace.mask), *guids, _sid(ace.sid)))})"
+    fields = [flags, _mask(ace.mask), *guids, _sid(ace.sid)]
+    if is_conditional:
+        return f"({';'.join((_CONDITIONAL_OF[ace.type], *fields, format_condition(ace.data, _sid)))})"
+    return f"({';'.join((_TYPE_OF[ace.type], *fields))})"
 
 
 def _mask(mask: int) -> str:

@@ -44,6 +44,15 @@ class Control(enum.IntFlag):
 _HEAD: Final = 20
 _ABSENT: Final = 0
 _PLAIN_TYPES: Final = (AceType.ACCESS_ALLOWED, AceType.ACCESS_DENIED)
+_DECIDING_TYPES: Final = (
+    *_PLAIN_TYPES,
+    AceType.ACCESS_ALLOWED_OBJECT,
+    AceType.ACCESS_DENIED_OBJECT,
+    AceType.ACCESS_ALLOWED_CALLBACK,
+    AceType.ACCESS_DENIED_CALLBACK,
+    AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
+    AceType.ACCESS_DENIED_CALLBACK_OBJECT,
+)
 
 
 @attrs.frozen
@@ -216,13 +225,13 @@ def with_entry(descriptor: SecurityDescriptor, entry: Ace) -> SecurityDescriptor
 
 
 def without_entries_of(descriptor: SecurityDescriptor, sid: bytes) -> SecurityDescriptor:
-    """The descriptor without the entries that allow or deny one SID something, whatever it is."""
+    """The descriptor without the entries that allow or deny one SID something, on condition or without."""
     if descriptor.dacl is None:
         return descriptor
     aces = tuple(
         ace
         for ace in descriptor.dacl.aces
-        if not (isinstance(ace, Ace) and ace.sid == sid and ace.type in _PLAIN_TYPES)
+        if not (isinstance(ace, Ace) and ace.sid == sid and ace.type in _DECIDING_TYPES)
     )
     return attrs.evolve(descriptor, dacl=attrs.evolve(descriptor.dacl, aces=aces))
 

@@ -261,6 +261,8 @@ SDDL: Final = (
     "D:NO_ACCESS_CONTROL",
     "D:",
     f"O:PSD:(OA;;CCDC;{GAMMA};;BU)(OD;;RP;;{GAMMA};AU)(A;NP;RCWDWO;;;PS)",
+    "D:(XD;;0x4;;;AU;(Not_Member_of {SID(BU), SID(BA)} || !(Exists Title)))",
+    'D:(XA;;GA;;;WD;(@User.a%0020b == {"x", -0x5, #0a} && (@Resource.c > @Device.d || e Any_of 017)))',
 )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from uuid import UUID
 
+import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.structures.access_check import AccessDecision, Cause, check_access
 from msmq.structures.access_masks import QUEUE_KIND, AccessMask, QueueAccess
+from msmq.structures.claims import Claim, Claims, Value, ValueType, named
 from msmq.structures.sddl import parse_sddl
 from msmq.structures.security_descriptor import Control, SecurityDescriptor
 from msmq.structures.security_descriptor_aces import Ace, AceType, Acl
@@ -104,6 +106,12 @@ class ReasonTests(SynchronousTestCase):
             ("D:", "alice", AccessMask.ACCESS_SYSTEM_SECURITY,
              f"ACCESS_SYSTEM_SECURITY: {alice} does not hold the privilege for it"),
             ("D:", "alice", 0, "nothing was asked for"),
+            ("D:(XA;;0x4;;;WD;(Member_of {SID(AU)}))", "alice", send,
+             "MQSEC_WRITE_MESSAGE: entry 1 of the DACL allows it to everyone (S-1-1-0),"
+             " as its condition is met"),
+            ("D:(XD;;0x4;;;WD;(@User.x == 1))(A;;0x4;;;WD)", "alice", send,
+             "MQSEC_WRITE_MESSAGE: entry 1 of the DACL denies it to everyone (S-1-1-0),"
+             " as its condition cannot be told"),
         ):  # fmt: skip
             self.assertEqual(self.why(sddl, who, int(asked)), words)
 
@@ -161,20 +169,48 @@ class OwnWayTests(SynchronousTestCase):
                 )
                 self.assertEqual(decision.granted, asked == 2)
 
-    def test_a_condition_is_never_met(self) -> None:
-        """Who would be allowed under one is not, and who would be denied is."""
-        condition = b"artx" + bytes(4)
-        everyone = Ace(AceType.ACCESS_ALLOWED, 2, EVERYONE)
-        for kind, expected in (
-            (AceType.ACCESS_ALLOWED_CALLBACK, None),
-            (AceType.ACCESS_DENIED_CALLBACK, None),
+    def test_conditions(self) -> None:
+        """[MS-DTYP] 2.4.4.17.3: who is allowed something if it is TRUE, and denied it unless it is FALSE."""
+        clerk, no_clerk, unknown, rubbish = (
+            "Member_of {SID(S-1-5-21-1-2-3-2001)}",
+            "Not_Member_of {SID(S-1-5-21-1-2-3-2001)}",
+            "@User.clearance == 1",
+            None,
+        )
+        for condition, allows, denies in (
+            (clerk, True, True),
+            (no_clerk, False, False),
+            (unknown, False, True),
+            (rubbish, False, True),
         ):
-            ace = Ace(kind, 4, EVERYONE, 0, None, None, condition)
-            later = Ace(AceType.ACCESS_ALLOWED, 4, EVERYONE)
-            last = (later,) if kind is AceType.ACCESS_DENIED_CALLBACK else ()
-            descriptor = SecurityDescriptor(None, None, Acl((ace, everyone, *last)))
-            self.assertEqual(granted(check_access(descriptor, TOKENS["bob"], 4, QUEUE_KIND)), expected)
-            self.assertEqual(granted(check_access(descriptor, TOKENS["bob"], 2, QUEUE_KIND)), 2)
+            for letters, others, expected in (("XA", "", allows), ("XD", "(A;;0x4;;;WD)", not denies)):
+                text = f"D:({letters};;0x4;;;WD;({condition or clerk}))(A;;0x2;;;WD){others}"
+                descriptor = parse_sddl(text)
+                assert descriptor.dacl is not None
+                if condition is None:
+                    [first, *rest] = descriptor.dacl.aces
+                    assert isinstance(first, Ace)
+                    broken = attrs.evolve(first, data=b"artx\xff\xff\xff\xff")
+                    descriptor = attrs.evolve(descriptor, dacl=Acl((broken, *rest)))
+                decision = check_access(descriptor, TOKENS["alice"], 4, QUEUE_KIND)
+                self.assertIs(decision.granted, expected, text)
+                self.assertTrue(check_access(descriptor, TOKENS["alice"], 2, QUEUE_KIND).granted)
+        anonymous = parse_sddl(f"D:(XA;;0x4;;;AN;({clerk}))")
+        self.assertFalse(check_access(anonymous, TOKENS["alice"], 4, QUEUE_KIND).granted)
+
+    def test_what_a_resource_says_of_itself(self) -> None:
+        """The attributes in its SACL are there to be asked about, and the claims of whoever asks."""
+        attribute = bytes.fromhex(
+            "1c000000 0100 0000 00000000 01000000 14000000 0500000000000000 61000000".replace(" ", "")
+        )
+        said = Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, data=attribute)
+        plain = parse_sddl("D:(XA;;0x4;;;WD;(@User.level >= @Resource.a))")
+        descriptor = attrs.evolve(plain, sacl=Acl((said,)))
+        for level, expected in ((5, True), (4, False)):
+            claim = Claim("Level", (Value(ValueType.INTEGER, level),))
+            who = attrs.evolve(TOKENS["bob"], claims=Claims(user=named(claim)))
+            self.assertIs(check_access(descriptor, who, 4, QUEUE_KIND).granted, expected)
+        self.assertFalse(check_access(descriptor, TOKENS["bob"], 4, QUEUE_KIND).granted)
 
     def test_oneself(self) -> None:
         """[MS-DTYP] 2.5.3.1.1 S-1-5-10 is whoever the caller names, in entries and as owner."""

@@ -27,6 +27,9 @@ TEXTS = (
     "D:(OD;CI;0x4;06bd3202-df3e-11d1-9c86-006008764d0e;bf967aba-0de6-11d0-a285-00aa003049e2;WD)",
     "S:(ML;;0x1;;;HI)",
     "D:(A;;GAGXGWGRWOWDRCSD;;;OW)",
+    'D:(XD;CI;0x4;;;AN;(Title == "V)P;" || @Device.x != -0x5))(A;;0x4;;;WD)',
+    "O:BAD:(XA;;0x4;;;AU;(Member_of {SID(BA), SID(S-1-5-21-1-2-3-1001)} && !(Exists @Resource.a%0020b)))",
+    'D:(ZA;;0x4;06bd3202-df3e-11d1-9c86-006008764d0e;;WD;(a))S:(XU;SAFA;WD;;;WD;(a Any_of {#0a, "x"}))',
 )
 
 
@@ -69,7 +72,8 @@ class SddlTests(SynchronousTestCase):
         for text, answer in zip(asked, ask_samba([{"sddl": text} for text in asked]), strict=True):
             if answer is None:
                 # Letters and types of entries that its version does not know yet.
-                self.assertTrue((text.startswith("O:") and len(text) == 4) or "ML;" in text, text)
+                is_known = (text.startswith("O:") and len(text) == 4) or "ML;" in text or "(a" in text
+                self.assertTrue(is_known or "(X" in text, text)
                 continue
             read += 1
             # It writes every list with the revision for entries about parts of an object.
@@ -98,10 +102,10 @@ class SddlTests(SynchronousTestCase):
                 except RemoteProtocolError as error:
                     self.assertIn("SDDL", str(error))
 
-    @given(st.text(st.sampled_from("OGDSAIPU:();x0123456789-WBRLN "), max_size=60))
+    @given(st.text(st.sampled_from("OGDSAIPUX:();x0123456789-WBRLN =!&|{},@"), max_size=60))
     def test_rubbish(self, text: str) -> None:
         """Is read, or refused with the one error."""
-        for each in (text, "D:" + text, f"D:({text})", "O:S-1-" + text):
+        for each in (text, "D:" + text, f"D:({text})", "O:S-1-" + text, f"D:(XA;;4;;;WD;({text}))"):
             try:
                 parse_sddl(each, DOMAIN)
             except RemoteProtocolError as error:
@@ -118,7 +122,13 @@ class SddlTests(SynchronousTestCase):
             ("O:S-1-5-99999999999", "sid-string at offset 2: 'S-1-5-99999999999' is no SID"),
             ("D:(A;;GA;;WD)", "ace at offset 3: has 5 fields, not 6"),
             ("D:(Q;;GA;;;WD)", "ace-type at offset 3: 'Q' is none of A, D, AU"),
-            ("D:(XA;;GA;;;WD)", "XA is of an entry with a condition or an attribute"),
+            ("D:(XA;;GA;;;WD)", "conditional-ace at offset 3: XA is of an entry with a condition"),
+            ("D:(XA;;GA;;;WD;(a == b))", "cond-expr at offset 21: here a value should stand"),
+            ("D:(XA;;GA;;;WD;(a)", "conditional-ace at offset 18: here it should end"),
+            ("D:(XA;;GA;;;WD;(Member_of {SID(ZZ)}))", "sid-string at offset 31: 'ZZ' is no SID"),
+            ("D:(XA;;GA;;WD;(a))", "ace at offset 3: has 5 fields, not 6"),
+            ("D:(A;;GA;;;WD;(a))", "text at offset 2: here O:"),
+            ("S:(RA;;;;;WD)", "ace-type at offset 3: RA is of an entry with an attribute"),
             ("D:(A;ZZ;GA;;;WD)", "ace-flag-string at offset 3: 'ZZ' is none of OI"),
             ("D:(A;;G;;;WD)", "ace-rights at offset 3: 'G' is none of GA"),
             ("D:(A;;0x100000000;;;WD)", "ace-rights at offset 3: 0x100000000 does not fit into 32 bits"),
@@ -132,7 +142,7 @@ class SddlTests(SynchronousTestCase):
             self.assertIn(words, str(self.assertRaises(RemoteProtocolError, parse_sddl, text)))
 
     def test_what_has_no_text(self) -> None:
-        """Conditions, unknown types and unknown flags."""
+        """What is no condition, unknown types and unknown flags."""
         for ace in (
             Ace(AceType.ACCESS_ALLOWED_CALLBACK, 4, EVERYONE, data=b"artx"),
             Ace(AceType.ACCESS_ALLOWED, 4, EVERYONE, data=b"more"),

@@ -263,7 +263,9 @@ class EntryTests(SynchronousTestCase):
 
     def test_all_of_one(self) -> None:
         """Whatever he may and may not."""
-        descriptor = parse_sddl("D:(D;;0x1;;;AN)(A;;0x2;;;WD)(A;IO;0x4;;;AN)(AU;SA;0x4;;;AN)")
+        descriptor = parse_sddl(
+            "D:(XD;;0x1;;;AN;(a))(D;;0x1;;;AN)(A;;0x2;;;WD)(A;IO;0x4;;;AN)(AU;SA;0x4;;;AN)(XA;;0x1;;;AN;(a))"
+        )
         self.assertEqual(
             without_entries_of(descriptor, ANONYMOUS), parse_sddl("D:(A;;0x2;;;WD)(AU;SA;0x4;;;AN)")
         )

@@ -28,6 +28,7 @@ from msmq.queues.changes import PutState
 from msmq.queues.definition import QueueType
 from msmq.queues.queue import Queue
 from msmq.structures.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind, QueueAccess
+from msmq.structures.condition_text import format_condition
 from msmq.structures.sddl import format_sddl
 from msmq.structures.security_descriptor import (
     SecurityDescriptor,
@@ -53,7 +54,10 @@ _Change: TypeAlias = Callable[[SecurityDescriptor], SecurityDescriptor]
 _ACTIONS: Final = {
     AceType.ACCESS_ALLOWED: "allow",
     AceType.ACCESS_DENIED: "deny",
+    AceType.ACCESS_ALLOWED_CALLBACK: "allow if",
+    AceType.ACCESS_DENIED_CALLBACK: "deny if",
 }
+_CONDITIONAL: Final = (AceType.ACCESS_ALLOWED_CALLBACK, AceType.ACCESS_DENIED_CALLBACK)
 
 
 @attrs.frozen
@@ -254,7 +258,7 @@ class Permissions:
     def _entry(self, ace: AnyAce, kind: ObjectKind) -> dict[str, Any]:
         if not isinstance(ace, Ace):
             return {"action": f"type {ace.type}", "principal": None, "name": None, "rights": [], "mask": 0}
-        return {
+        shown = {
             "action": _ACTIONS.get(ace.type, ace.type.name.lower()),
             "principal": format_sid(ace.sid),
             "name": self.descriptors.access.name_of(ace.sid),
@@ -263,6 +267,7 @@ class Permissions:
             "inherited": bool(ace.flags & AceFlags.INHERITED),
             "inherit_only": bool(ace.flags & AceFlags.INHERIT_ONLY),
         }
+        return {**shown, "condition": _condition(ace.data)} if ace.type in _CONDITIONAL else shown
 
     async def _learn_names(self, sids: Sequence[bytes | None]) -> None:
         """Have the directory asked who these are, so that their names are known."""
@@ -278,6 +283,13 @@ def _right(kind: ObjectKind, right: str) -> int:
         return kind.parse(right)
     except ValueError as error:
         raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, str(error)) from error
+
+
+def _condition(data: bytes) -> str | None:
+    try:
+        return format_condition(data)
+    except LocalProtocolError:
+        return None
 
 
 def _shown(target: _Target) -> str:

@@ -112,6 +112,24 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(status, Status.MQ_ERROR_INVALID_PARAMETER)
         self.assertIn("'send' is no right to a queue manager, which are all, receive-dead-letters", words)
 
+    def test_conditions(self) -> None:
+        """An entry that has one is judged by it, is shown with it, and goes with all that is said of one."""
+        text = "(XD;;0x4;;;AN;(Not_Member_of {SID(S-1-5-21-1-2-3-1001)}))"
+        path = self.queue(self.beta, "conditional", security=f"D:{text}(A;;0x4;;;WD)")
+        self.assertIn(text, self.sddl(path))
+        [denied, _] = self.run_to_end(self.beta.service.acl(path))["entries"]
+        self.assertEqual(
+            (denied["action"], denied["condition"]),
+            ("deny if", "(Not_Member_of {SID(S-1-5-21-1-2-3-1001)})"),
+        )
+        self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\conditional", b"1")
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, path), [])
+        found = self.run_to_end(self.beta.service.why(path, "anonymous", "send"))
+        self.assertIn("denies it to anonymous (S-1-5-7), as its condition is met", found["reason"])
+        self.run_to_end(self.beta.service.revoke(path, "anonymous"))
+        self.assertTrue(self.run_to_end(self.beta.service.why(path, "anonymous", "send"))["granted"])
+
     def test_changes_at_the_same_time(self) -> None:
         """None of them is lost, of a queue or of the queue manager, however slow the disk is."""
         disk = Disk()
