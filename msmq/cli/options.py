@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
@@ -58,6 +59,17 @@ class Settings:
     @property
     def _place(self) -> str:
         return self.control or os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")
+
+
+class Seconds(click.FloatRange):
+    """A time, which is a number that has an end: what is none would never be over."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return found
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

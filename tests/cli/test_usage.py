@@ -52,6 +52,8 @@ class UsageTests(CommandTestCase):
             (["outgoing", "pause"], ["msmq outgoing pause", "NAME"]),
             (["ping"], ["HOST"]),
             (["ping", "127.0.0.1:port"], ["port"]),
+            (["ping", "127.0.0.1", "--timeout", "nan"], ["--timeout", "'nan' is no number of seconds"]),
+            (["receive", "x", "--timeout", "1e999"], ["--timeout", "'1e999' is no number of seconds"]),
             (["decode", "/nonexistent"], ["/nonexistent"]),
             (["config", "check"], ["FILE"]),
             ([], ["verb", "status"]),
