@@ -13,12 +13,14 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow.parquet
+from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.files.directory import date_of, writing_into
 from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.exporting import Exported, Exporter, store_at, wish
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.streams import Topic, find_topic
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
 from msmq.queues.changes import (
     AppendEvent,
@@ -71,6 +73,24 @@ def log(number: int) -> AppendLog:
 def event(number: int) -> AppendEvent:
     whose = BETA.bytes_le + number.to_bytes(4, "little")
     return AppendEvent(MORNING + number * DAY / 4, whose, "expired", "too late", 0x8002, ORDERS.path)
+
+
+class NameTests(SynchronousTestCase):
+    """Which queue is meant by a name."""
+
+    def test_a_path_comes_before_what_is_short_for_one(self) -> None:
+        """Where a public and a private queue have the same name, whichever was made first."""
+        private, public = Topic(UUID(int=1), ".\\private$\\Orders"), Topic(UUID(int=2), ".\\orders")
+        for topics in ([private, public], [public, private]):
+            for name, expected in (
+                ("orders", public),
+                (".\\ORDERS", public),
+                ("private$\\orders", private),
+                (".\\private$\\orders", private),
+                ("order", None),
+            ):
+                self.assertIs(find_topic(topics, name), expected, name)
+        self.assertIs(find_topic([private], "orders"), private)
 
 
 class ExportTestCase(CommandTestCase):

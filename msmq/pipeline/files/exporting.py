@@ -19,7 +19,7 @@ from msmq.pipeline.files.directory import NewFile, Shelf, date_of, writing_into
 from msmq.pipeline.files.errors import parquet
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
-from msmq.pipeline.reading.streams import Topic, is_called, topics_of
+from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
 from msmq.pipeline.rows import (
     EVENTS_TOPIC,
     PLAIN,
@@ -94,9 +94,8 @@ def wish(store: StoreBeside, name: str, *, log: bool = False) -> Wish:
     if name == EVENTS_TOPIC and not log:
         return Wish("events", Topic(NULL_GUID, EVENTS_TOPIC))
     stream = _stream(name, log)
-    for topic in topics_of(stream, store.queues()):
-        if is_called(topic.name, name):
-            return Wish(stream, topic)
+    if (topic := find_topic(topics_of(stream, store.queues()), name)) is not None:
+        return Wish(stream, topic)
     if log:
         raise ReadingError(f"{store.text} has no queue {name} with a message log")
     raise ReadingError(f"{store.text} has no queue {name}")

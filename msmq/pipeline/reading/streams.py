@@ -87,10 +87,19 @@ def subscribed(options: ReadOptions, stream: str, topics: Sequence[Topic], where
 
 
 def _named(name: str, stream: str, topics: Sequence[Topic], where: str) -> Topic:
-    for topic in topics:
-        if is_called(topic.name, name):
-            return topic
-    raise ReadingError(f"{where} has no queue {name} in the stream {stream}")
+    topic = find_topic(topics, name)
+    if topic is None:
+        raise ReadingError(f"{where} has no queue {name} in the stream {stream}")
+    return topic
+
+
+def find_topic(topics: Iterable[Topic], name: str) -> Topic | None:
+    r"""The topic that is meant by a name; whose path that is comes before who is called so for short.
+
+    C{orders} is the public queue of that name, and without one C{.\private$\orders}.
+    """
+    called = [topic for topic in topics if is_called(topic.name, name)]
+    return min(called, key=lambda topic: _names(topic.name).index(name.lower()), default=None)
 
 
 def is_called(topic: str, name: str) -> bool:
@@ -98,11 +107,16 @@ def is_called(topic: str, name: str) -> bool:
 
     C{orders} is C{.\private$\orders}, and C{.\private$\orders;journal} among journals.
     """
-    full, asked = topic.lower(), name.lower()
+    return name.lower() in _names(topic)
+
+
+def _names(topic: str) -> tuple[str, ...]:
+    """What a topic is called, in lower case; the shortest last."""
+    full = topic.lower()
     path = full.removeprefix(".\\")
     bare = path.partition(";journal")[0]
     names = (full, path, bare, f".\\{bare}")
-    return asked in (*names, path.removeprefix("private$\\"), bare.removeprefix("private$\\"))
+    return (*names, path.removeprefix("private$\\"), bare.removeprefix("private$\\"))
 
 
 def is_sendable(topic: str, message_class: int) -> bool:
@@ -139,7 +153,7 @@ def offsets_of(
         return {topic.name: wanted for topic in topics}
     found: dict[str, int | str] = {}
     for name, offset in wanted.items():
-        topic = next((topic for topic in topics if is_called(topic.name, name)), None)
+        topic = find_topic(topics, name)
         if topic is None:
             raise ReadingError(f"the option {option} names {name!r}, which is not read from {where}")
         found[topic.name] = {-1: LATEST, -2: EARLIEST}.get(offset, offset)
