@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeVar
 
+from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
@@ -90,6 +91,9 @@ class DirectoryRunner:
             return Outcome(value=await _call(self._directory, request))
         except DirectoryError as error:
             return Outcome(error.result, detail=error.detail)
+        except CancelledError:
+            # Whoever asked waits no longer, which is no fault of the directory's for the log.
+            return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail="it took too long")
         except Exception as error:
             self.log.failure("The directory {name} failed.", name=self._directory.name)
             return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail=f"{type(error).__name__}: {error}")

@@ -8,6 +8,7 @@ from unittest import skipIf
 from uuid import UUID
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
@@ -23,7 +24,7 @@ from msmq.structures.signature_input import signature_input_2_0
 from msmq.structures.user_message_patches import patch_security_header
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.sid import parse_sid
-from tests.builders import GAMMA, user_packet, with_security
+from tests.builders import BETA, GAMMA, user_packet, with_security
 from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import DAY, LEVELS, WALL, SigningTestCase
 from tests.nodes.support import Node
@@ -321,6 +322,45 @@ class CacheTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 1)
         reason = self.refused(self.signed(self.fields(), by=self.bob, security_id=OTHER_SID))
         self.assertIn("is that of S-1-5-21-1-2-3-1002: the directory does not answer", reason)
+
+    def hold(self) -> Deferred[None]:
+        """From now on the directory tells nothing of users before this fires."""
+        assert self.directory is not None
+        held: Deferred[None] = Deferred()
+        read = self.directory.read
+
+        def reading(of: type, *args: Any, **kwargs: Any) -> Any:
+            if of is UserObject:
+                return held.addCallback(lambda _: read(of, *args, **kwargs))
+            return read(of, *args, **kwargs)
+
+        self.patch(self.directory, "read", reading)
+        return held
+
+    def test_the_directory_is_late(self) -> None:
+        """A message waits for half a minute; what is told later changes nothing, and is no fault to log."""
+        held = self.hold()
+        self.say(self.signed(self.fields()), seconds=29)
+        self.assertEqual(self.reasons(), [])
+        self.clock.advance(2)
+        [reason] = self.reasons()
+        self.assertIn("the directory does not answer (it took too long)", reason)
+        held.callback(None)
+        self.clock.advance(1)
+        self.assertEqual((self.arrived(), self.reasons()), ([], []))
+        self.say(self.signed(self.fields()))
+        self.assertEqual(len(self.arrived()), 1)
+
+    def test_the_directory_is_later_than_the_end(self) -> None:
+        """A queue manager that stops waits for no answer."""
+        held = self.hold()
+        self.say(self.signed(self.fields()))
+        self.beta.service.stopService()
+        self.clock.advance(1)
+        held.callback(None)
+        again = self.node("BETA", BETA, store=self.beta.store)
+        self.run_to_end(again.service.open())
+        self.assertEqual(self.reasons(again), [])
 
 
 class WeakTests(SigningTestCase):
