@@ -26,6 +26,7 @@ from msmq.queues.transaction import Transaction
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import MessageClass, is_application_class
+from msmq.structures.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
 
@@ -210,7 +211,7 @@ class Outbox:
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own;
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a body that is to be encrypted for a direct name,
             of which nobody knows whose key it needs ([MS-MQQB] 5.1); MQ_ERROR_CERTIFICATE_NOT_PROVIDED for
-            one that is not signed and a queue of ours that demands it.
+            one that is not signed, or not by a user, and a queue of ours that demands it.
         """
         store = self._performer.store
         is_durable = store.durable
@@ -249,6 +250,11 @@ class Outbox:
                     raise MQError(
                         Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
                         f"{definition.path} takes only authenticated messages, and this one is not signed",
+                    )
+                if definition.authenticate and message.sender_identifier_type not in (None, SenderIdType.SID):
+                    raise MQError(
+                        Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
+                        f"{definition.path} takes only authenticated messages, and this one names no user",
                     )
 
     def build(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.durable import write_durably
+from msmq.durable import sync, write_durably
 from msmq.interfaces.signing import CertificateStoreError, Credentials, ICertificateStore, KeptCertificate
 from msmq.wire.sid import format_sid, parse_sid
 
@@ -23,17 +25,24 @@ class FileCertificateStore:
     """See L{ICertificateStore}.
 
     One file for each certificate, named by its number in the order in which they came and its SHA-256; mode
-    0600, in a directory of mode 0700.
+    0600, in a directory of mode 0700. One that others may read is closed to them when it is read.
 
     @param directory: made when the first certificate comes.
     """
+
+    log: ClassVar[Logger] = Logger()
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def load(self) -> Sequence[KeptCertificate]:
         """See L{ICertificateStore.load}."""
-        return [_read(path) for path in self._paths()]
+        found = []
+        for path in self._paths():
+            found.append(_read(path))
+            if _close_to_others(path):
+                self.log.warn("{path} could be read by others; it has mode 0600 now", path=path)
+        return found
 
     def add(self, kept: KeptCertificate) -> None:
         """See L{ICertificateStore.add}."""
@@ -58,6 +67,7 @@ class FileCertificateStore:
             if path.stem.partition("-")[2] == name:
                 try:
                     path.unlink(missing_ok=True)
+                    sync(self._directory)
                 except OSError as error:
                     raise CertificateStoreError(f"{path}: {error.strerror}") from error
 
@@ -92,6 +102,17 @@ def _read(path: Path) -> KeptCertificate:
         # What is wrong with it may be part of a key.
         pass
     raise CertificateStoreError(f"{path}: the file is damaged")
+
+
+def _close_to_others(path: Path) -> bool:
+    """Whether others could read it, who cannot any more."""
+    try:
+        if not stat.S_IMODE(path.stat().st_mode) & 0o077:
+            return False
+        path.chmod(0o600)
+    except OSError as error:
+        raise CertificateStoreError(f"{path}: {error.strerror}") from error
+    return True
 
 
 def _write(path: Path, content: bytes) -> None:

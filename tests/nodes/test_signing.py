@@ -112,9 +112,16 @@ class SendingTests(SigningTestCase):
         self.send(self.alpha, path, b"signed", authentication_level=AuthenticationLevel.SIG_2_0)
         [view] = self.take(self.alpha, path)
         self.assertTrue(message_json(view)["authenticated"])
-        sending = self.deferred(self.alpha.service.send(path, [Message(body=b"plain")]))
-        error = self.failureResultOf(sending, MQError).value
-        self.assertEqual(error.status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
+        level = AuthenticationLevel.SIG_2_0
+        for message in (
+            Message(body=b"plain"),
+            Message(authentication_level=level, sender_identifier_type=SenderIdType.NONE),
+            Message(authentication_level=level, sender_identifier_type=SenderIdType.QUEUE_MANAGER),
+        ):
+            sending = self.deferred(self.alpha.service.send(path, [message]))
+            error = self.failureResultOf(sending, MQError).value
+            self.assertEqual(error.status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
+        self.assertEqual(self.take(self.alpha, path), [])
 
     def test_what_cannot_be_signed(self) -> None:
         """No certificate, one that expired, a weak or unknown hash: the send is refused, and says why."""

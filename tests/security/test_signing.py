@@ -234,6 +234,10 @@ class FileCertificateStoreTests(CertificateStoreContract, SynchronousTestCase):
         self.assertEqual(path.stat().st_mode & 0o777, 0o600)
         self.assertEqual(self.directory.stat().st_mode & 0o777, 0o700)
         self.assertEqual(list(self.make_store().load()), [kept])
+        for mode in (0o644, 0o640, 0o601):
+            path.chmod(mode)
+            self.assertEqual(list(self.make_store().load()), [kept])
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
 
     def test_damage(self) -> None:
         """A damaged file is told by its name, without what is in it."""
