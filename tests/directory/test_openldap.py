@@ -146,6 +146,10 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertEqual(len((await found.account(sid)).groups), 2)
         self.patch(ldap_accounts, "MOST_GROUPS", 1)
         self.assertIs(await self.result_of(found.account(sid)), DirectoryOperationResult.GENERIC_ERROR)
+        self.patch(ldap_accounts, "MOST_GROUPS", 2)
+        elsewhere = {"objectClass": [b"referral", b"extensibleObject"], "ref": [b"ldap://127.0.0.1:1/"]}
+        await self.operations.add(child("elsewhere", users), "referral", elsewhere)
+        self.assertIs(await self.result_of(found.account(sid)), DirectoryOperationResult.GENERIC_ERROR)
         # This server computes no tokenGroups, as Active Directory gives none to who may not read them.
         silent = self.new_directory(attrs.evolve(self.settings, dialect=Dialect.ACTIVE_DIRECTORY))
         await silent.open()

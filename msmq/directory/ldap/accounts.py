@@ -100,7 +100,8 @@ class LdapAccounts:
         left = [entry.name]
         while left:
             member = of_class("group", Equal("member", left.pop().encode()))
-            for group in await self._operations.find(root.domain, Scope.TREE, member, (SID,)):
+            groups = await self._operations.find(root.domain, Scope.TREE, member, (SID,), needs_all=True)
+            for group in groups:
                 if group.name not in seen:
                     seen.add(group.name)
                     left.append(group.name)

@@ -114,15 +114,28 @@ class Operations:
         return found[0] if found else None
 
     async def find(
-        self, base: str, scope: Scope, wanted: Filter, attributes: Sequence[str]
+        self,
+        base: str,
+        scope: Scope,
+        wanted: Filter,
+        attributes: Sequence[str],
+        *,
+        needs_all: bool = False,
     ) -> Sequence[Entry]:
-        """The entries that fulfil a filter, of which there are few; none if there is no C{base}."""
+        """The entries that fulfil a filter, of which there are few; none if there is no C{base}.
+
+        @param needs_all: it is an error if other servers may have more of them.
+        """
         root = await self.root()
         request = Search(base, scope, wanted, tuple(attributes))
         answered = await self._connection.ask(request, self._reading(root, attributes), repeatable=True)
         if answered.result.code in (NO_SUCH_OBJECT, NO_NAME):
             return ()
         self._check(answered.result, base)
+        if needs_all and answered.is_partial:
+            raise DirectoryError(
+                DirectoryOperationResult.GENERIC_ERROR, f"{base}: a part of it is on other servers"
+            )
         return answered.entries
 
     async def search(

@@ -17,6 +17,7 @@ from msmq.directory.ldap.wire import (
     Control,
     Entry,
     LdapWireError,
+    Reference,
     Request,
     Result,
     decode,
@@ -27,6 +28,9 @@ from msmq.errors import MsmqError
 
 MOST_ENTRIES: Final = 100_000
 """How many entries one answer may have."""
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""How many bytes all entries of one answer may have."""
 
 MESSAGES_AT_ONCE: Final = 4
 """How many messages are decoded before others get a turn; each takes up to half a millisecond."""
@@ -43,10 +47,14 @@ class LdapDisconnectedError(MsmqError):
 
 @attrs.frozen
 class Answered:
-    """The whole answer to one request."""
+    """The whole answer to one request.
+
+    @ivar is_partial: more of what was searched is on other servers, which nobody asks.
+    """
 
     result: Result
     entries: Sequence[Entry] = attrs.field(repr=False)
+    is_partial: bool = False
 
 
 @attrs.define
@@ -54,6 +62,8 @@ class _Asked:
     deferred: Deferred[Answered]
     timeout: IDelayedCall
     entries: list[Entry] = attrs.field(factory=list)
+    size: int = 0
+    is_partial: bool = False
 
 
 class LdapProtocol(Protocol):
@@ -172,12 +182,17 @@ class LdapProtocol(Protocol):
             return
         if isinstance(answer, Entry):
             asked.entries.append(answer)
+            asked.size += len(message)
             if len(asked.entries) > MOST_ENTRIES:
                 self._leave(f"an answer has more than {MOST_ENTRIES} entries")
+            elif asked.size > MOST_BYTES:
+                self._leave(f"an answer has more than {MOST_BYTES} bytes")
+        elif isinstance(answer, Reference):
+            asked.is_partial = True
         elif isinstance(answer, Result):
             del self._asked[number]
             asked.timeout.cancel()
-            asked.deferred.callback(Answered(answer, asked.entries))
+            asked.deferred.callback(Answered(answer, asked.entries, asked.is_partial))
 
     def _leave(self, fault: str) -> None:
         if self.is_connected:

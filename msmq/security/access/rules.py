@@ -84,9 +84,7 @@ class QueueRule:
     _fits: Callable[[str], object] = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        wanted = self.pattern.removeprefix(".\\").casefold()
-        # A bracket is a character of a path like any other.
-        object.__setattr__(self, "_fits", re.compile(translate(wanted.replace("[", "[[]"))).match)
+        object.__setattr__(self, "_fits", _compiled(_wanted(self.pattern)).match)
 
     def fits(self, path: str) -> bool:
         """Whether it is about the queue of this path, which has no computer."""
@@ -193,6 +191,8 @@ class _Reading:
             pattern = entry.get("path") if isinstance(entry, dict) else None
             if not isinstance(pattern, str) or not pattern:
                 self._refuse(place, "needs its path, such as 'private$\\orders'")
+            elif (never := _never_fits(pattern)) is not None:
+                self._refuse((*place, "path"), never)
             elif ruling is not None:
                 rules.append(QueueRule(pattern, ruling))
         return tuple(rules)
@@ -264,6 +264,25 @@ class _Reading:
             None,
         )
         self.problems.append(RuleProblem(self.path, line, _dotted(place), problem))
+
+
+def _never_fits(pattern: str) -> str | None:
+    """Why a pattern is that of no queue at all; nobody would be kept out by what is written under it."""
+    first, separator, rest = _wanted(pattern).partition("\\")
+    if ";" in pattern:
+        return "fits no queue: a journal and a subqueue have the rule of their queue"
+    if "\\" in rest or (separator and "*" not in first and _compiled(first).match("private$") is None):
+        return "fits no queue: it is 'private$\\orders', or 'orders' for a public queue, without a computer"
+    return None
+
+
+def _wanted(pattern: str) -> str:
+    return pattern.removeprefix(".\\").casefold()
+
+
+def _compiled(wanted: str) -> re.Pattern[str]:
+    # A bracket is a character of a path like any other.
+    return re.compile(translate(wanted.replace("[", "[[]")))
 
 
 def _dotted(place: KeyPath) -> str:

@@ -12,6 +12,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.directory.ldap import protocol
 from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.protocol import MESSAGES_AT_ONCE, LdapDisconnectedError, LdapProtocol
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
@@ -80,6 +81,16 @@ class LdapProtocolTests(SynchronousTestCase):
         self.assertEqual(self.transport.producerState, "producing")
         self.protocol.dataReceived(done(1))
         self.assertEqual(len(self.successResultOf(asked).entries), 40)
+
+    def test_more_than_there_can_be(self) -> None:
+        """A server whose answer has no end is left before it fills the memory."""
+        self.patch(protocol, "MOST_BYTES", 1000)
+        asked = self.protocol.ask(SEARCH)
+        self.protocol.dataReceived(entry(1, "CN=x", 200) * 4)
+        self.assertTrue(self.protocol.is_connected)
+        self.protocol.dataReceived(entry(1, "CN=x", 200))
+        self.assertIn("an answer has more than 1000 bytes", self.fault_of(asked))
+        self.assertFalse(self.protocol.is_connected)
 
     def test_silence(self) -> None:
         """A server that does not answer in time is left, and whatever else was asked fails with it."""

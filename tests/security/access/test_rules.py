@@ -78,6 +78,28 @@ class RulesTests(SynchronousTestCase):
             (rules.ruling("private$\\orders"), rules.machine, rules.sid_of("x")), (None, None, None)
         )
 
+    def test_a_path_that_fits_no_queue(self) -> None:
+        """Is a mistake, since it would keep nobody out."""
+        for path, words in (
+            ("ALPHA\\private$\\orders", "without a computer"),
+            ("ALPHA\\orders", "without a computer"),
+            (".\\private\\orders", "without a computer"),
+            ("private$\\orders\\2026", "without a computer"),
+            ("private$\\orders;journal", "a journal and a subqueue have the rule of their queue"),
+            ("system$;deadletter", "a journal and a subqueue have the rule of their queue"),
+        ):
+            [(line, key, problem)] = self.problems(f"[[queue]]\npath = '{path}'\n")
+            self.assertEqual((line, key), (2, "queue[0].path"))
+            self.assertIn(words, problem)
+        for path, queue in (
+            (".\\Private$\\o*", "private$\\orders"),
+            ("p*\\orders", "private$\\orders"),
+            ("privat??\\orders", "private$\\orders"),
+            ("orders", "orders"),
+            ("*", "private$\\orders"),
+        ):
+            self.assertIsNotNone(self.load(f"[[queue]]\npath = '{path}'\n").ruling(queue))
+
     def test_every_mistake_has_its_line(self) -> None:
         """And all are told at once."""
         text = """[names]
