@@ -43,6 +43,9 @@ KEY_BITS: Final[Mapping[int, int]] = {
 BASE_BITS: Final = 40
 ENHANCED_BITS: Final = 128
 
+ADVANCED_BITS: Final = 1024
+"""[MS-MQQB] 3.1.7.1.5 the length of the RSA key of the provider for AES; a shorter one keeps no secret."""
+
 WEAK_LINE: Final = "[security] weak_algorithms = true"
 """The line of the configuration that allows ciphers which no longer keep anything secret."""
 
@@ -60,7 +63,8 @@ class Preferences:
     @ivar base: PreferredBaseAlgorithm.
     @ivar sends_40_bits: SendEnhancedRC2Using40BitKeys.
     @ivar rejects_40_bits: RejectEnhancedRC2Using40BitKeys.
-    @ivar weak: whether RC2, RC4 and keys of 40 bits may be used at all, by us and by those who send to us.
+    @ivar weak: whether RC2, RC4 and keys of 40 bits may be used at all, by us and by those who send to us;
+        and by us RSA keys of fewer than 1024 bits for AES.
     @ivar send_keys: SendSymmetricKeyCacheSize.
     @ivar receive_keys: ReceiveSymmetricKeyCacheSize.
     @ivar lifetime: SymmetricKeyShortLifetime, in seconds.
@@ -131,6 +135,12 @@ def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> Choice
         raise CannotEncryptError(f"{level} is no privacy level, which are 1, 3 and 5")
     advanced = public_key_of(keys, AES_PROVIDER)
     if advanced is not None:
+        length = advanced.modulus.bit_length()
+        if length < ADVANCED_BITS and not preferences.weak:
+            raise CannotEncryptError(
+                f"the receiver's key for AES has {length} bits, fewer than {ADVANCED_BITS}, which {WEAK_LINE}"
+                " would allow"
+            )
         bits = KEY_BITS[preferences.advanced]
         return Choice(PrivacyLevel.ADVANCED, AES_PROVIDER, preferences.advanced, bits, bits, advanced)
     if level == PrivacyLevel.ADVANCED:

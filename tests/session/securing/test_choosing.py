@@ -99,6 +99,19 @@ class ChoosingTests(SynchronousTestCase):
             found = self.chosen(ALL, ADVANCED, Preferences(advanced=algorithm))
             self.assertEqual(found, (AES_PROVIDER, 5, algorithm, bits))
 
+    def test_short_keys_for_aes(self) -> None:
+        """A key for AES that anybody could factor is none, unless weak ones are allowed."""
+        for bits, is_weak in ((1024, False), (1023, True), (512, True)):
+            # What bitLen says proves nothing.
+            blob = PublicKeyBlob((1 << bits) - 1, 65537, 1024)
+            published = MqdsPublicKeys((MqdsPublicKey(AES_PROVIDER, ProviderType.PROV_RSA_AES, blob),))
+            self.assertEqual(self.chosen(published, BASE)[0], AES_PROVIDER)
+            if is_weak:
+                error = self.refused(published, BASE, Preferences())
+                self.assertIn(f"has {bits} bits, fewer than 1024, which [security] weak_alg", str(error))
+            else:
+                self.assertEqual(self.chosen(published, BASE, Preferences())[0], AES_PROVIDER)
+
     def test_short_keys_for_rc2(self) -> None:
         """SendEnhancedRC2Using40BitKeys: 40 bits by chance, and 88 zero bits behind them."""
         rc2 = Preferences(enhanced=EncryptionAlgorithm.RC2, sends_40_bits=True, weak=True)
