@@ -32,6 +32,8 @@ class NextHop:
     """Where the messages of some outgoing queues go next.
 
     @ivar queues: those queues, in the order in which they were first used.
+    @ivar busy: those in which anything waits, and some in which nothing does any more; there may be thousands
+        of queues, of which a few have messages.
     @ivar connector: dials; C{None} where only a session that the other side opened will do.
     @ivar identifier: the queue manager there: the one that the name says, or that answered when it was
         dialled.
@@ -42,7 +44,8 @@ class NextHop:
 
     def __init__(self, key: Key) -> None:
         self.key = key
-        self.queues: list[OutgoingQueue] = []
+        self.queues: dict[OutgoingQueue, None] = {}
+        self.busy: dict[OutgoingQueue, None] = {}
         self.connector: IConnector | None = None
         self.missed_at: tuple[str, ...] = ()
         self.identifier: UUID | None = key if isinstance(key, UUID) else None
@@ -57,7 +60,7 @@ class NextHop:
 
     def is_waited_for(self) -> bool:
         """Whether any message waits, one that is on its way included."""
-        return any(queue.positions and queue.state not in STILL for queue in self.queues)
+        return any(queue.positions and queue.state not in STILL for queue in self.busy)
 
     def is_served_by(self, session: ISession) -> bool:
         """Whether this is the session that its connector dialled last."""
@@ -106,6 +109,12 @@ class NextHops:
         hop = self._by_queue.get(queue)
         return self._assign(queue) if hop is None else hop
 
+    def note(self, queue: OutgoingQueue) -> None:
+        """Something has come into a queue."""
+        hop = self._by_queue.get(queue)
+        if hop is not None:
+            hop.busy[queue] = None
+
     def _assign(self, queue: OutgoingQueue) -> NextHop:
         name = queue.destination
         if isinstance(name, DirectFormatName):
@@ -116,7 +125,7 @@ class NextHops:
         hop = self._hops.get(key)
         if hop is None:
             hop = self._hops[key] = self._make(key, name, routed)
-        hop.queues.append(queue)
+        hop.queues[queue] = hop.busy[queue] = None
         self._by_queue[queue] = hop
         if is_for_acknowledgements(name):
             self._divided.add(queue)
@@ -188,7 +197,8 @@ class NextHops:
     def _leave(self, queue: OutgoingQueue) -> None:
         """A queue goes another way; what it has on a session that is open stays there."""
         hop = self._by_queue.pop(queue)
-        hop.queues.remove(queue)
+        del hop.queues[queue]
+        hop.busy.pop(queue, None)
         if not hop.queues:
             self._drop(hop)
 
@@ -305,7 +315,25 @@ class NextHops:
 
     def queues_of(self, session: ISession) -> list[OutgoingQueue]:
         """The queues from which something may leave on a session."""
-        queues = {queue: None for hop in self.of_session(session) for queue in hop.queues}
+        return self._with_acknowledgements(
+            session, {queue: None for hop in self.of_session(session) for queue in hop.queues}
+        )
+
+    def busy_of(self, session: ISession) -> list[OutgoingQueue]:
+        """Those of them in which anything waits."""
+        return self._with_acknowledgements(
+            session, {queue: None for hop in self.of_session(session) for queue in self.busy(hop)}
+        )
+
+    def busy(self, hop: NextHop) -> list[OutgoingQueue]:
+        """The queues of a next hop in which anything waits."""
+        for queue in [queue for queue in hop.busy if not queue.positions]:
+            del hop.busy[queue]
+        return list(hop.busy)
+
+    def _with_acknowledgements(
+        self, session: ISession, queues: dict[OutgoingQueue, None]
+    ) -> list[OutgoingQueue]:
         for queue in self._acks.queues(session.remote_identifier):
             if queue not in queues and session in self.leading_to(queue):
                 queues[queue] = None

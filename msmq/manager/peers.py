@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -167,8 +168,8 @@ class Peers:
     def _forget_some(self) -> None:
         excess = len(self._peers) - MOST_PEERS
         if excess > 0:
-            idle = [peer.identifier for peer in self._peers.values() if not peer.sessions]
-            for identifier in idle[:excess]:
+            idle = (peer.identifier for peer in self._peers.values() if not peer.sessions)
+            for identifier in list(islice(idle, excess)):
                 del self._peers[identifier]
 
     # Clocks

@@ -8,7 +8,9 @@ connection catches up, everything that may go is sent (reading 25).
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import ClassVar
 from uuid import UUID
 
@@ -131,6 +133,7 @@ class Transfer:
 
     def ready(self, queue: OutgoingQueue) -> None:
         """[MS-MQQB] 3.1.7.12 Message Position Available Event."""
+        self._hops.note(queue)
         if queue.state in STILL or self._is_stopped or not queue.has_available:
             return
         if self._sessions.is_offline:
@@ -139,7 +142,7 @@ class Transfer:
         sessions = self._hops.leading_to(queue)
         for session in sessions:
             queue.state = OutgoingState.CONNECTED
-            self._dispatch(session, hop.queues)
+            self._dispatch(session, self._hops.busy(hop))
         if self._hops.is_reached(queue):
             return
         if hop.connector is not None:
@@ -188,11 +191,11 @@ class Transfer:
         queues in which nothing waits and that nobody has open are forgotten, with their history.
         """
         model = self._performer.model
-        excess = sum(1 for _ in model.outgoing_queues()) + 1 - MOST_OUTGOING_QUEUES
+        excess = model.collection.outgoing_count + 1 - MOST_OUTGOING_QUEUES
         if excess <= 0:
             return True
-        idle = [queue for queue in model.outgoing_queues() if not queue.positions and not queue.users]
-        del idle[excess:]
+        unused = (queue for queue in model.outgoing_queues() if not queue.positions and not queue.users)
+        idle = list(islice(unused, excess))
         for queue in idle:
             self._forget(queue)
             self._performer.perform(model.delete_queue(queue).effects)
@@ -210,24 +213,35 @@ class Transfer:
         """
         if session in self._loading:
             return
+        if session.capacity <= 0:
+            return
+        # There may be thousands, so the next one is not looked for among all of them each time.
         waiting = [
-            queue
-            for queue in queues
+            (_turn(queue), number, queue)
+            for number, queue in enumerate(queues)
             if queue.has_available and queue.state not in STILL and self._hops.has_part(session, queue)
         ]
+        heapq.heapify(waiting)
         now = self._performer.clock.now()
         while waiting and session.capacity > 0 and session not in self._loading:
+            turn, number, queue = waiting[0]
+            if not queue.has_available:
+                heapq.heappop(waiting)
+                continue
+            if _turn(queue) != turn:
+                heapq.heapreplace(waiting, (_turn(queue), number, queue))
+                continue
+            count = 1
             if len(waiting) == 1:
-                queue, count = waiting[0], session.capacity
+                count = session.capacity
                 if queue.peek(1)[0].view is None:
                     count = min(count, LOADED_AT_ONCE)
-            else:
-                queue, count = min(waiting, key=_turn), 1
             positions, effects = self._performer.model.take(queue, count, session, now)
             is_held = self._send(session, queue, positions, now)
             if effects:
                 self._performer.perform(effects)
-            waiting = [other for other in waiting if other.has_available and not (is_held and other is queue)]
+            if is_held or not queue.has_available:
+                heapq.heappop(waiting)
 
     def _send(
         self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition], now: Moment
@@ -345,7 +359,7 @@ class Transfer:
         if others:
             self._give_back(others, performer.clock.now())
         if not self._send(session, queue, locked, performer.clock.now()):
-            self._dispatch(session, self._hops.queues_of(session))
+            self._dispatch(session, self._hops.busy_of(session))
         if others:
             # Now that they were read it is known where they belong.
             self.ready(queue)
@@ -415,7 +429,7 @@ class Transfer:
 
     def room_for_messages(self, session: ISession) -> None:
         """The window is wider than it was, or the peer has caught up."""
-        self._dispatch(session, self._hops.queues_of(session))
+        self._dispatch(session, self._hops.busy_of(session))
 
     def session_closed(
         self,

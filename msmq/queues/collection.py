@@ -83,6 +83,11 @@ class QueueCollection:
         """The outgoing queues, in the order of their creation."""
         return iter(self._outgoing.values())
 
+    @property
+    def outgoing_count(self) -> int:
+        """How many these are."""
+        return len(self._outgoing)
+
     def all_queues(self) -> Iterator[Queue]:
         """Every queue there is: outgoing, system queues, journals and subqueues as well."""
         return iter(self._by_identifier.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -177,6 +179,60 @@ class OneByOneTests(DispatchTestCase):
         self.wait("second", 0)
         self.clock.advance(60)
         self.assertEqual(self.sent(), ["third 0", "second 0", "third 0", "third 0"])
+
+
+class ManyQueuesTests(DispatchTestCase):
+    """A peer, or an application, may name as many queues of one host as it likes."""
+
+    base_priorities: ClassVar[Mapping[str, int]] = {}
+
+    def calls(self, work: Callable[[], object]) -> int:
+        """How many functions are called by that, which says what it costs on any machine."""
+        count = 0
+
+        def see(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(see)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return count
+
+    def fill(self, count: int) -> None:
+        for number in range(count):
+            self.wait(f"q{number}", 3)
+
+    def one_more(self) -> int:
+        def work() -> None:
+            self.wait("q0", 3)
+            self.clock.advance(1)
+
+        return self.calls(work)
+
+    def test_empty_ones_cost_nothing(self) -> None:
+        """Where nothing waits any more nobody looks."""
+        self.connect()
+        self.fill(5)
+        self.clock.advance(20)
+        few = self.one_more()
+        self.fill(500)
+        self.clock.advance(100)
+        self.assertEqual({queue["messages"] for queue in self.alpha.service.outgoing()}, {0})
+        self.assertLess(self.one_more(), 2 * few)
+
+    def test_full_ones_cost_what_they_hold(self) -> None:
+        """Ten times the queues are about ten times the work, when all of them are sent at last."""
+        costs = []
+        for count in (50, 500):
+            self.setUp()
+            self.fill(count)
+            costs.append(self.calls(self.connect))
+            self.assertEqual(len(self.sent()), count)
+        self.assertLess(costs[1], 20 * costs[0])
 
 
 class AnySumsTests(DispatchTestCase):
