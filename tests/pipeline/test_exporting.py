@@ -252,6 +252,24 @@ class AgainTests(ExportTestCase):
         [told] = self.export("orders", log=True)
         self.assertEqual((told.rows, told.trimmed), (2, (9, 10)))
 
+    def test_trimmed_meanwhile(self) -> None:
+        """Nor is it silent of what the server trims while it reads."""
+        large = user_packet(bytes(3_000_000))
+        for kept, found, lost in ((5, [1, 5, 6], (2, 4)), (9, [1], (2, 6))):
+            self.setUp()
+            self.write(
+                [AppendLog(ORDERS.identifier, number, large, MORNING + number) for number in range(1, 7)]
+            )
+            trimmed: list[int] = []
+
+            def trim(rows: int, kept: int = kept, trimmed: list[int] = trimmed) -> None:
+                if not trimmed:
+                    self.write([TrimLog(ORDERS.identifier, MORNING + kept, None)])
+                trimmed.append(rows)
+
+            [told] = self.export("orders", log=True, on_rows=trim)
+            self.assertEqual((self.rows(), told.trimmed), (found, lost))
+
     def test_other_queues(self) -> None:
         """A queue that was made anew, and one of another queue manager, have files of their own."""
         self.write([put(1), event(1)])

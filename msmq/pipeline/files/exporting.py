@@ -188,24 +188,36 @@ class Exporter:
 
     def _events(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredEvent]]:
         bounds = self._store.event_bounds()
-        begin: int | None = self._from(wished, bounds, told)
-        while begin is not None:
-            events, begin = self._store.events(begin, bounds[1])
+        begin = self._from(wished, bounds, told)
+        while True:
+            events, following = self._store.events(begin, bounds[1])
             yield events
+            if following is None:
+                return
+            begin = self._still(following, self._store.event_bounds()[0], told)
 
     def _packets(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredPacket]]:
         return self._logged(wished, told) if wished.stream == "log" else self._lying(wished)
 
     def _logged(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredPacket]]:
         topic, end = wished.topic, self._store.log_end()
-        begin: int | None = self._from(wished, self._store.log_bounds(topic.queue), told)
-        while begin is not None:
+        begin = self._from(wished, self._store.log_bounds(topic.queue), told)
+        while True:
             page = self._store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
             yield [
                 StoredPacket(packet, topic.name, sequence, arrived, lookup_id)
                 for sequence, lookup_id, arrived, packet in page.rows
             ]
-            begin = page.next
+            if page.next is None:
+                return
+            begin = self._still(page.next, self._store.log_bounds(topic.queue)[0], told)
+
+    def _still(self, following: int, first: int, told: Exported) -> int:
+        """Where to go on, of a row that was there a moment ago and the first that is there now."""
+        if first <= following:
+            return following
+        told.trimmed = told.trimmed[0] if told.trimmed else following, first - 1
+        return first
 
     def _from(self, wished: Wish, bounds: tuple[int, int], told: Exported) -> int:
         behind = self._behind(wished)
