@@ -29,6 +29,11 @@ _BEGINNING = Struct("<BBHII")
 _SIGNATURE = SIGNATURE.to_bytes(4, "little")
 _INTERNAL = 0x0008
 
+_PATIENCE = 16
+"""How often, on average, a byte is read as part of a packet that turns out to be malformed."""
+_GRACE = 64 * 1024 * 1024
+"""Bytes that malformed packets may have before anybody counts."""
+
 
 class PacketStream:
     """Takes the stream in pieces of any size and gives the line of each packet once it is whole.
@@ -48,6 +53,7 @@ class PacketStream:
         self._buffered = 0
         self._needed = BASE_HEADER_SIZE
         self._offset = 0
+        self._in_vain = 0
 
     def feed(self, data: bytes) -> list[Record]:
         """Take the next bytes; give the lines of the packets that they complete."""
@@ -134,6 +140,13 @@ class PacketStream:
                 if len(view) == end or begins_packet(data, position + end):
                     self._searching = False
                     return end
+            # Beginnings inside malformed packets, each of which claims all that follows, cost their square.
+            self._in_vain += length
+            if self._in_vain > _GRACE + _PATIENCE * offset:
+                records.append(
+                    note_record(offset + 1, "too many malformed packets lie in each other", length - 1)
+                )
+                return length
             return advance
         if final:
             return self._cut_short(view, offset, size, records)

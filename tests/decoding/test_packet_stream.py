@@ -10,6 +10,7 @@ from msmq.decoding.captures import decode, decode_stream
 from msmq.decoding.packet_stream import PacketStream
 from msmq.decoding.records import Record, is_malformed
 from msmq.structures.session_header import SessionHeader
+from tests.builders import user_packet
 from tests.vectors import vector
 
 ESTABLISH = vector("mqqb-4.1.3-establish-connection-request")
@@ -129,6 +130,26 @@ class DecodeStreamTests(SynchronousTestCase):
         bad = patched(USER_MESSAGE, 8, b"\0\0\x30\0")
         self.assertEqual(
             summary(list(decode_stream(bad + SESSION_ACK))), [(0, "PacketSize"), (2224, "SessionAck")]
+        )
+
+    def test_malformed_packets_inside_each_other_are_given_up(self) -> None:
+        """Thousands, each of which claims all that follows for a text, are not all read to their end."""
+        packet = user_packet(b"", private_number=5)
+        # HH: a SoapHeader follows, whose first text would be all the rest.
+        packet = patched(packet, 60, (0x10A00C00).to_bytes(4, "little"))
+        count, size = 4000, len(packet) + 8
+        stream = b""
+        for left in range(count * size, 300, -size):
+            units = (left - size - 200) // 2
+            stream += patched(packet, 8, (left - 36).to_bytes(4, "little"))
+            stream += (0x0320).to_bytes(4, "little") + max(units, 1).to_bytes(4, "little")
+        records = list(decode_stream(stream + bytes(500) + STREAM))
+        self.assertLess(len(records), count // 10)
+        [note] = [record for record in records if "note" in record]
+        self.assertEqual(note["note"], "too many malformed packets lie in each other")
+        self.assertEqual(
+            [packet for _, packet in summary(records)[-4:]],
+            ["EstablishConnection", "ConnectionParameters", "UserMessage", "SessionAck"],
         )
 
     def test_an_end_inside_a_packet_is_malformed(self) -> None:
