@@ -179,7 +179,8 @@ class IQueueManager(Interface):
         """Whether somebody may do something, and what decides it.
 
         It has C{queue}, C{principal}, C{name}, C{right}, C{granted}, C{reason}, C{source} and C{groups}, and
-        of sending by somebody who is anonymous C{unauthenticated}, which decides before.
+        of sending by somebody who is anonymous C{unauthenticated}, which decides before, and C{demanded} if
+        the queue does so too.
         """
 
     def certificates() -> Sequence[Mapping[str, Any]]:

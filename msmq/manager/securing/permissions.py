@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.access import AccountUnknown
@@ -74,6 +75,8 @@ class _Target:
 
 class Permissions:
     """Shows, changes and explains the descriptors of one queue manager."""
+
+    log: ClassVar[Logger] = Logger()
 
     def __init__(
         self, performer: Performer, administration: Administration, descriptors: Descriptors, gate: Gate
@@ -166,8 +169,10 @@ class Permissions:
         decided = await decision if isinstance(decision, Deferred) else decision
         answer["granted"], answer["reason"] = decided.granted, decided.why()
         if sid == ANONYMOUS and mask & QueueAccess.MQSEC_WRITE_MESSAGE and target.queue is not None:
-            # The gate comes before the descriptor.
+            # The gate comes before the descriptor, and what the queue demands does too.
             answer["unauthenticated"] = self._gate.unauthenticated.value
+            if target.queue.definition.authenticate:
+                answer["demanded"] = "a signature"
         return answer
 
     # How
@@ -224,6 +229,12 @@ class Permissions:
             )
         if after != before:
             await self._store(target, after, is_published)
+            self.log.info(
+                "who may do what with {queue} is changed: it was {before}, it is {after}",
+                queue=_shown(target),
+                before=_text(before),
+                after=_text(after),
+            )
             protection = attrs.evolve(protection, descriptor=after)
         return protection
 
@@ -242,17 +253,13 @@ class Permissions:
         aces = () if descriptor.dacl is None else descriptor.dacl.aces
         await self._learn_names([descriptor.owner, *(ace.sid for ace in aces if isinstance(ace, Ace))])
         name_of = self.descriptors.access.name_of
-        try:
-            sddl: str | None = format_sddl(descriptor)
-        except LocalProtocolError:
-            sddl = None
         return {
             "queue": target.name,
             "source": protection.source,
             "owner": None if descriptor.owner is None else name_of(descriptor.owner),
             "everything": descriptor.dacl is None,
             "entries": [self._entry(ace, target.kind) for ace in aces],
-            "sddl": sddl,
+            "sddl": _text(descriptor),
         }
 
     def _entry(self, ace: AnyAce, kind: ObjectKind) -> dict[str, Any]:
@@ -283,6 +290,13 @@ def _right(kind: ObjectKind, right: str) -> int:
         return kind.parse(right)
     except ValueError as error:
         raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, str(error)) from error
+
+
+def _text(descriptor: SecurityDescriptor) -> str | None:
+    try:
+        return format_sddl(descriptor)
+    except LocalProtocolError:
+        return None
 
 
 def _condition(data: bytes) -> str | None:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.access import Account, Ruling
 from msmq.manager.securing.descriptors import DefaultDescriptor, Descriptors
@@ -202,6 +203,25 @@ class PermissionsTests(NodesTestCase):
         found = self.run_to_end(self.beta.service.why(".\\private$\\orders", "anonymous", "get-properties"))
         self.assertIs(found["granted"], True)
         self.assertNotIn("unauthenticated", found)
+        self.queue(self.beta, "signed", authenticate=True, security="D:(A;;GA;;;WD)")
+        for path, demanded in ((".\\private$\\signed", "a signature"), (QUEUE, None)):
+            found = self.run_to_end(self.beta.service.why(path, "anonymous", "send"))
+            self.assertEqual((found["unauthenticated"], found.get("demanded")), ("loopback", demanded))
+
+    def test_changes_are_logged(self) -> None:
+        """With what there was, and what there is; what changes nothing leaves no line."""
+        with capturedLogs() as events:
+            self.run_to_end(self.beta.service.deny(QUEUE, "anonymous", ["send"]))
+            self.run_to_end(self.beta.service.deny(QUEUE, "anonymous", ["send"]))
+        told = [formatEvent(event) for event in events if "is changed" in event["log_format"]]
+        before = f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf003f;;;{TEXT})"
+        self.assertEqual(
+            told,
+            [
+                f"who may do what with {QUEUE} is changed: it was {before},"
+                f" it is {before.replace('D:', 'D:(D;;0x4;;;AN)')}"
+            ],
+        )
 
 
 class PublicTests(DirectoryTestCase):
