@@ -6,6 +6,7 @@ more callers than there are places.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from msmq.control.server import ControlSite
 
 STRANGERS: Final = 64
-"""Callers at one time who have not shown the token; one more displaces the oldest."""
+"""Callers at one time who have not shown the token; one more displaces another, of the host that has most."""
 
 PATIENCE: Final = 10.0
 """Seconds that they have, the handshake of TLS included."""
@@ -59,6 +60,7 @@ class Guard:
         self._clock = clock
         self._limit = strangers
         self._patience = patience
+        # The one that has waited the longest comes first.
         self._strangers: dict[GuardedChannel, IDelayedCall] = {}
         self._refused = 0
         self._quiet_until = clock.seconds()
@@ -68,10 +70,17 @@ class Guard:
         if channel in self._strangers:
             return
         if len(self._strangers) >= self._limit:
-            oldest = next(iter(self._strangers))
-            self.leave(oldest)
-            oldest.cut()
+            displaced = self._displaced_by(channel)
+            self.leave(displaced)
+            displaced.cut()
         self._strangers[channel] = self._clock.callLater(self._patience, self._out_of_time, channel)
+
+    def _displaced_by(self, channel: GuardedChannel) -> GuardedChannel:
+        """Who gives way to one more: a host that comes often keeps nobody out but itself."""
+        places = Counter(stranger.host for stranger in (*self._strangers, channel))
+        most = max(places.values())
+        alike = [stranger for stranger in self._strangers if places[stranger.host] == most]
+        return next((stranger for stranger in alike if stranger.host == channel.host), alike[0])
 
     def leave(self, channel: GuardedChannel) -> None:
         """They have shown the token, or are gone."""
@@ -114,6 +123,11 @@ class GuardedChannel(ControlChannel):
         site: GuardedSite = vars(self)["site"]
         return site.guard
 
+    @property
+    def host(self) -> str:
+        """Where the caller is, as far as there are addresses."""
+        return getattr(cast(Any, self.transport).getPeer(), "host", "somebody")
+
     def connectionMade(self) -> None:
         """Nothing is known of the caller."""
         self._guard.enter(self)
@@ -146,9 +160,8 @@ class GuardedChannel(ControlChannel):
         # The answer would be lost if the connection were closed under a request that is still being sent;
         # so its rest is dropped until the caller closes, or runs out of time.
         guard.enter(self)
-        transport = cast(Any, self.transport)
-        guard.refused(getattr(transport.getPeer(), "host", "somebody"))
-        transport.write(_ANSWER)
+        guard.refused(self.host)
+        cast(Any, self.transport).write(_ANSWER)
 
     def allContentReceived(self) -> None:
         """The whole request is in."""

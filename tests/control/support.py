@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from twisted.internet.address import UNIXAddress
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IAddress
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
@@ -97,9 +98,9 @@ def _readable(data: bytes) -> bytes:
 class Caller:
     """One connection to the control API."""
 
-    def __init__(self, site: ControlSite, clock: ManualClock) -> None:
+    def __init__(self, site: ControlSite, clock: ManualClock, peer: IAddress | None = None) -> None:
         self._clock = clock
-        self.transport = StringTransport()
+        self.transport = StringTransport(peerAddress=peer)
         self.protocol: Any = site.buildProtocol(UNIXAddress(None))
         self.protocol.makeConnection(self.transport)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.address import IPv4Address
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -109,8 +110,8 @@ class GuardTests(ControlTestCase):
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
 
-    def stranger(self) -> Caller:
-        return Caller(self.guarded, self.clock)  # type: ignore[arg-type]
+    def stranger(self, host: str = "192.0.2.1") -> Caller:
+        return Caller(self.guarded, self.clock, IPv4Address("TCP", host, 50000))  # type: ignore[arg-type]
 
     def asking(self, authorization: str | None, method: str = "GET", path: str = "/v1/status") -> Caller:
         caller = self.stranger()
@@ -222,6 +223,18 @@ class GuardTests(ControlTestCase):
         for stranger in strangers[97:]:
             stranger.hang_up()
         self.assertEqual([self.stranger().transport.disconnected for _ in range(3)], [False] * 3)
+
+    def test_places_of_one_host(self) -> None:
+        """Whoever comes again and again displaces himself, and nobody who has only begun."""
+        first, second = self.stranger(), self.stranger()
+        flood = [self.stranger(host="192.0.2.66") for _ in range(100)]
+        self.assertEqual([each.transport.disconnected for each in flood], [True] * 99 + [False])
+        self.assertFalse(first.transport.disconnected or second.transport.disconnected)
+        third = self.stranger(host="192.0.2.5")
+        self.assertTrue(first.transport.disconnected, "two are at its address")
+        second.ask("GET", "/v1/status", headers={"Authorization": f"Bearer {TOKEN}"})
+        self.assertEqual(second.answer.status, 200)
+        self.assertFalse(third.transport.disconnected)
 
     def test_long_heads(self) -> None:
         """A head without end is cut off long before it is in memory."""
