@@ -106,13 +106,17 @@ class SessionFactory(ServerFactory):
             return Refusal.OFFLINE
         return self._doorkeeper.judge(host, self._accepted_by_host[host], self.clock.now())
 
-    def refuse(self, refusal: Refusal, host: str) -> None:
-        """A connection did not become a session: count it, and say so in the log, though not every time."""
+    def refuse(self, refusal: Refusal, host: str, detail: str = "") -> None:
+        """A connection did not become a session: count it, and say so in the log, though not every time.
+
+        @param detail: what else the log says of it.
+        """
         if self._doorkeeper.note(host, refusal, self.clock.now()):
             self.log.warn(
-                "a connection with {host} is refused: {reason}",
+                "a connection with {host} is refused: {reason}{detail}",
                 host=host or "this machine",
                 reason=refusal.value,
+                detail=f" ({detail})" if detail else "",
             )
 
     def build(

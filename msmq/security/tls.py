@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from OpenSSL import SSL, crypto
 from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
     IOpenSSLServerConnectionCreator,
 )
-from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from zope.interface import implementer
 
@@ -19,8 +17,8 @@ from msmq.interfaces.tls import ITls, TlsError, TlsIdentity
 _NOT_YET_VALID = 9
 _HAS_EXPIRED = 10
 
-Refused = Callable[[str], object]
-"""Told of the address of a peer whose certificate was refused."""
+Refused = Callable[[str, str], object]
+"""Told of the address of a peer whose certificate was refused, and which that was and why."""
 
 
 def fingerprint(certificate: crypto.X509) -> str:
@@ -28,7 +26,7 @@ def fingerprint(certificate: crypto.X509) -> str:
     return certificate.digest("sha256").decode("ascii").replace(":", "").lower()
 
 
-def _nobody(address: str) -> None:
+def _nobody(address: str, why: str) -> None:
     """Nobody counts them."""
 
 
@@ -58,10 +56,9 @@ class PinnedTls:
 
     Nothing of a session is kept for another one, since a resumed session shows no certificate.
 
-    @param refused: told of each server or client whose certificate was refused, by its address.
+    @param refused: told of each server or client whose certificate was refused, by its address, and why.
+        How often the log says so is for whoever counts them: a stranger may come as often as he likes.
     """
-
-    log: ClassVar[Logger] = Logger()
 
     def __init__(self, refused: Refused = _nobody) -> None:
         self._refused = refused
@@ -114,8 +111,7 @@ class PinnedTls:
     def _refuse(self, connection: SSL.Connection, found: str, why: str) -> bool:
         peer = connection.get_app_data().getPeer()
         address = str(getattr(peer, "host", peer))
-        self.log.warn("the certificate of {address}, {found}, {why}", address=address, found=found, why=why)
-        self._refused(address)
+        self._refused(address, f"the certificate of {address}, {found}, {why}")
         return False
 
 

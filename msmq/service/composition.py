@@ -128,7 +128,7 @@ def compose(
         served.add_servers(search.found)
     book = None if directory is None else IAddressBook(directory, None)
     # Whom the sessions refuse they count, those too whose certificate is not the right one.
-    tls = PinnedTls(lambda address: sessions.refuse(Refusal.CERTIFICATE, address))
+    tls = PinnedTls(lambda address, why: sessions.refuse(Refusal.CERTIFICATE, address, why))
     resolver = HostResolver(
         reactor,
         IReactorPluggableNameResolver(reactor).nameResolver,

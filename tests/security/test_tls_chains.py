@@ -32,7 +32,7 @@ class WatchedTls(PinnedTls):
     @ivar depths: in the order in which it asked about them.
     """
 
-    def __init__(self, refused: Callable[[str], object]) -> None:
+    def __init__(self, refused: Callable[[str, str], object]) -> None:
         super().__init__(refused)
         self.depths: list[int] = []
 
@@ -81,7 +81,7 @@ class ChainTests(SynchronousTestCase):
         self.identity = TlsIdentity(files.certificate, files.private_key)
         self.key, self.chain = make_chain()
         self.refused: list[str] = []
-        self.tls = WatchedTls(self.refused.append)
+        self.tls = WatchedTls(lambda address, why: self.refused.append(why))
 
     def connect(self, pin: str) -> bool:
         """Whether a server that knows this certificate takes the client."""
