@@ -144,6 +144,15 @@ class ThereAndBackTests(ImportTestCase):
         for path in (self.files, self.files / "of.parquet"):
             self.assertEqual(files_in([path]), parts)
 
+    async def test_a_clock_that_was_set_back(self) -> None:
+        """What came later is sent later, though its date is that of the day before."""
+        for date, first in (("2026-01-02", 1), ("2026-01-01", 3), ("2026-01-02", 5)):
+            name = f"private-logged-log-0123456789ab-{first:020}-{first + 1:020}.parquet"
+            self.write(f"date={date}/{name}", *self.numbered(first, first + 1), first=first)
+        ended = await self.msmq("import", str(self.files))
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertEqual(await self.everything(LOGGED), [b"%d" % number for number in range(1, 7)])
+
     async def test_kinds_of_queues(self) -> None:
         """Into a transactional queue goes everything as transactional messages, and the other way round."""
         self.write("a.parquet", *self.numbered(1, 2), topic=f"{LOGGED};journal")

@@ -29,6 +29,7 @@ NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 _UNFINISHED: Final = ".msmq-"
 _COMPRESSION: Final = "zstd"
 _DIGITS: Final = 20
+_NAME: Final = re.compile(rf"(.+)-(\d{{{_DIGITS}}})-\d{{{_DIGITS}}}\.parquet")
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -38,6 +39,18 @@ def date_of(seconds: float | None) -> str:
         return NO_DATE if seconds is None else datetime.fromtimestamp(seconds, UTC).date().isoformat()
     except (OverflowError, ValueError, OSError):
         return NO_DATE
+
+
+def turn_of(path: Path) -> tuple[str, str, str]:
+    """What files are sorted by, for the rows of each queue to be in their order.
+
+    That is the order of the numbers in the names that an export gives; dates are in another where a clock was
+    set back. Files of others are in the order of their paths.
+    """
+    match = _NAME.fullmatch(path.name)
+    return (
+        (str(path.parent), path.name, "") if match is None else (str(path.parent.parent), match[1], match[2])
+    )
 
 
 @attrs.frozen

@@ -23,6 +23,7 @@ from msmq.control.records import Record
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
+from msmq.pipeline.files.directory import turn_of
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
@@ -63,7 +64,7 @@ class Row:
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
-    """The Parquet files, and those in directories, in the order of their paths there.
+    """The Parquet files, and those in directories, in the order of their rows there.
 
     @raise FilesError: there is no such file, or none in a directory.
     """
@@ -71,7 +72,7 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
     for path in map(Path.absolute, paths):
         if path.is_dir():
             # Spark calls directories so, too.
-            every = (each for each in sorted(path.rglob("*.parquet")) if each.is_file())
+            every = (each for each in sorted(path.rglob("*.parquet"), key=turn_of) if each.is_file())
             inside = [each for each in every if not _is_hidden(each, path)]
             if not inside:
                 raise FilesError(f"{path}: there are no Parquet files in it")
