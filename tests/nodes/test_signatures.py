@@ -87,6 +87,26 @@ class ArrivingTests(SigningTestCase):
         self.say(self.signed(copy, over=original.signed_over(5)))
         self.assertEqual(len(self.arrived()), 1)
 
+    def test_several_destinations_without_a_signature(self) -> None:
+        """The header that lists them has room for a signature; where there is none, it is not signed.
+
+        So says every message of Windows to several queues, which names its sender, signed or not.
+        """
+        several = ("TCP:127.0.0.3\\private$\\plain", "OS:other\\q")
+        message = self.fields(destinations=several)
+        self.say(
+            message.packet(), message.with_security(SID, b"", b""), message.with_security(b"", b"", b"x")
+        )
+        self.assertEqual(
+            [view.authentication_level for view in self.arrived()], [AuthenticationLevel.NONE] * 3
+        )
+        strict = attrs.evolve(message, destination="TCP:127.0.0.3\\private$\\strict")
+        for packet in (strict.packet(), strict.with_security(SID, b"", b"")):
+            reason = self.refused(packet)
+            self.assertEqual(
+                reason, "private$\\strict takes only authenticated messages, and it is not signed"
+            )
+
     def test_wrong_signatures(self) -> None:
         """A changed signature, one of another key, and one with another hash are refused."""
         message = self.fields()

@@ -54,7 +54,7 @@ class Accepted:
         if self.security is not None and self.security.signature:
             return True
         multi_queue = self.view.multi_queue_format()
-        return multi_queue is not None and bool(multi_queue.signature)
+        return multi_queue is not None and bool(multi_queue.signature.signature)
 
 
 @attrs.frozen
