@@ -124,7 +124,8 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertEqual(
             await accounts.account(sids[1]), Account(sids[1], "clerks", frozenset({sids[2]}), is_user=False)
         )
-        for asked in (accounts.account(SID), accounts.account_named("bob")):
+        unknown = ("bob", "*", "", "EXAMPLE\\", "\ud800")
+        for asked in (accounts.account(SID), *map(accounts.account_named, unknown)):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_groups_are_all_known_or_none(self) -> None:

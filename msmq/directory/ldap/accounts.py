@@ -48,11 +48,17 @@ class LdapAccounts:
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
         """
-        wanted = name.rpartition("\\")[2]
+        try:
+            wanted = name.rpartition("\\")[2].encode()
+        except UnicodeEncodeError as error:
+            # Half a character, which no directory has.
+            raise DirectoryError(
+                DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name!r}"
+            ) from error
         is_active_directory = (await self._operations.root()).dialect is Dialect.ACTIVE_DIRECTORY
         for attribute in (_ACCOUNT_NAME,) if is_active_directory else ("uid", "cn"):
             try:
-                return await self._only(Equal(attribute, wanted.encode()), name)
+                return await self._only(Equal(attribute, wanted), name)
             except DirectoryError as error:
                 if error.result is not DirectoryOperationResult.OBJECT_NOT_FOUND:
                     raise
