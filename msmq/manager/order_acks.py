@@ -68,10 +68,10 @@ class OrderAcks:
             return None
         if only_at is None:
             answer_to = self._turns.streams.answer_to(view)
-        elif view.destination_kind is QueueNameKind.DIRECT:
+        elif view.destination_kind is QueueNameKind.DIRECT and self._outbox.send_insecure:
             answer_to = f"TCP:{only_at}"
         else:
-            # It would go to the queue manager that somebody says he is.
+            # Another name leads to the queue manager that somebody says he is.
             return None
         if answer_to is None:
             self.log.warn(

@@ -71,6 +71,7 @@ class Outbox:
 
     @ivar final_ack: makes the FinalAck of a transactional message that reached its queue, or left it, if
         there is to be one; told whether the message was refused on arrival, and where alone its sender is.
+    @ivar send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether a stranger is told why he is refused.
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
         there are as many as there may be.
     @ivar learn: asks the directory where a public queue is, or what is in a list; C{None} without one.
@@ -84,7 +85,7 @@ class Outbox:
 
     def __init__(self, performer: Performer, *, send_insecure: bool = False) -> None:
         self._performer = performer
-        self._send_insecure = send_insecure
+        self.send_insecure = send_insecure
         self.make_room: Callable[[], bool] = lambda: True
         self.learn: Callable[[PublicName], Awaitable[None]] | None = None
         self.secure: Callable[[UserMessageView, Message, bool], UserMessageView] = lambda view, *_: view
@@ -340,7 +341,7 @@ class Outbox:
                 name, packet = final_ack
                 yield model.outgoing(name, self._performer.clock.now()), UserMessageView(packet)
         answer = acknowledgement(
-            view, message_class, queue_manager=model.identifier, send_insecure=self._send_insecure
+            view, message_class, queue_manager=model.identifier, send_insecure=self.send_insecure
         )
         if answer is not None:
             try:

@@ -8,9 +8,12 @@ from uuid import UUID
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.manager import order_acks
+from msmq.manager.securing.gate import Gate
+from msmq.wire.addresses import AddressSet
 from tests.builders import BETA, GAMMA
 from tests.nodes import support
 from tests.nodes.scripted import Peer, transactional
+from tests.nodes.support import Node
 from tests.nodes.test_scripted_receiver import RECOVERABLE, ReceiverTestCase, X, chain
 
 STRANGER = "198.51.100.7"
@@ -23,8 +26,14 @@ def letter(body: bytes, message_id: int, **kwargs: Any) -> bytes:
     return transactional(body, (0, 0, 0), message_id=message_id, **{**TO_PLAIN, **kwargs})
 
 
-class ForgeryTests(ReceiverTestCase):
+class ForgeryTestCase(ReceiverTestCase):
     """GAMMA is known to BETA; a stranger is at an address that BETA takes nothing unsigned from."""
+
+    insecure_nacks = False
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        kwargs.setdefault("options", {"send_insecure_nacks": self.insecure_nacks})
+        return super().node(name, identifier, **kwargs)
 
     def forge(self, *packets: bytes, identifier: UUID = GAMMA) -> Peer:
         peer = self.dial(host=self.network.host(STRANGER), identifier=identifier)
@@ -34,6 +43,10 @@ class ForgeryTests(ReceiverTestCase):
 
     def taken(self) -> tuple[list[bytes], list[bytes]]:
         return self.bodies(self.beta, self.path), self.bodies(self.beta, self.plain)
+
+
+class ForgeryTests(ForgeryTestCase):
+    """What it says of itself takes nothing from GAMMA."""
 
     def test_the_places_of_a_sequence(self) -> None:
         """Whoever says that he is GAMMA takes none of them from GAMMA."""
@@ -71,6 +84,38 @@ class ForgeryTests(ReceiverTestCase):
         self.assertEqual(len(self.peer.heard), heard)
         self.assertEqual(other.order_acks, [])
 
+    def test_who_is_merely_not_listed(self) -> None:
+        """It is told nothing, and nothing is kept for it: what it sends waits until it is listed."""
+        stranger = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
+        self.clock.advance(5)
+        self.assertEqual((stranger.heard, self.beta.service.outgoing(), self.taken()), ([], [], ([], [])))
+        self.check_counts(stranger)
+        self.beta = self.reconfigured(self.beta, gate=Gate(peers=AddressSet.of([STRANGER])))
+        again = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
+        self.clock.advance(1)
+        self.assertEqual(self.taken(), ([b"1", b"2"], []))
+        self.assertEqual(again.order_acks, [(X, 2, 1)])
+
+    def test_the_log_is_not_filled(self) -> None:
+        """The event log, which has an end, has each of them; the log of the process tells of some."""
+        stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
+        with capturedLogs() as captured:
+            for first in range(1, 1000, 20):
+                stranger.send(*chain(first, first + 19, source=NOBODY))
+            self.clock.advance(5)
+            stranger.send(*chain(1, 1, source=NOBODY))
+            self.clock.advance(1)
+        told = [formatEvent(event) for event in captured if "not taken" in formatEvent(event)]
+        self.assertEqual(len(told), 11)
+        self.assertIn("NACK_ACCESS_DENIED; 990 more since the last such line", told[-1])
+        self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 1001})
+
+
+class ToldTests(ForgeryTestCase):
+    """C{permit_insecure_nacks}: a stranger may know that he is refused."""
+
+    insecure_nacks = True
+
     def test_who_is_there_says_that_it_is_another(self) -> None:
         """BETA dials the stranger's address to answer there, and what it hears does not lead it to GAMMA."""
         self.patch(support, "ADDRESSES", {**support.ADDRESSES, "STRANGER": STRANGER})
@@ -84,11 +129,8 @@ class ForgeryTests(ReceiverTestCase):
         self.clock.advance(60)
         self.assertEqual(self.peer.final_acks, [])
 
-    def test_who_is_merely_not_listed(self) -> None:
-        """It hears at its own address that its message was refused, and comes with the next one.
-
-        Nothing is remembered of it, so that what it sends once it is listed is the first of a sequence.
-        """
+    def test_it_hears_at_its_own_address(self) -> None:
+        """And comes with the next one."""
         stranger = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
         self.clock.advance(1)
         self.assertEqual(stranger.final_acks, [(0x8004, 1), (0x8004, 2)])
@@ -107,17 +149,3 @@ class ForgeryTests(ReceiverTestCase):
         self.assertLessEqual(queue["messages"], 120)
         self.assertLess(self.beta.service.status()["bytes"] - used, 120 * 300)
         self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 1000})
-
-    def test_the_log_is_not_filled(self) -> None:
-        """The event log, which has an end, has each of them; the log of the process tells of some."""
-        stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
-        with capturedLogs() as captured:
-            for first in range(1, 1000, 20):
-                stranger.send(*chain(first, first + 19, source=NOBODY))
-            self.clock.advance(5)
-            stranger.send(*chain(1, 1, source=NOBODY))
-            self.clock.advance(1)
-        told = [formatEvent(event) for event in captured if "not taken" in formatEvent(event)]
-        self.assertEqual(len(told), 11)
-        self.assertIn("NACK_ACCESS_DENIED; 990 more since the last such line", told[-1])
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 1001})
