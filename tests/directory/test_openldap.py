@@ -116,6 +116,11 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
             await self.operations.add(name, "groupOfNames", {"member": [member.encode()]})
             values = {"objectClass": [b"groupOfNames", b"group"], SID_NAME: [sid]}
             await self.operations.modify(name, values)
+        # What has no SID, or rubbish for one, is neither an account nor a group.
+        for name, rubbish in (("mallory", b"rubbish"), ("trent", b"\1\2" + bytes(6))):
+            await self.operations.add(child(name, users), "groupOfNames", {"member": [alice.encode()]})
+            values = {"objectClass": [b"groupOfNames", b"group"], SID_NAME: [rubbish]}
+            await self.operations.modify(child(name, users), values)
         # A group that is in a group that is in it.
         await self.operations.modify(clerks, {"member": [alice.encode(), staff.encode()]})
         wanted = Account(sids[0], "alice", frozenset(sids[1:]))
@@ -124,7 +129,7 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertEqual(
             await accounts.account(sids[1]), Account(sids[1], "clerks", frozenset({sids[2]}), is_user=False)
         )
-        unknown = ("bob", "*", "", "EXAMPLE\\", "\ud800")
+        unknown = ("bob", "mallory", "trent", "*", "", "EXAMPLE\\", "\ud800")
         for asked in (accounts.account(SID), *map(accounts.account_named, unknown)):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 

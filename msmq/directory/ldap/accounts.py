@@ -69,7 +69,7 @@ class LdapAccounts:
         found = [
             entry
             for entry in await self._operations.find(root.domain, Scope.TREE, term, _ATTRIBUTES)
-            if entry.first(SID) is not None
+            if _is_sid(entry.first(SID))
         ]
         if not found:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {shown}")
@@ -97,7 +97,7 @@ class LdapAccounts:
         told = await self._operations.entry(entry.name, (_GROUP_SIDS,))
         if told is None:
             raise _untold(entry, "it is not there any more")
-        return set(told.all(_GROUP_SIDS))
+        return set(filter(_is_sid, told.all(_GROUP_SIDS)))
 
     async def _found_groups(self, entry: Entry) -> set[bytes]:
         root = await self._operations.root()
@@ -111,12 +111,20 @@ class LdapAccounts:
                 if group.name not in seen:
                     seen.add(group.name)
                     left.append(group.name)
-                    if (sid := group.first(SID)) is not None:
+                    # No entry of a list can be about a group that has none.
+                    if (sid := group.first(SID)) is not None and _is_sid(sid):
                         sids.add(sid)
             # The account itself is among them.
             if len(seen) > MOST_GROUPS + 1:
                 raise _untold(entry, f"it is in more than {MOST_GROUPS}")
         return sids
+
+
+def _is_sid(value: bytes | None) -> bool:
+    try:
+        return value is not None and bool(format_sid(value))
+    except ValueError:
+        return False
 
 
 def _untold(entry: Entry, why: str) -> DirectoryError:

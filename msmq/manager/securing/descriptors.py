@@ -180,12 +180,12 @@ def protected_queue(queue: Queue) -> Queue:
 def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:
     """A descriptor that somebody gives to an object, with specific rights for generic ones.
 
-    @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a right that there is not to such an object, or
-        more entries than a list holds.
+    @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a right that there is not to such an object, more
+        entries than a list holds, or what could not be read again.
     """
     try:
         specific = restricted(descriptor, kind)
-        specific.to_bytes()
+        SecurityDescriptor.from_bytes(specific.to_bytes())
         return specific
     except (LocalProtocolError, RemoteProtocolError) as error:
         raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, str(error)) from error

@@ -169,6 +169,14 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(self.sddl("."), self.successResultOf(changed)["sddl"])
         self.assertIn("(D;;0x4;;;AN)", self.sddl("."))
 
+    def test_what_could_not_be_read_again(self) -> None:
+        """Does not become the descriptor of a queue, whatever somebody's directory takes for a SID."""
+        self.access.add(Account(b"rubbish", "mallory"))
+        before = self.sddl()
+        status, _ = self.status_of(self.beta.service.allow(QUEUE, "mallory", ["send"]))
+        self.assertEqual(status, Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
+        self.assertEqual(self.sddl(), before)
+
     def test_what_is_refused(self) -> None:
         """Nothing of it changes anything."""
         self.queue(self.beta, "ruled")
