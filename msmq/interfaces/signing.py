@@ -23,7 +23,8 @@ class Unusable:
 class CertificateFacts:
     """What is told of a certificate.
 
-    @ivar subject: whose it is, and C{issuer} who says so, as RFC 4514 writes names.
+    @ivar subject: whose it is, and C{issuer} who says so, as RFC 4514 writes names; empty if that cannot be
+        read.
     @ivar serial_number: of its issuer.
     @ivar not_before: seconds since 1970-01-01 UTC from which on it is valid.
     @ivar not_after: the same, until which it is.

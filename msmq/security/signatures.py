@@ -185,14 +185,22 @@ def _facts_of(data: bytes) -> CertificateFacts | Unusable:
     return found if isinstance(found, Unusable) else _guarded(_facts, found, "says what cannot be read")
 
 
+def _shown(read: Callable[[], x509.Name]) -> str:
+    """A name for people to read; nothing depends on it, so one that cannot be read is no fault."""
+    try:
+        return read().rfc4514_string()
+    except Exception:
+        return ""
+
+
 def _facts(certificate: x509.Certificate) -> CertificateFacts:
     key = certificate.public_key()
     numbers = key.public_numbers() if isinstance(key, rsa.RSAPublicKey) else None
     bits = key.key_size if isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey) else 0
     name = "RSA" if isinstance(key, rsa.RSAPublicKey) else type(key).__name__.removesuffix("PublicKey")
     return CertificateFacts(
-        subject=certificate.subject.rfc4514_string(),
-        issuer=certificate.issuer.rfc4514_string(),
+        subject=_shown(lambda: certificate.subject),
+        issuer=_shown(lambda: certificate.issuer),
         serial_number=certificate.serial_number,
         not_before=certificate.not_valid_before_utc.timestamp(),
         not_after=certificate.not_valid_after_utc.timestamp(),

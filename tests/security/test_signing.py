@@ -156,6 +156,16 @@ class SigningTests(SigningContract, SynchronousTestCase):
         self.assertIn(facts.fingerprint.upper(), text.replace(":", ""))
         self.assertEqual(facts.subject, "CN=Alice Example")
 
+    def test_names_that_cannot_be_read(self) -> None:
+        """A name is for people: what it says, and whether it is text at all, changes no signature."""
+        _, private = certificate_files(8, name="Alice Example")
+        encoded = credentials(8).certificate.replace(b"Alice Example", b"Al\xffce Example")
+        facts = self.make().facts(encoded)
+        assert isinstance(facts, CertificateFacts)
+        self.assertEqual((facts.subject, facts.key_bits), ("", 2048))
+        signature = sign(private, "sha512", b"data")
+        self.assertEqual(self.make().verify(encoded, signature, HashAlgorithm.SHA_512, [b"data"]), 0)
+
     def test_keys_that_are_none(self) -> None:
         """Nothing of a damaged key is told."""
         made = self.credentials()
