@@ -25,6 +25,8 @@ def _deepest_allowed(instance: object, attribute: attrs.Attribute[int], value: i
 class Limits:
     """What a decoder takes on at most, so that no body costs more than this.
 
+    Of formats in which a few bytes can stand for many, those of .NET and WCF, a small body may have less.
+
     @ivar size: bytes of a body; what a message can carry is 4 MB.
     @ivar depth: how deep values lie in one another, 1 to 200.
     @ivar items: elements, attributes, members and items of arrays together.

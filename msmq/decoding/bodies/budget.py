@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msmq.interfaces.decoding import BodyNotDecoded, Limits
+
+ITEMS: Final = 10_000
+"""Items that a body may have however small it is, and C{ITEMS_A_BYTE} more for each of its bytes."""
+ITEMS_A_BYTE: Final = 4
+CHARACTERS: Final = 64 * 1024
+"""The same of characters."""
+CHARACTERS_A_BYTE: Final = 32
 
 
 class Budget:
-    """How much of the limits is left for one body."""
+    """How much of the limits is left for one body.
 
-    def __init__(self, limits: Limits) -> None:
+    @param size: bytes of the body, of a format in which a few can stand for many: who decodes by the thousand
+        must not be drowned by bodies that are small.
+    """
+
+    def __init__(self, limits: Limits, size: int | None = None) -> None:
         self.limits = limits
-        self._items = limits.items
-        self._characters = limits.characters
+        self._most_items, self._most_characters = limits.items, limits.characters
+        if size is not None:
+            self._most_items = min(limits.items, ITEMS + ITEMS_A_BYTE * size)
+            self._most_characters = min(limits.characters, CHARACTERS + CHARACTERS_A_BYTE * size)
+        self._items, self._characters = self._most_items, self._most_characters
 
     def item(self, count: int = 1) -> None:
         """Take C{count} items.
@@ -19,7 +35,7 @@ class Budget:
         @raise BodyNotDecoded: so many are not left.
         """
         if count > self._items:
-            raise BodyNotDecoded(f"has more than {self.limits.items} items")
+            raise BodyNotDecoded(f"has more than {self._most_items} items")
         self._items -= count
 
     def characters(self, count: int) -> None:
@@ -28,7 +44,7 @@ class Budget:
         @raise BodyNotDecoded: so many are not left.
         """
         if count > self._characters:
-            raise BodyNotDecoded(f"has more than {self.limits.characters} characters")
+            raise BodyNotDecoded(f"has more than {self._most_characters} characters")
         self._characters -= count
 
     def depth(self, depth: int) -> None:

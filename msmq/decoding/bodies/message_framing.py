@@ -88,7 +88,7 @@ class MessageFramingDecoder:
             self._expect(reader, _Record.VIA)
             via = read_text(reader, "Via")
             encoding = self._encoding(reader)
-        budget = Budget(limits)
+        budget = Budget(limits, len(data))
         table: list[str] = []
         value: Any
         if mode == _SINGLETON_SIZED:

@@ -53,7 +53,7 @@ class NrbfDecoder:
         )
 
     def decode(self, body: Body, limits: Limits) -> DecodedBody:
-        budget = Budget(limits)
+        budget = Budget(limits, len(body.data))
         reader = RecordReader(body.data, budget)
         try:
             root = reader.read()

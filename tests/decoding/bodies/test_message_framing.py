@@ -92,5 +92,13 @@ class DamagedTests(SynchronousTestCase):
         self.refused(frame(3, b"\3\7", b"\x0c\5"), "0x05 is no envelope")
         self.refused(b"\0\1\0\1\4\2\2\xff\xff\3\7", "no UTF-8")
 
+    def test_a_small_message_has_no_long_text(self) -> None:
+        """A name that is written once is worth no more than so many characters for each of its bytes."""
+        table = b"\xae\2\xac\2" + b"n" * 300
+        document = table + b"\x40\1r" + b"\x40\1a\x42\1\1\1" * 8000 + b"\1"
+        self.refused(frame(4, b"\3\x08", document), "characters")
+        value = decode(frame(4, b"\3\x08", document.replace(b"\x40\1a\x42\1\1\1", b"", 7800))).value
+        self.assertEqual(len(value["r"]["a"]), 200)
+
     def test_the_messages_of_a_session_share_the_limits(self) -> None:
         self.refused(frame(3, b"\3\3", b"\x0c" + sized(b"<a/>") * 50), "more than 40 items", Limits(items=40))

@@ -217,7 +217,8 @@ class DamagedTests(SynchronousTestCase):
     def test_counts_are_not_believed(self) -> None:
         """Lengths and counts far beyond the bytes that there are cost nothing."""
         many = 0x7FFFFFFF
-        self.refused(HEADER + objects(1, length=many), "more than 1000000 items")
+        self.refused(HEADER + objects(1, length=many), "more than 10104 items")
+        self.refused(HEADER + objects(1, length=many) + bytes(1_000_000), "more than 1000000 items")
         self.refused(HEADER + objects(1, length=-1), "is -1")
         self.refused(HEADER + b"\x0f" + pack("<ii", 1, many) + b"\x02", "needs 2147483647 bytes")
         self.refused(
@@ -225,8 +226,17 @@ class DamagedTests(SynchronousTestCase):
         )
         self.refused(HEADER + b"\x06" + pack("<i", 1) + b"\xff\xff\xff\xff\xff", "more than 31 bits")
         ranks = b"\x07" + pack("<ib", 1, 2) + pack("<i", 2) + pack("<ii", many, many) + b"\x02"
-        self.refused(HEADER + ranks, "more than 1000000 items")
+        self.refused(HEADER + ranks, "more than 10144 items")
         self.refused(HEADER + b"\x07" + pack("<ibi", 1, 2, many), "is not from 1 to 32")
+
+    def test_a_small_body_has_no_large_value(self) -> None:
+        """Of a queue full of them each costs no more than what a few bytes may be worth."""
+        nulls = objects(1, b"\x0e" + pack("<i", 500_000), length=500_000)
+        self.refused(HEADER + nulls + END, "more than 10128 items")
+        self.assertEqual(decode(HEADER + nulls + END + bytes(125_000)), [None] * 500_000)
+        long = b"\x06" + pack("<i", 2) + b"\xe8\x07" + b"x" * 1000
+        self.refused(HEADER + objects(1, *[reference(2)] * 4000) + long + END, "characters")
+        self.assertEqual(decode(HEADER + objects(1, *[reference(2)] * 100) + long + END), ["x" * 1000] * 100)
 
     def test_nulls_stay_inside_their_array(self) -> None:
         """Many nulls in a record of five bytes must be expected."""
