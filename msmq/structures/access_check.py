@@ -147,6 +147,9 @@ class AccessDecision:
 
 _ALLOWING: Final = frozenset({AceType.ACCESS_ALLOWED, AceType.ACCESS_ALLOWED_CALLBACK})
 _DENYING: Final = frozenset({AceType.ACCESS_DENIED, AceType.ACCESS_DENIED_CALLBACK})
+DECIDING: Final = _ALLOWING | _DENYING
+"""The types of entries that say something about an object as a whole."""
+
 _CONDITIONAL: Final = frozenset({AceType.ACCESS_ALLOWED_CALLBACK, AceType.ACCESS_DENIED_CALLBACK})
 _MAXIMUM_ALLOWED: Final = int(AccessMask.MAXIMUM_ALLOWED)
 _ACCESS_SYSTEM_SECURITY: Final = int(AccessMask.ACCESS_SYSTEM_SECURITY)
@@ -211,7 +214,7 @@ def _decide(
         remaining &= ~_OWNERS_OWN
     for index, ace in entries:
         about = remaining & kind.mapping.specific(ace.mask)
-        if not about or ace.type not in _ALLOWING | _DENYING:
+        if not about or ace.type not in DECIDING:
             continue
         is_owner_entry = is_owner and ace.sid == OWNER_RIGHTS
         if not is_owner_entry and not token.has(ace.sid, principal_self):

@@ -109,6 +109,11 @@ class AclCommandTests(command.CommandTestCase):
         self.assertEqual(ended.objects[0]["sddl"], "O:ANG:AND:(A;;0x2002b;;;WD)")
         for sddl, words in (
             ("D:(A;;GR;;;W)", "MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR: [MS-DTYP] 2.5.1 SDDL.sid-string"),
+            (
+                "D:(A;;GA;;;WD)(OD;;0x4;06bd3202-df3e-11d1-9c86-006008764d0e;;AN)",
+                "entry 2 of the DACL is of type ACCESS_DENIED_OBJECT, which neither allows nor denies",
+            ),
+            ("D:(AU;;0x4;;;WD)", "entry 1 of the DACL is of type SYSTEM_AUDIT"),
             ("D:(A;;0x100;;;WD)", "has 0x00000100 in its mask, which is no right to a queue"),
         ):
             ended = await self.msmq("queue", "create", path + "2", "--security", sddl)

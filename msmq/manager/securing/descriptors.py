@@ -16,9 +16,11 @@ from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY, PublicDes
 from msmq.queues.default_security import documented_security, queue_manager_security, strict_security
 from msmq.queues.definition import QueueType
 from msmq.queues.queue import Queue
+from msmq.structures.access_check import DECIDING
 from msmq.structures.access_masks import QUEUE_KIND, ObjectKind
 from msmq.structures.sddl import parse_sddl
 from msmq.structures.security_descriptor import SecurityDescriptor, restricted
+from msmq.structures.security_descriptor_aces import Ace
 from msmq.structures.status import MQError, Status
 from msmq.structures.well_known_sids import domain_of
 
@@ -150,7 +152,7 @@ class Descriptors:
         """
         maker = self.owner if creator is None else creator
         if supplied is not None:
-            supplied = checked(supplied, QUEUE_KIND)
+            supplied = _deciding(checked(supplied, QUEUE_KIND))
         if self._default is DefaultDescriptor.STRICT:
             return strict_security(maker, supplied).to_bytes()
         owner = maker if supplied is None or supplied.owner is None else supplied.owner
@@ -189,6 +191,22 @@ def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescrip
         return specific
     except (LocalProtocolError, RemoteProtocolError) as error:
         raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, str(error)) from error
+
+
+def _deciding(descriptor: SecurityDescriptor) -> SecurityDescriptor:
+    """A descriptor of whose list each entry says something about a queue, as its maker must have meant it.
+
+    @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
+    """
+    for index, ace in enumerate(() if descriptor.dacl is None else descriptor.dacl.aces, 1):
+        if ace.type not in DECIDING:
+            name = ace.type.name if isinstance(ace, Ace) else str(ace.type)
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR,
+                f"entry {index} of the DACL is of type {name}, which neither allows nor denies anything to a"
+                " queue",
+            )
+    return descriptor
 
 
 def parse_security(text: str | None) -> SecurityDescriptor | None:
