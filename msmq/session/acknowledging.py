@@ -89,6 +89,7 @@ def congestion_ended(core: SessionCore, now: Moment) -> None:
     if core.acknowledges_later:
         core.acknowledges_later = False
         send_session_ack(core, now)
+        _name_many(core, now)
 
 
 def is_worth_carrying(core: SessionCore, now: Moment) -> bool:
@@ -109,7 +110,11 @@ def persisted(core: SessionCore, through: int, now: Moment) -> None:
     core.persisted_count = max(core.persisted_count, through)
     if _nameable(core):
         core.timers.start_if_stopped(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
-    # Many may become nameable at once, and the peer waits for the last of them.
+    _name_many(core, now)
+
+
+def _name_many(core: SessionCore, now: Moment) -> None:
+    """Many may have become nameable at once, and the peer waits for the last of them."""
     for _ in range(_nameable(core) // MOST_RECOVERABLE):
         send_session_ack(core, now)
 

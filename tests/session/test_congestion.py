@@ -31,6 +31,20 @@ class CongestionTests(SynchronousTestCase):
         session.receive(user_packet())
         self.assertEqual(acks(session.take_written()), [(11, 0, 0, 0, 0, 64)])
 
+    def test_all_that_is_stored_is_named(self) -> None:
+        """An acknowledgement names 32 recoverable messages, so there are as many as it takes."""
+        session = open_acceptor()
+        session.session.congested()
+        for _ in range(100):
+            session.receive(user_packet(recoverable=True))
+        session.perform(session.session.persisted(100, session.now))
+        self.assertEqual(session.written, b"")
+        session.perform(session.session.congestion_ended(session.now))
+        named = [(base, flags.bit_count()) for _, base, flags, *_ in acks(session.take_written())]
+        self.assertEqual(named, [(1, 32), (33, 32), (65, 32)])
+        session.advance(1)
+        self.assertEqual([ack[1:3] for ack in acks(session.take_written())], [(97, 0b1111)])
+
     def test_nothing_owed_is_nothing_said(self) -> None:
         """Congestion that ends before an acknowledgement is due leaves its timer alone."""
         session = open_acceptor()
