@@ -33,6 +33,7 @@ class Unanswered(enum.Enum):
     NO_NETWORK = "no connected network is configured"
     OWN = "a request of our own"
     NO_RETURN_ADDRESS = "no address or port to answer to"
+    RATE = "too many requests"
 
 
 class DiscoveryServer:

@@ -28,10 +28,18 @@ from msmq.discovery.client import (
 )
 from msmq.discovery.server import DiscoveryServer, Unanswered
 from msmq.interfaces.clock import IClock
+from msmq.net.clock import SystemClock
 from msmq.net.networks import AttachedNetwork, attached_networks
+from msmq.session.token_bucket import TokenBucket
 
 DISCOVERY_PORT = 1801
 """[MS-MQSD] 1.9: the registered UDP port."""
+
+ANSWERS_PER_SECOND = 100
+"""Requests that a server answers in a second, and as many at once after a quiet time.
+
+Its reply is longer than the request and goes to whatever source that shows, which anybody can forge.
+"""
 
 
 class DiscoveryReactor(Protocol):
@@ -62,9 +70,16 @@ class DiscoveryServerProtocol(DatagramProtocol):
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, server: DiscoveryServer, reactor: DiscoveryReactor) -> None:
-        """Serve; L{listen} begins it."""
+    def __init__(
+        self, server: DiscoveryServer, reactor: DiscoveryReactor, *, clock: IClock | None = None
+    ) -> None:
+        """Serve; L{listen} begins it.
+
+        @param clock: tells the seconds that L{ANSWERS_PER_SECOND} means; by default the machine's.
+        """
         self.server = server
+        self._clock = SystemClock() if clock is None else clock
+        self._rate = TokenBucket.full(ANSWERS_PER_SECOND, self._clock.now())
         self._reactor = reactor
         self._listener: Callable[[], list[IListeningPort]] | None = None
         self._ports: list[IListeningPort] = []
@@ -116,6 +131,10 @@ class DiscoveryServerProtocol(DatagramProtocol):
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
         """Answer one request, to the address and port that it came from."""
         address = addr[0], addr[1]
+        if not self._rate.has_one(self._clock.now()):
+            self.server.unanswered[Unanswered.RATE] += 1
+            self.request_unanswered(Unanswered.RATE, address)
+            return
         outcome = self.server.answer(datagram, address)
         if isinstance(outcome, Unanswered):
             self.log.debug("ignored a datagram from {address}: {why}", address=address, why=outcome.value)
@@ -123,6 +142,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
             return
         if self.transport is None or self._is_reopening:
             return
+        self._rate.take()
         try:
             self.transport.write(outcome, address)
         except OSError as error:

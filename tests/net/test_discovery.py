@@ -20,8 +20,9 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from msmq.discovery.client import DiscoveryClient, Network
 from msmq.discovery.packets import TopologyClientRequest
 from msmq.discovery.server import DiscoveryServer, Unanswered
+from msmq.interfaces.clock import IClock
 from msmq.net.clock import SystemClock
-from msmq.net.discovery import Discovery, DiscoveryReactor, DiscoveryServerProtocol
+from msmq.net.discovery import ANSWERS_PER_SECOND, Discovery, DiscoveryReactor, DiscoveryServerProtocol
 from msmq.net.networks import AttachedNetwork, networks_of
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import MemoryHost
@@ -43,8 +44,10 @@ def core(site: UUID, *names: str) -> DiscoveryServer:
 class Answering(DiscoveryServerProtocol):
     """Remembers what its hooks are told."""
 
-    def __init__(self, server: DiscoveryServer, reactor: DiscoveryReactor) -> None:
-        super().__init__(server, reactor)
+    def __init__(
+        self, server: DiscoveryServer, reactor: DiscoveryReactor, *, clock: IClock | None = None
+    ) -> None:
+        super().__init__(server, reactor, clock=clock)
         self.answered: list[tuple[str, int]] = []
         self.unanswered: list[Unanswered] = []
 
@@ -297,6 +300,27 @@ class NetworkErrorTests(SynchronousTestCase):
         server.datagramReceived(REQUEST, (CLIENT, 4000))
         self.assertEqual(reactor.opened, 1)
         self.successResultOf(server.stop())
+
+
+class RateTests(SynchronousTestCase):
+    """A server is of little use for flooding somebody else."""
+
+    def test_so_many_in_a_second(self) -> None:
+        """What comes beyond that is not answered, and what it asks does not matter."""
+        clock = ManualClock()
+        host = MemoryNetwork(clock.reactor).host("10.0.1.2")
+        server = Answering(core(OTHER_SITE, "DS1"), host, clock=clock)
+        host.listenUDP(1801, server)
+        for _ in range(ANSWERS_PER_SECOND + 20):
+            server.datagramReceived(REQUEST, (CLIENT, 4000))
+        self.assertEqual(len(server.answered), ANSWERS_PER_SECOND)
+        self.assertEqual(server.unanswered, [Unanswered.RATE] * 20)
+        for _ in range(500):
+            server.datagramReceived(b"rubbish", (CLIENT, 4000))
+        clock.advance(0.5)
+        for _ in range(ANSWERS_PER_SECOND):
+            server.datagramReceived(REQUEST, (CLIENT, 4000))
+        self.assertEqual(len(server.answered), 1.5 * ANSWERS_PER_SECOND)
 
 
 class TurnsTests(SynchronousTestCase):
