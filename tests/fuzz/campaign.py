@@ -73,6 +73,13 @@ def fuzz(target: str, runs: int, seconds: int, work: Path) -> dict[str, int] | N
     }
 
 
+def remaining(done: dict[str, int], runs: int) -> float:
+    """How many seconds a target is likely to need; without end for one that has not run yet."""
+    if not done["executions"]:
+        return float("inf")
+    return (runs - done["executions"]) * done["seconds"] / done["executions"]
+
+
 def main() -> int:
     """Go round until there is nothing left to do."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.campaign")
@@ -99,10 +106,10 @@ def main() -> int:
     rounds = 0
     with ThreadPoolExecutor(options.jobs) as processes:
         while True:
-            # The one that has had the least time comes first, so that whoever stops it leaves them alike.
+            # The one that needs the most time comes first, so that none is left over for one processor alone.
             waiting = [
                 target
-                for target in sorted(targets, key=lambda name: figures[name]["seconds"])
+                for target in sorted(targets, key=lambda name: -remaining(figures[name], options.runs))
                 if figures[target]["executions"] < options.runs and target not in running.values()
             ]
             while waiting and len(running) < options.jobs and rounds < options.rounds:
