@@ -1,4 +1,7 @@
-"""The corpus: for each target a file, an input a line in base64, the shortest first."""
+"""The corpus: for each target a file, an input a line in base64, the shortest first.
+
+What has broken a promise lies in a directory of its own, since it may take no way that others do not.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,37 @@ DIRECTORY = Path(__file__).resolve().parent / "corpus"
 
 
 def kept(target: str) -> list[bytes]:
-    """What fuzzing has found to take another way through the code, and every input that failed once."""
-    path = DIRECTORY / f"{target}.txt"
+    """What fuzzing has found to take another way through the code."""
+    return _read(DIRECTORY / f"{target}.txt")
+
+
+def broken(target: str) -> list[bytes]:
+    """What has broken a promise once; it stays for good."""
+    return _read(DIRECTORY / "findings" / f"{target}.txt")
+
+
+def inputs(target: str) -> list[bytes]:
+    """All of that, and the seeds that are made of packets."""
+    return [*seeds(target), *broken(target), *kept(target)]
+
+
+def keep(target: str, found: Iterable[bytes]) -> int:
+    """Write these as the corpus; give the size of the file."""
+    return _write(DIRECTORY / f"{target}.txt", found)
+
+
+def keep_broken(target: str, found: Iterable[bytes]) -> int:
+    """Write these as what has broken a promise; give the size of the file."""
+    return _write(DIRECTORY / "findings" / f"{target}.txt", found)
+
+
+def _read(path: Path) -> list[bytes]:
     if not path.exists():
         return []
     return [base64.b64decode(line, validate=True) for line in path.read_text(encoding="ascii").splitlines()]
 
 
-def inputs(target: str) -> list[bytes]:
-    """All of that, and the seeds that are made of packets."""
-    return [*seeds(target), *kept(target)]
-
-
-def keep(target: str, found: Iterable[bytes]) -> int:
-    """Write these as the corpus; give the size of the file."""
+def _write(path: Path, found: Iterable[bytes]) -> int:
     ordered = sorted(set(found), key=lambda data: (len(data), data))
     text = "".join(base64.b64encode(data).decode("ascii") + "\n" for data in ordered)
-    return (DIRECTORY / f"{target}.txt").write_text(text, encoding="ascii")
+    return path.write_text(text, encoding="ascii")

@@ -1,7 +1,7 @@
 """C{python -m tests.fuzz.reduce [TARGET ...]}: the corpus becomes the least that goes all ways.
 
 Of everything in the corpus and the work directory those inputs stay that go over a branch which no
-shorter one, and no seed, goes over.
+shorter one, and no seed, goes over; and all that have broken a promise which they keep now.
 L{tests.fuzz.report} tells what they go over together.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import coverage
 
-from tests.fuzz.corpus import keep, kept
+from tests.fuzz.corpus import broken, keep, keep_broken, kept
 from tests.fuzz.seeds import seeds
 from tests.fuzz.targets import TARGETS
 
@@ -48,9 +48,17 @@ def ways(target: str, inputs: Iterable[bytes]) -> Iterable[tuple[bytes, frozense
 
 def reduce(target: str, work: Path) -> tuple[int, int]:
     """Write the corpus of a target; give how many inputs it has, and its bytes."""
+    findings = set(broken(target))
+    findings |= {path.read_bytes() for path in (work / "findings").glob(f"{target}-*.bin")}
     known: set[Branch] = set()
     for _, branches in ways(target, seeds(target)):
         known |= branches
+    mended = []
+    for data, branches in ways(target, sorted(findings)):
+        known |= branches
+        mended.append(data)
+    if mended:
+        keep_broken(target, mended)
     found = set(kept(target))
     directory = work / target
     if directory.is_dir():
