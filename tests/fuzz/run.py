@@ -40,9 +40,9 @@ LONGEST = {
     "names": 256,
     "directory": 640,
     "descriptors": 640,
-    "datagrams": 640,
-    "internal_packets": 640,
-    "sessions": 384,
+    "datagrams": 320,
+    "internal_packets": 620,
+    "sessions": 256,
 }
 """Bytes of an input, else 1024; the large ones are for the tests, which need not guess them."""
 
