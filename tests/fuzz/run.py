@@ -39,7 +39,7 @@ NUMBERS = ("msmq.wire.reader", "msmq.wire.writer", "msmq.wire.guid")
 LONGEST = {
     "names": 256,
     "directory": 640,
-    "descriptors": 640,
+    "descriptors": 896,
     "datagrams": 320,
     "internal_packets": 620,
     "sessions": 256,

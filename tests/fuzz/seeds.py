@@ -57,6 +57,7 @@ from tests.builders import (
 )
 from tests.decoding.bodies.vectors import vectors as bodies
 from tests.decoding.builders import pcap, pcapng, tcp
+from tests.fuzz.seeds_conditions import CONDITIONS, resource_attributes
 from tests.fuzz.targets.bodies import BODY_TYPES, DECODERS
 from tests.vectors import vector
 
@@ -268,9 +269,9 @@ SDDL: Final = (
 
 def _descriptors() -> Iterable[bytes]:
     domain = parse_sid("S-1-5-21-1-2-3")
-    for text in SDDL:
+    for text in (*SDDL, *(f"D:(XA;;0x4;;;WD;{condition})" for condition in CONDITIONS)):
         yield b"\1" + text.encode()
-        yield b"\0" + parse_sddl(text, domain).to_bytes()
+        yield b"\0" + attrs.evolve(parse_sddl(text, domain), sacl=resource_attributes()).to_bytes()
 
 
 CERTIFICATES: Final = (

@@ -18,12 +18,14 @@ from msmq.structures.security_descriptor import (
 )
 from msmq.wire.sid import parse_sid
 from tests.fuzz.finding import accepted, expect, written
+from tests.fuzz.seeds_conditions import CLAIMS
 
 DOMAIN: Final = parse_sid("S-1-5-21-1-2-3")
 USER: Final = parse_sid("S-1-5-21-1-2-3-1001")
 TOKENS: Final = (
     Token(USER, frozenset([parse_sid("S-1-1-0"), parse_sid("S-1-5-32-545")])),
     Token(parse_sid("S-1-5-7"), frozenset(), frozenset(Privilege)),
+    Token(USER, frozenset([parse_sid("S-1-1-0")]), claims=CLAIMS),
 )
 
 
