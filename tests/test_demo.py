@@ -24,7 +24,8 @@ from msmq.structures.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA
 from tests.nodes.support import Node, NodesTestCase
-from tests.test_examples import DEADLINE, EXAMPLES, example, own_address
+from tests.patience import DEADLINE
+from tests.test_examples import EXAMPLES, example, own_address
 
 
 class PromisesTests(SynchronousTestCase):

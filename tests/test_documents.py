@@ -20,10 +20,10 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.control.client import ControlClient
 from msmq.structures.status import MQError
+from tests.patience import DEADLINE
 from tests.test_examples import own_address
 
 PROJECT = Path(__file__).resolve().parent.parent
-DEADLINE = 30
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
 
 _LISTING = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

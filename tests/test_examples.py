@@ -36,10 +36,10 @@ from tests.builders import ALPHA, BETA, GAMMA, establish
 from tests.contracts.message_store import ORDERS, MessageStoreContract, put
 from tests.integration.test_control_socket import CommandTestCase
 from tests.nodes.support import Node, NodesTestCase
+from tests.patience import DEADLINE
 
 PROJECT = Path(__file__).resolve().parent.parent
 EXAMPLES = PROJECT / "examples"
-DEADLINE = 60
 
 EXERCISED = {
     *("demo.py", "demo_crash.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),

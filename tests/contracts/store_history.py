@@ -33,10 +33,10 @@ from msmq.queues.changes import (
 )
 from msmq.queues.definition import QueueDefinition
 from msmq.storage.memory import MemoryMessageStore
+from tests.patience import DEADLINE
 
 Result = TypeVar("Result")
 
-DEADLINE = 60
 STEPS = 20
 
 

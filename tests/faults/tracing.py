@@ -11,6 +11,8 @@ from pathlib import Path
 
 import attrs
 
+from tests.patience import DEADLINE
+
 CALLS = "pwrite64,write,fdatasync,fsync,ftruncate,fallocate"
 """What a store does to its files."""
 
@@ -23,7 +25,7 @@ def why_not() -> str | None:
     if shutil.which("strace") is None:
         return "strace is not installed"
     program = ["sh", "-c", "exec sync ."]
-    done = subprocess.run(["strace", *_TRIAL, *program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["strace", *_TRIAL, *program], capture_output=True, text=True, timeout=DEADLINE)
     if "INJECTED" in done.stderr:
         return None
     return f"tracing a process is not allowed here: {done.stderr.strip().splitlines()[-1:]}"

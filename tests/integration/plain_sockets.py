@@ -18,9 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.control.client import ControlClient, Delivered, Receipt
 from msmq.control.records import Record
 from tests.builders import ALPHA, establish, parameters
-
-DEADLINE = 20.0
-"""Seconds after which something that should have happened has not."""
+from tests.patience import DEADLINE
 
 SESSION_PORT = 1801
 PING_PORT = 3527

@@ -27,6 +27,7 @@ from msmq.queues.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError
+from tests.patience import DEADLINE
 
 reactor = cast(Any, installed_reactor)
 
@@ -94,7 +95,7 @@ def spawn(arguments: Sequence[str], environment: Mapping[str, str], directory: P
 class CommandTestCase(TestCase):
     """A queue manager with one empty queue, C{ORDERS}, and the command."""
 
-    timeout = 60
+    timeout = DEADLINE
     storage = "memory"
 
     def setUp(self) -> Any:

@@ -32,6 +32,7 @@ from msmq.service.server import Server
 from msmq.service.settings import Configuration
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
+from tests.patience import DEADLINE
 from tests.servers.slapd import SUFFIX, SlapdServer
 from tests.test_examples import own_address
 
@@ -58,7 +59,7 @@ backend = "sqlite"
 class DirectorySearchTests(TestCase):
     """Two old servers answer whoever looks; they name whom the test says."""
 
-    timeout = 120
+    timeout = DEADLINE
 
     async def setUp(self) -> None:  # type: ignore[override]
         self.first = SlapdServer(is_open=True, address=own_address(73))

@@ -18,6 +18,7 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.wire.guid import format_guid
 from tests.integration.test_control_socket import PROJECT
+from tests.patience import DEADLINE
 
 reactor = cast(Any, installed_reactor)
 
@@ -40,7 +41,7 @@ FULL = f'sites = ["{SITE}"]\nconnected_networks = ["{NETWORK}"]'
 class DiscoverCommandTests(TestCase):
     """Looking for directory servers."""
 
-    timeout = 60
+    timeout = DEADLINE
 
     async def discover(self, *arguments: str) -> tuple[str, str, int]:
         output, errors, status = await getProcessOutputAndValue(

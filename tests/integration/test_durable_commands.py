@@ -9,6 +9,7 @@ from twisted.internet.task import deferLater
 from msmq.queues.message import Message
 from tests.integration import test_control_socket as command
 from tests.integration.test_control_socket import ORDERS, reactor
+from tests.patience import DEADLINE
 
 LETTERS = ".\\system$;deadletter"
 TX = ".\\private$\\tx"
@@ -84,7 +85,7 @@ class TransactionTests(DurableTestCase):
     async def test_abort(self) -> None:
         """A transaction is shown and aborted by its identifier; its reader is told."""
         await self.service.send(TX, [Message(body=b"x", transactional=True)])
-        waiting = self.begin("receive", TX, "--transactional", "--count", "2", "--timeout", "30")
+        waiting = self.begin("receive", TX, "--transactional", "--count", "2", "--timeout", str(DEADLINE))
         while not self.service.transactions():
             await deferLater(reactor, 0.01)
         [listed] = await self.objects("transaction", "list")

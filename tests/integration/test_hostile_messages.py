@@ -22,9 +22,9 @@ from tests.builders import (
 )
 from tests.integration.hostile import HostilePeersTestCase
 from tests.integration.plain_sockets import (
-    DEADLINE,
     ORDERS,
 )
+from tests.patience import DEADLINE
 from tests.vectors import vector
 
 

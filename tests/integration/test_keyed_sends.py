@@ -17,9 +17,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.control.client import ControlClient
 from msmq.control.records import Record
 from msmq.structures.status import MQError, Status
+from tests.patience import DEADLINE
 from tests.servers.postgresql import shared_server
 
-DEADLINE = 60
 PROGRAMS = Path(sys.executable).parent
 ORDERS = ".\\private$\\orders"
 PAYMENTS = ".\\private$\\payments"

@@ -15,6 +15,7 @@ from msmq.net.clock import SystemClock
 from msmq.net.ping import PingResponderProtocol
 from tests.builders import ALPHA
 from tests.integration.test_control_socket import PROJECT
+from tests.patience import DEADLINE
 
 reactor = cast(Any, installed_reactor)
 
@@ -22,7 +23,7 @@ reactor = cast(Any, installed_reactor)
 class PingCommandTests(TestCase):
     """Asking whether a session would be taken."""
 
-    timeout = 30
+    timeout = DEADLINE
 
     async def ping(self, *arguments: str) -> tuple[bytes, bytes, int]:
         return cast(

@@ -24,7 +24,6 @@ from tests.builders import (
     user_packet,
 )
 from tests.integration.plain_sockets import (
-    DEADLINE,
     ORDERS,
     PING_PORT,
     PlainListener,
@@ -32,6 +31,7 @@ from tests.integration.plain_sockets import (
     ServerProcess,
     own_address,
 )
+from tests.patience import DEADLINE
 from tests.vectors import vector
 
 PING_REQUEST = vector("mqqb-4.1.1-ping-request")
@@ -173,10 +173,10 @@ class PlainInitiatorTests(SynchronousTestCase):
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "msmq.cli", "--data", str(self.server.data)),
-                *("receive", ORDERS, "--timeout", "20", "--json"),
+                *("receive", ORDERS, "--timeout", str(DEADLINE), "--json"),
             ],
             capture_output=True,
-            timeout=DEADLINE * 2,
+            timeout=DEADLINE,
             check=True,
         )
         message = json.loads(done.stdout)

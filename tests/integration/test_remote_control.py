@@ -28,6 +28,7 @@ from msmq.service.configuration import ConfigurationError, Overrides, load
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status
 from tests.integration.test_control_socket import Ended, spawn
+from tests.patience import DEADLINE
 from tests.servers.certificates import make_credentials
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -118,7 +119,7 @@ class ConfigurationTests(SynchronousTestCase):
 class RemoteTestCase(TestCase):
     """A server with an endpoint for others; programs that block run beside the reactor."""
 
-    timeout = 60
+    timeout = DEADLINE
     kind = "ssl"
     storage = "sqlite"
 

@@ -29,6 +29,7 @@ from msmq.errors import MsmqError
 from msmq.service.configuration import load
 from msmq.service.server import Server
 from msmq.structures.status import MQError
+from tests.patience import DEADLINE
 from tests.security.tls_files import TlsFiles
 
 PASSWORD: Final = "correct-horse-battery-staple"
@@ -85,7 +86,7 @@ class FieldTests(SynchronousTestCase):
 class LogTests(TestCase):
     """Servers that are told secrets, work, and fail."""
 
-    timeout = 60
+    timeout = DEADLINE
 
     def setUp(self) -> None:
         # A path of trial's own may be longer than a unix socket's may be.

@@ -14,9 +14,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.patience import DEADLINE
 from tests.test_examples import own_address
 
-DEADLINE = 60
 PROGRAMS = Path(sys.executable).parent
 ORDERS = ".\\private$\\orders"
 ALICE = "S-1-5-21-1-2-3-1001"
@@ -129,7 +129,7 @@ class SecuredTransferTests(SynchronousTestCase):
         queue = shown["format_name"]
         for body in BODIES:
             self.send("ALPHA", queue, body)
-        found = self.msmq("BETA", "receive", ORDERS, "--count", str(len(BODIES)), "--timeout", "30")
+        found = self.msmq("BETA", "receive", ORDERS, "--count", str(len(BODIES)), "--timeout", str(DEADLINE))
         self.assertEqual([message["body"] for message in found], BODIES)
         self.assertEqual({message["authenticated"] for message in found}, {True})
         self.assertEqual({message["sender_id"] for message in found}, {ALICE})

@@ -16,7 +16,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-DEADLINE = 30
+from tests.patience import DEADLINE
 
 
 class _ControlConnection(HTTPConnection):

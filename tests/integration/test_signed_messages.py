@@ -13,9 +13,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.patience import DEADLINE
 from tests.test_examples import own_address
 
-DEADLINE = 120
 PROGRAMS = Path(sys.executable).parent
 ALICE, MALLORY = "S-1-5-21-1-2-3-1001", "S-1-5-21-1-2-3-1002"
 ADDRESSES = {name: own_address(41 + place) for place, name in enumerate(("ALPHA", "BETA", "GAMMA"))}
@@ -119,7 +119,7 @@ class SignedMessagesTests(SynchronousTestCase):
         sent = self.msmq(
             "ALPHA", "send", TO_BETA, *common, "--sign", "2.0", "--count", "3", "--body", "order"
         )
-        found = self.msmq("BETA", "receive", ORDERS, "--count", "3", "--timeout", "90")
+        found = self.msmq("BETA", "receive", ORDERS, "--count", "3", "--timeout", str(DEADLINE))
         self.assertEqual([message["id"] for message in found], [each["id"] for each in sent])
         self.assertEqual({message["authenticated"] for message in found}, {True})
         self.assertEqual({message["sender_id"] for message in found}, {ALICE})
@@ -130,7 +130,7 @@ class SignedMessagesTests(SynchronousTestCase):
             ("ALPHA", (), "takes only authenticated messages, and it is not signed"),
         ):
             [one] = self.msmq(name, "send", TO_BETA, *common, *options, "--body", "forged")
-            [letter] = self.msmq(name, "receive", ".\\system$;deadxact", "--timeout", "90", "--peek")
+            [letter] = self.msmq(name, "receive", ".\\system$;deadxact", "--timeout", str(DEADLINE), "--peek")
             self.assertEqual(
                 (letter["id"], letter["class_name"]), (one["id"], "MQMSG_CLASS_NACK_BAD_SIGNATURE")
             )
@@ -174,7 +174,7 @@ class SignedMessagesTests(SynchronousTestCase):
         unsigned = self.run_msmq("ALPHA", "send", ORDERS, "--body", "x")
         self.assertIn("MQ_ERROR_CERTIFICATE_NOT_PROVIDED", unsigned.stderr)
         self.msmq("ALPHA", "send", ORDERS, "--body", "x", "--sign", "1.0", "--certificate", fingerprint[:16])
-        [found] = self.msmq("ALPHA", "receive", ORDERS, "--timeout", "10")
+        [found] = self.msmq("ALPHA", "receive", ORDERS, "--timeout", str(DEADLINE))
         self.assertEqual((found["authenticated"], found["sender_id"]), (True, MALLORY))
         weak = ("--sign", "2.0", "--hash", "md5", "--certificate", fingerprint)
         refused = self.run_msmq("ALPHA", "send", ORDERS, "--body", "x", *weak)

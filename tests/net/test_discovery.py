@@ -27,6 +27,7 @@ from msmq.net.networks import AttachedNetwork, networks_of
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import MemoryHost
 from msmq.testing.network import Network as MemoryNetwork
+from tests.patience import DEADLINE
 
 ENTERPRISE = UUID(int=0xE)
 OWN_SITE, OTHER_SITE, THIRD_SITE = UUID(int=0xA), UUID(int=0xB), UUID(int=0xC)
@@ -412,7 +413,7 @@ class NetworksTests(SynchronousTestCase):
 class LoopbackTests(TestCase):
     """Real sockets, with broadcasts, on the loopback network."""
 
-    timeout = 30
+    timeout = DEADLINE
     port = 0
 
     def serve(self, address: str, site: UUID, *names: str) -> Answering:

@@ -9,17 +9,11 @@ import tempfile
 from pathlib import Path
 
 from msmq.interfaces.signing import Credentials
+from tests.patience import DEADLINE
+from tests.security.openssl import openssl
 
 OPENSSL = shutil.which("openssl")
 WITHOUT_OPENSSL = "" if OPENSSL else "openssl is not installed"
-
-
-def openssl(*arguments: str, data: bytes = b"") -> bytes:
-    """What openssl answers."""
-    assert OPENSSL is not None
-    done = subprocess.run([OPENSSL, *arguments], input=data, capture_output=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
 
 
 @functools.cache
@@ -74,6 +68,6 @@ def verifies(certificate: Path, digest: str, signature: bytes, data: bytes) -> b
         input=data,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=DEADLINE,
     )
     return done.returncode == 0

@@ -9,6 +9,8 @@ from typing import Final
 
 from twisted.trial.unittest import SkipTest
 
+from tests.patience import DEADLINE
+
 LEGACY: Final = ("-provider", "legacy", "-provider", "default")
 """Arguments with which openssl 3 has RC2 and RC4."""
 
@@ -21,7 +23,9 @@ def openssl(*arguments: str, data: bytes = b"") -> bytes:
     command = shutil.which("openssl")
     if command is None:
         raise SkipTest("needs the openssl command")
-    done = subprocess.run([command, *arguments], input=data, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        [command, *arguments], input=data, capture_output=True, check=False, timeout=DEADLINE
+    )
     if done.returncode:
         raise AssertionError(f"openssl {' '.join(arguments)}: {done.stderr.decode(errors='replace')}")
     return done.stdout

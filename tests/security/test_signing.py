@@ -26,10 +26,10 @@ from tests.security.certificates import (
     certificate_files,
     credentials,
     directory,
-    openssl,
     sign,
     verifies,
 )
+from tests.security.openssl import openssl
 
 DIGESTS = {
     HashAlgorithm.MD5: "md5",

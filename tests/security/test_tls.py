@@ -21,6 +21,7 @@ from msmq.queues.message import Message
 from msmq.service.configuration import load
 from msmq.service.server import Server, StartError
 from tests.builders import ALPHA, establish
+from tests.patience import DEADLINE
 from tests.security.tls_files import TlsFiles
 from tests.test_examples import own_address
 
@@ -30,7 +31,7 @@ OFF = 'ping = "off"\ndiscovery = "off"\ncontrol = "off"'
 
 
 class TlsServerTests(TestCase):
-    timeout = 60
+    timeout = DEADLINE
 
     def setUp(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
@@ -105,7 +106,7 @@ class TlsServerTests(TestCase):
         """Both ends know each other's certificate; the message arrives, and is acknowledged."""
         beta = await self.beta(self.listening(self.alpha_files.pin))
         alpha = await self.alpha(self.dialling())
-        received = await beta.receive(QUEUE, timeout=20)
+        received = await beta.receive(QUEUE, timeout=DEADLINE)
         self.assertEqual(bytes(received.body), b"secret")
         await self.until(lambda: not alpha.status()["messages"], "it is not acknowledged")
         [session] = beta.sessions()
@@ -176,7 +177,7 @@ class TlsServerTests(TestCase):
     async def test_who_speaks_no_tls_is_refused(self) -> None:
         """A packet in clear is no TLS, and its connection ends."""
         beta = await self.beta(self.listening())
-        with socket.create_connection((BETA_ADDRESS, self.port), timeout=20) as plain:
+        with socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE) as plain:
             plain.sendall(establish(ALPHA))
             plain.setblocking(False)
             await self.until(lambda: self.is_over(plain), "the connection stays")
@@ -192,7 +193,7 @@ class TlsServerTests(TestCase):
             lambda: beta.status()["sessions_refused"].get("max_handshakes") == 7, "none gave way"
         )
         await self.alpha(self.dialling())
-        self.assertEqual(bytes((await beta.receive(QUEUE, timeout=20)).body), b"secret")
+        self.assertEqual(bytes((await beta.receive(QUEUE, timeout=DEADLINE)).body), b"secret")
 
     async def test_a_limit_refuses_before_tls_begins(self) -> None:
         """One connection too many ends at once, on both kinds of TLS endpoint."""
@@ -209,8 +210,8 @@ class TlsServerTests(TestCase):
             await server.started
             assert server.parts is not None
             with (
-                socket.create_connection((BETA_ADDRESS, self.port), timeout=20),
-                socket.create_connection((BETA_ADDRESS, self.port), timeout=20) as second,
+                socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE),
+                socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE) as second,
             ):
                 second.setblocking(False)
                 await self.until(partial(self.is_over, second), "it stays")
@@ -224,14 +225,14 @@ class TlsServerTests(TestCase):
         beta = await self.beta(
             self.listening(self.alpha_files.pin), f'[security]\nsessions_from = ["{ALPHA_ADDRESS}"]\n'
         )
-        with socket.create_connection((BETA_ADDRESS, self.port), timeout=20) as other:
+        with socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE) as other:
             other.setblocking(False)
             await self.until(partial(self.is_over, other), "it stays")
         self.assertEqual(beta.status()["sessions_refused"], {"sessions_from": 1})
         [peer] = beta.status()["refused_peers"]
         self.assertEqual((peer["address"], peer["reasons"]), ("127.0.0.1", {"sessions_from": 1}))
         await self.alpha(self.dialling())
-        self.assertEqual(bytes((await beta.receive(QUEUE, timeout=20)).body), b"secret")
+        self.assertEqual(bytes((await beta.receive(QUEUE, timeout=DEADLINE)).body), b"secret")
 
     async def test_openssl_gets_in_by_tls_1_3_alone(self) -> None:
         """A client that is not ours sees TLS 1.3 and the certificate, and gets nothing older."""

@@ -25,7 +25,8 @@ import psutil
 import psycopg
 from twisted.trial.unittest import SkipTest
 
-DEADLINE: Final = 60
+from tests.patience import DEADLINE
+
 USER: Final = "msmq"
 """A superuser who needs no password."""
 GUARDED: Final = "guarded"

@@ -21,7 +21,8 @@ from typing import Final
 
 from twisted.trial.unittest import SkipTest
 
-DEADLINE: Final = 120
+from tests.patience import DEADLINE
+
 ADDRESS: Final = f"127.{192 + os.getpid() // 254 % 60}.{os.getpid() % 254 + 1}.77"
 PORT: Final = 389
 DOMAIN: Final = "DC=msmq,DC=test"

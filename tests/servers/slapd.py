@@ -21,8 +21,8 @@ import psutil
 from twisted.trial.unittest import SkipTest
 
 from msmq.directory.ldap.settings import LdapServer
+from tests.patience import DEADLINE
 
-DEADLINE: Final = 30
 SUFFIX: Final = "dc=example,dc=com"
 ADMINISTRATOR: Final = f"cn=admin,{SUFFIX}"
 PASSWORD: Final = "secret"

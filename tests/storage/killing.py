@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import DEADLINE
+
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -56,4 +58,4 @@ class Victims:
 
     def close(self) -> None:
         """End the process that the others come from."""
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=DEADLINE)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SkipTest
 
+from tests.patience import DEADLINE
+
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 SMALL = 'mount -t tmpfs -o size=40m tmpfs "$1"'
@@ -42,5 +44,5 @@ def _run(how: str, directory: Path, command: tuple[str, ...]) -> subprocess.Comp
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE,
     )

@@ -13,10 +13,10 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.patience import DEADLINE
 from tests.servers.postgresql import GUARDED, PASSWORD, PostgresqlServer, shared_server
 from tests.test_examples import own_address
 
-DEADLINE = 60
 QUEUE = ".\\private$\\orders"
 PROGRAMS = Path(sys.executable).parent
 
@@ -93,7 +93,7 @@ class PostgresqlServerTests(SynchronousTestCase):
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def bodies(self, count: int) -> list[str]:
-        found = self.msmq("receive", QUEUE, "--count", str(count), "--timeout", "5")
+        found = self.msmq("receive", QUEUE, "--count", str(count), "--timeout", str(DEADLINE))
         return [message["body"] for message in found]
 
     def test_keeps_recoverable_messages(self) -> None:

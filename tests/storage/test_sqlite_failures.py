@@ -16,6 +16,7 @@ from msmq.queues.changes import AppendEvent, Change, PutAborts, PutQueue, PutSta
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_contract import BILLS, ORDERS, put
 from tests.contracts.store_moves import move
+from tests.patience import DEADLINE
 from tests.storage.mounts import PROJECT, READ_ONLY, run_mounted
 
 KILOBYTES = bytes(10_000)
@@ -153,7 +154,7 @@ class FailingTests(TestCase):
             cwd=PROJECT,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)

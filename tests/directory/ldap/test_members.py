@@ -29,6 +29,7 @@ from msmq.queues.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status
+from tests.patience import DEADLINE
 from tests.servers import samba, slapd
 from tests.servers.samba import SambaServer
 from tests.servers.slapd import SlapdServer, free_port
@@ -80,7 +81,7 @@ class Members(TestCase):
         return server.parts.manager
 
     async def take(self, manager: QueueManagerService, queue: str) -> bytes:
-        return bytes((await manager.receive(queue, timeout=20)).body)
+        return bytes((await manager.receive(queue, timeout=DEADLINE)).body)
 
     async def refused(self, asked: Any) -> Status:
         try:

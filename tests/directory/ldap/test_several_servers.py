@@ -21,6 +21,7 @@ from msmq.interfaces import DirectoryError, IServedDirectory
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import QueueManagerObject
+from tests.patience import DEADLINE
 from tests.servers.slapd import SUFFIX, SlapdServer
 from tests.test_examples import own_address
 
@@ -37,7 +38,7 @@ def servers() -> tuple[SlapdServer, SlapdServer]:
 class SeveralServersTestCase(TestCase):
     """FIRST is a queue manager that the first server knows, and SECOND one that the second knows."""
 
-    timeout = 60
+    timeout = DEADLINE
 
     async def setUp(self) -> None:  # type: ignore[override]
         self.first, self.second = servers()
