@@ -62,6 +62,7 @@ class Connector:
         self._attempt: Deferred[None] | None = None
         self._is_stopped = False
         self._failures = 0
+        self._cut_short: float | None = None
         self._found: tuple[str, ...] = ()
         self._untried: deque[NextHopAddress] = deque()
         self.session: SessionProtocol | None = None
@@ -107,10 +108,20 @@ class Connector:
         attempt.addErrback(lambda failure: self.log.failure("an attempt to reach a next hop failed", failure))
 
     def peer_is_there(self) -> None:
-        """The peer has just been heard: whoever waits to dial it again does so now."""
-        if self.session is not None and self.state is SessionState.WAITING_RECONNECT:
-            self.session.close(CloseReason.STOPPED)
-            self.connect(is_retry=True)
+        """The peer has just been heard: whoever waits to dial it again does so now.
+
+        That is so once in C{session_retry} where sessions open and end: a peer that ends each of them, or
+        whose messages we cannot store, is there all the time, and two such would do nothing but dial.
+        """
+        if self.session is None or self.state is not SessionState.WAITING_RECONNECT:
+            return
+        now = self._factory.clock.now().monotonic
+        if self.session.session.was_open and self._cut_short is not None:
+            if now - self._cut_short < self._factory.settings.session_retry:
+                return
+        self._cut_short = now
+        self.session.close(CloseReason.STOPPED)
+        self.connect(is_retry=True)
 
     def _count_failure(self, is_retry: bool) -> None:
         """How many attempts in a row came to nothing; one that is made for a new message begins anew."""

@@ -1,0 +1,59 @@
+"""[MS-MQQB] 3.1.2.3: a peer whose sessions end at once is not dialled without a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.storage import StorageError, StorageFull
+from msmq.queues.message import Delivery
+from msmq.storage.memory import MemoryMessageStore
+from msmq.testing.streams import Conditions
+from tests.nodes.slow_store import SlowStore
+from tests.nodes.support import Node, NodesTestCase
+
+T = TypeVar("T")
+
+TO_ALPHA = "DIRECT=TCP:127.0.0.2\\private$\\orders"
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+
+
+class FullStoreTests(NodesTestCase):
+    """Two that have messages for each other, and one of them cannot store any."""
+
+    conditions = Conditions(delay=0.001)
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        store = SlowStore(MemoryMessageStore(durable=True), self.clock.reactor, 0.001)
+        if name == "BETA":
+            self.store = store
+        return super().node(name, identifier, store=store, **kwargs)
+
+    def run_to_end(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:
+        """The result of something for which the store needs some time."""
+        running = self.deferred(coroutine)
+        self.clock.advance(1)
+        return self.successResultOf(running)
+
+    def test_each_waits_before_it_dials_again(self) -> None:
+        """Neither that the other dials nor that a session opens makes anybody dial without end."""
+        here, there = self.queue(self.alpha), self.queue(self.beta)
+        bodies = [b"%d" % number for number in range(9)]
+        for trouble in (StorageFull("there is no space"), StorageError("the disk is on fire")):
+            self.network.partition("127.0.0.2", "127.0.0.3")
+            self.send(self.alpha, TO_BETA, *bodies, delivery=Delivery.RECOVERABLE)
+            self.send(self.beta, TO_ALPHA, *bodies, delivery=Delivery.RECOVERABLE)
+            self.clock.advance(60)
+            self.store.trouble = trouble
+            before = len(self.network.links)
+            self.network.heal("127.0.0.2", "127.0.0.3")
+            self.clock.advance(60)
+            # Each end may dial when its wait of five seconds ends, and once when it hears the other.
+            self.assertLess(len(self.network.links) - before, 2 * 2 * 60 / 5)
+            self.store.trouble = None
+            self.clock.advance(60)
+            self.assertEqual(self.bodies(self.alpha, here), bodies)
+            self.assertEqual(self.bodies(self.beta, there), bodies)
