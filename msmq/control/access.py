@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final
+
+import attrs
 
 from msmq.control.properties import text
 from msmq.control.refusals import invalid
@@ -11,12 +13,39 @@ from msmq.control.requests import refuse_rest
 from msmq.interfaces.queue_manager import IQueueManager
 
 _KEYS: Final = "action, principal and rights"
+_ACTIONS: Final = ("allow", "deny", "revoke")
 
 
-def change_acl(manager: IQueueManager, path: str, wanted: dict[str, Any]) -> Awaitable[Mapping[str, Any]]:
-    """Do what a request body says: C{action}, which is allow, deny or revoke, C{principal} and C{rights}.
+@attrs.frozen
+class AclChange:
+    """What is to become of what is said of somebody.
 
-    @raise MQError: it says something else; or as L{IQueueManager.allow}.
+    @ivar action: C{allow}, C{deny} or C{revoke}.
+    """
+
+    action: str
+    principal: str
+    rights: Sequence[str]
+
+    @property
+    def details(self) -> dict[str, object]:
+        """Of whom it is, and about what."""
+        return {"principal": self.principal, "rights": list(self.rights)}
+
+    def ask(self, manager: IQueueManager, path: str) -> Awaitable[Mapping[str, Any]]:
+        """Have it done."""
+        match self.action:
+            case "allow":
+                return manager.allow(path, self.principal, self.rights)
+            case "deny":
+                return manager.deny(path, self.principal, self.rights)
+        return manager.revoke(path, self.principal)
+
+
+def read_acl_change(wanted: dict[str, Any]) -> AclChange:
+    """What a request body says: C{action}, C{principal} and C{rights}.
+
+    @raise MQError: it says something else.
     """
     action = text("action", wanted.pop("action", None))
     principal = text("principal", wanted.pop("principal", None))
@@ -25,11 +54,6 @@ def change_acl(manager: IQueueManager, path: str, wanted: dict[str, Any]) -> Awa
     if not isinstance(rights, list):
         raise invalid(f"rights is a list of texts, not {rights!r}")
     words = [text("rights", right) for right in rights]
-    match action:
-        case "allow":
-            return manager.allow(path, principal, words)
-        case "deny":
-            return manager.deny(path, principal, words)
-        case "revoke":
-            return manager.revoke(path, principal)
-    raise invalid(f"action is allow, deny or revoke, not {action!r}")
+    if action not in _ACTIONS:
+        raise invalid(f"action is allow, deny or revoke, not {action!r}")
+    return AclChange(action, principal, words)

@@ -219,15 +219,18 @@ class ControlClient(Asking):
             connection.close()
             raise
 
-    def send_steadily(self, messages: Iterable[Record], *, outstanding: int = _OUTSTANDING) -> Iterator[str]:
+    def send_steadily(
+        self, messages: Iterable[Record], *, outstanding: int = _OUTSTANDING, is_import: bool = False
+    ) -> Iterator[str]:
         """Send messages over one connection, and give their identifiers as each is taken.
 
         @param messages: as of L{send}; they are asked for one by one, as far as C{outstanding} allows.
         @param outstanding: messages that are sent and not taken yet, at most.
+        @param is_import: the server's log tells how many these were, and who sent them.
         @raise MQError: a message is refused; those behind it may have been sent, and then have no answer.
         """
         with contextlib.closing(self.open()) as connection:
-            self.upgrade(connection, "/v1/send")
+            self.upgrade(connection, "/v1/send?import=true" if is_import else "/v1/send")
             with self.losing():
                 yield from SteadySending(self, connection.sock, messages, outstanding)
 

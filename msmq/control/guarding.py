@@ -88,11 +88,11 @@ class Guard:
         if call is not None and call.active():
             call.cancel()
 
-    def admits(self, request: HTTPRequest) -> bool:
-        """Whether a request shows the token, which it has no more after that."""
+    def shown_by(self, request: HTTPRequest) -> str:
+        """What the token is called that a request shows, which it has no more after that; empty for none."""
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
         request.requestHeaders.removeHeader(b"authorization")
-        return len(shown) == 1 and self._tokens.accepts(shown[0])
+        return self._tokens.name_of(shown[0]) if len(shown) == 1 else ""
 
     def refused(self, peer: str) -> None:
         """Tell the log of a caller without the token, now and then."""
@@ -151,7 +151,9 @@ class GuardedChannel(ControlChannel):
     def allHeadersReceived(self) -> None:
         """The head of a request is in, and nothing of it has had an effect."""
         guard = self._guard
-        if guard.admits(self.requests[-1]):
+        request = self.requests[-1]
+        if name := guard.shown_by(request):
+            cast(ControlRequest, request).token_name = name
             guard.leave(self)
             HTTPChannel.allHeadersReceived(self)
             return

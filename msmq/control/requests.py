@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 from twisted.web.server import Request
 
+from msmq.control.callers import Caller, caller_of
 from msmq.control.records import CONTENT_TYPE
 from msmq.control.refusals import http_status, invalid, refusal, too_large, wrong_content
 from msmq.control.responses import json_answer
@@ -61,14 +62,23 @@ class Connection(Protocol):
 
 
 class ControlRequest(Request):
-    """A request to send a stream of records goes to the queue manager while it arrives."""
+    """A request to send a stream of records goes to the queue manager while it arrives.
+
+    @ivar token_name: what the token is called that it has shown, where one is wanted.
+    """
 
     content: BoundedContent | SendStream
+    token_name = ""
 
     @property
     def connection(self) -> Connection:
         """The transport that the request came over."""
         return cast(Connection, self.transport)
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return caller_of(self.transport, self.token_name)
 
     def gotLength(self, length: int | None) -> None:
         """The headers are in: choose where the body goes."""

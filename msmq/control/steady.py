@@ -9,7 +9,7 @@ What follows a refused message and is not answered by then is dropped, and the l
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -30,6 +30,9 @@ from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 
+_COUNTED: Final = 100
+"""Destinations of which it is counted how many messages went there."""
+
 
 @attrs.define(eq=False)
 class _Sent:
@@ -45,6 +48,8 @@ class SteadySending:
 
     Slices are handed to the queue manager without waiting for those before them, so that the store puts
     many into one commit; the connection is not read while too many of them wait.
+
+    @ivar taken: how many messages were taken for each of the first destinations.
     """
 
     _log: ClassVar[Logger] = Logger()
@@ -67,6 +72,7 @@ class SteadySending:
         self._fault: MQError | None = None
         self._is_over = False
         self._ended: Deferred[None] = Deferred()
+        self.taken: dict[str, int] = {}
 
     async def run(self) -> None:
         """Take what comes until a message is refused; cancelled when the caller leaves."""
@@ -120,7 +126,12 @@ class SteadySending:
 
     def _taken(self, identifiers: list[MessageIdentifier], sent: _Sent) -> None:
         sent.identifiers = identifiers
+        self._count(sent.part.destination, len(identifiers))
         self._answer()
+
+    def _count(self, destination: str, messages: int) -> None:
+        if destination in self.taken or len(self.taken) < _COUNTED:
+            self.taken[destination] = self.taken.get(destination, 0) + messages
 
     def _refused(self, failure: Failure, sent: _Sent) -> None:
         error = failure.value

@@ -29,10 +29,14 @@ class TokenError(MsmqError):
 
 
 class Token:
-    """A token; whoever prints it sees nothing of it."""
+    """A token; whoever prints it sees nothing of it.
 
-    def __init__(self, text: bytes) -> None:
+    @ivar name: what it is called where it is told of.
+    """
+
+    def __init__(self, text: bytes, name: str = "a token") -> None:
         self._text = text
+        self.name = name
 
     def __repr__(self) -> str:
         return "<Token>"
@@ -49,7 +53,10 @@ class Token:
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """The tokens in a file, one a line.
+    """The tokens in a file, one a line, each behind a name if it has one.
+
+    A token that has none is called by its number. What stands where a name is expected is no longer than a
+    name, so that a token is not taken for one, and told of.
 
     @raise TokenError: it cannot be read, all users can read it, or a line is no token.
     """
@@ -64,19 +71,30 @@ def read_tokens(path: Path) -> list[Token]:
     lines = [line.strip() for line in data.splitlines() if line.strip()]
     if len(data) > _LARGEST_FILE or not lines:
         raise TokenError(f"token file {path}: it holds no token, or more than {_LARGEST_FILE} bytes")
-    for number, line in enumerate(lines, 1):
-        if not SHORTEST <= len(line) <= LONGEST or not _VISIBLE.issuperset(line):
-            raise TokenError(
-                f"token file {path}: token {number} has to have {SHORTEST} to {LONGEST} visible characters"
-                " of ASCII"
-            )
-    return [Token(line) for line in lines]
+    return [_token(path, number, line.split()) for number, line in enumerate(lines, 1)]
+
+
+def _token(path: Path, number: int, words: list[bytes]) -> Token:
+    *names, text = words
+    if not SHORTEST <= len(text) <= LONGEST or not _VISIBLE.issuperset(text):
+        raise TokenError(
+            f"token file {path}: token {number} has to have {SHORTEST} to {LONGEST} visible characters"
+            " of ASCII"
+        )
+    if not names:
+        return Token(text, f"unnamed token {number}")
+    if len(names) > 1 or len(names[0]) >= SHORTEST or not _VISIBLE.issuperset(names[0]):
+        raise TokenError(
+            f"token file {path}: before token {number} there can be its name, one word of fewer than"
+            f" {SHORTEST} visible characters of ASCII"
+        )
+    return Token(text, f"token {names[0].decode('ascii')}")
 
 
 class TokenFile:
     """What a server compares with; a file that changes counts at once, so that tokens can be replaced.
 
-    Every token in it is as good as another.
+    Every token in it is as good as another; its name only says who has it.
     """
 
     _log: ClassVar[Logger] = Logger()
@@ -88,23 +106,24 @@ class TokenFile:
         """
         self._path = path
         self._seen = self._look()
-        self._digests = [token.digest for token in read_tokens(path)]
+        self._names = _names(path)
 
     def __repr__(self) -> str:
         return f"<TokenFile {self._path}>"
 
-    def accepts(self, authorization: bytes) -> bool:
-        """Whether the value of an C{Authorization} header shows one of the tokens.
+    def name_of(self, authorization: bytes) -> str:
+        """The name of the token that the value of an C{Authorization} header shows; empty if it shows none.
 
         How long this takes says nothing of how close it came.
         """
         self._refresh()
         scheme, _, text = authorization.strip().partition(b" ")
         shown = sha256(text.strip()).digest()
-        is_shown = False
-        for digest in self._digests:
-            is_shown |= hmac.compare_digest(digest, shown)
-        return is_shown and scheme.lower() == _SCHEME
+        found = ""
+        for digest, name in self._names.items():
+            if hmac.compare_digest(digest, shown):
+                found = name
+        return found if scheme.lower() == _SCHEME else ""
 
     def _refresh(self) -> None:
         found = self._look()
@@ -112,9 +131,9 @@ class TokenFile:
             return
         self._seen = found
         try:
-            self._digests = [token.digest for token in read_tokens(self._path)]
+            self._names = _names(self._path)
         except TokenError as error:
-            self._digests = []
+            self._names = {}
             self._log.error("{error}; until that changes nobody is let in", error=error)
         else:
             self._log.info("token file {path} has changed and was read again", path=self._path)
@@ -125,3 +144,8 @@ class TokenFile:
         except (OSError, ValueError):
             return ()
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _names(path: Path) -> dict[bytes, str]:
+    """What the tokens of a file are called, by what stands for each."""
+    return {token.digest: token.name for token in read_tokens(path)}

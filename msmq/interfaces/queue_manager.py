@@ -351,6 +351,14 @@ class IQueueManager(Interface):
     def explain(message: MessageIdentifier) -> Awaitable[Explanation]:
         """All that is known of a message; nothing known is no error."""
 
+    def note(event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None) -> None:
+        """Append to the event log, which nobody waits for.
+
+        @param event: a word.
+        @param reason: a text for people.
+        @param message: whose event it is, and who explains it; by default the queue manager's own.
+        """
+
     def log_extent(path: str) -> Awaitable[LogExtent]:
         """What the message log of a queue holds."""
 

@@ -20,15 +20,17 @@ from msmq.manager.integration import Membership
 from msmq.manager.parts import Parts
 from msmq.manager.state import QueueManagerState
 from msmq.manager.targets import outgoing_queue, own_queue
+from msmq.queues.changes import AppendEvent
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.model import QueueManagerModel
 from msmq.routing.describing import describe_route, describe_topology, find_ends
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
 
 
 class Overview:
-    """The part of L{msmq.manager.service.QueueManagerService} that changes nothing but who may send.
+    """The part of L{msmq.manager.service.QueueManagerService} that changes no messages and no queues.
 
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
@@ -162,3 +164,11 @@ class Overview:
             {**describe_session(connection), **self._parts.peers.describe(connection)}
             for connection in self._parts.sessions.connections
         ]
+
+    def note(
+        self, event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None
+    ) -> None:
+        """Append to the event log, which nobody waits for: a word, a text for people, and of what."""
+        identity = b"" if message is None else message.to_bytes()
+        now = self._parts.performer.clock.now().wall
+        self._parts.events.record(AppendEvent(now, identity, event, reason, queue=queue))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -161,6 +161,10 @@ class AppendEvent:
     reason: str = ""
     message_class: int = 0
     queue: str = ""
+
+
+ADMINISTERED: Final = "administered"
+"""An event that tells who changed something; a message that has one need not be gone."""
 
 
 @attrs.frozen

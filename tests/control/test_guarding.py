@@ -62,9 +62,9 @@ class TokenFileTests(SynchronousTestCase):
         """Any of the tokens, as HTTP shows it, and nothing else."""
         tokens = TokenFile(token_file(self, "", f"  {TOKEN} ", OTHER))
         for shown in (f"Bearer {TOKEN}", f"bearer  {OTHER} ", f"BEARER {TOKEN}"):
-            self.assertTrue(tokens.accepts(shown.encode()), shown)
+            self.assertTrue(tokens.name_of(shown.encode()), shown)
         for shown in ("", TOKEN, f"Basic {TOKEN}", f"Bearer {WRONG}", f"Bearer {TOKEN}{OTHER}", "Bearer "):
-            self.assertFalse(tokens.accepts(shown.encode()), shown)
+            self.assertFalse(tokens.name_of(shown.encode()), shown)
 
     def test_replaced(self) -> None:
         """A token that is replaced counts at once; while the file cannot be used, none does."""
@@ -76,13 +76,14 @@ class TokenFileTests(SynchronousTestCase):
             new.rename(path)
 
         replace(OTHER)
-        self.assertEqual([tokens.accepts(f"Bearer {text}".encode()) for text in (TOKEN, OTHER)], [0, 1])
+        shown = [bool(tokens.name_of(f"Bearer {text}".encode())) for text in (TOKEN, OTHER)]
+        self.assertEqual(shown, [False, True])
         path.unlink()
-        self.assertFalse(tokens.accepts(f"Bearer {OTHER}".encode()))
+        self.assertFalse(tokens.name_of(f"Bearer {OTHER}".encode()))
         replace("short")
-        self.assertFalse(tokens.accepts(b"Bearer short"))
+        self.assertFalse(tokens.name_of(b"Bearer short"))
         replace(TOKEN)
-        self.assertTrue(tokens.accepts(f"Bearer {TOKEN}".encode()))
+        self.assertTrue(tokens.name_of(f"Bearer {TOKEN}".encode()))
 
 
 @implementer(ILogObserver)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import os
+import pwd
 import shutil
 import socket
 import ssl
@@ -17,7 +19,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.threads import deferToThread
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
+from zope.interface import implementer
 
 from msmq.control.client import ControlClient, Delivered
 from msmq.control.guarding import GuardedSite
@@ -214,6 +218,32 @@ class TlsTests(RemoteTestCase):
         sent, received = await self.beside(work)
         self.assertEqual((received, len(set(sent))), (sent, 700))
         self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+
+    async def test_who_did_it(self) -> None:
+        """The log names the token and the address, or the user behind the control socket; nobody's token."""
+        self.secret("token", f"billing {TOKEN}")
+        lines: list[str] = []
+        events: list[str] = []
+
+        @implementer(ILogObserver)
+        class Observer:
+            def __call__(self, event: LogEvent) -> None:
+                events.append(repr(event))
+                if event.get("outcome"):
+                    lines.append(formatEvent(event))
+
+        observer = Observer()
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        local = ControlClient(parse_location(str(self.directory / "data" / "control.sock")))
+        for client in (self.client(), local):
+            await self.beside(client.purge_queue, ORDERS)
+        purged = f": done: queue purge {ORDERS} (0 messages)"
+        user = pwd.getpwuid(os.getuid()).pw_name
+        self.assertEqual(lines[0], f"token billing from 127.0.0.1{purged}")
+        self.assertTrue(lines[1].startswith(f"uid {os.getuid()} ({user})"), lines[1])
+        self.assertTrue(lines[1].endswith(purged), lines[1])
+        self.assertNotIn(TOKEN, "".join(events))
 
     async def test_refused_in_a_stream(self) -> None:
         """What a stream is refused for is told behind what was sent."""

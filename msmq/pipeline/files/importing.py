@@ -306,7 +306,7 @@ class Importer:
 
         unnoted = 0
         try:
-            for _ in self._client.send_steadily(records(), outstanding=self._outstanding):
+            for _ in self._client.send_steadily(records(), outstanding=self._outstanding, is_import=True):
                 row, record = waiting.popleft()
                 self._count(record)
                 progress.reach(row)

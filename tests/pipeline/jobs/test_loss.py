@@ -48,7 +48,7 @@ def naive(held: list[Row], happened: list[Row]) -> dict[tuple[Any, Any], tuple[s
         lines = [
             (row["time"], row["event"] + (f": {row['reason']}" if row["reason"] else ""))
             for row in happened
-            if row["id"] == key[0]
+            if row["id"] == key[0] and row["event"] != "administered"
         ]
         alike = [other for other in found if other[1] == key[1] and key[1] is not None and copies[other]]
         recorded = any(row["place"] in ("log", "journal") for other in alike for row in found[other])
@@ -109,7 +109,12 @@ CASES: dict[str, tuple[tuple[str, str | None], list[Row]]] = {
     "no record is kept": (("missing", None), [message(13, "source_journal"), message(23, "queue")]),
     "nothing came": (("unseen", None), [message(14, "source_journal")]),
 }
-HAPPENED = [event(10, "refused", time=SENT), event(10, "purged", reason="by hand", time=SENT + 1)]
+HAPPENED = [
+    event(10, "refused", time=SENT),
+    event(10, "purged", reason="by hand", time=SENT + 1),
+    event(10, "administered", reason="somebody: done", time=SENT + 2),
+    event(11, "administered", reason="somebody: done"),
+]
 
 
 class FateTests(SynchronousTestCase):

@@ -21,6 +21,7 @@ from msmq.pipeline.spark.jobs.estate import (
     WIRE,
     is_about_another,
 )
+from msmq.queues.changes import ADMINISTERED
 
 DELIVERED: Final = "delivered"
 """It is, or was, once in a queue whose content is among the input."""
@@ -114,7 +115,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
     )
     line = F.concat_ws(": ", "event", F.nullif(F.col("reason"), F.lit("")))
     explained = (
-        events.where(F.col("id").isNotNull())
+        events.where(F.col("id").isNotNull() & (F.col("event") != ADMINISTERED))
         .groupBy(F.col("id").alias("of"))
         .agg(F.max(F.struct(F.col("time"), line.alias("line")))["line"].alias("line"))
     )

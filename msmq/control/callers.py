@@ -1,0 +1,87 @@
+"""Who calls the control API, as far as that can be known.
+
+Of a unix socket the kernel tells which user connected (SO_PEERCRED); over the network it is the token that
+was shown. Neither is asked of the caller, who could say anything.
+"""
+
+from __future__ import annotations
+
+import pwd
+import socket
+import struct
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+_CREDENTIALS: Final = struct.Struct("=iII")
+_NOT_LOGGED_IN: Final = 0xFFFFFFFF
+_PROCESSES: Final = Path("/proc")
+
+
+@attrs.frozen
+class Caller:
+    """Somebody who asks for something.
+
+    @ivar uid: the user who connected to the unix socket, with C{gid} and C{pid}; C{None} elsewhere.
+    @ivar login_uid: who logged in to become that user, with sudo for example, if the kernel keeps that. A
+        process that nobody logged in for may have chosen it, so it is a hint, and C{uid} is what holds.
+    @ivar token_name: which token was shown, by its name or its number; never the token.
+    @ivar address: where a caller over the network is.
+    """
+
+    uid: int | None = None
+    gid: int | None = None
+    pid: int | None = None
+    login_uid: int | None = None
+    token_name: str = ""
+    address: str = ""
+
+    def __str__(self) -> str:
+        if self.uid is not None:
+            if self.login_uid is None or self.login_uid == self.uid:
+                return _user(self.uid)
+            return f"{_user(self.uid)}, logged in as {_user(self.login_uid)}"
+        who = self.token_name or "somebody"
+        return f"{who} from {self.address}" if self.address else who
+
+
+def caller_of(transport: object, token_name: str = "") -> Caller:
+    """Who is at the other end of a connection.
+
+    @param token_name: which token was shown.
+    """
+    found: Any = transport
+    if not token_name and hasattr(found, "getHandle"):
+        handle = found.getHandle()
+        if getattr(handle, "family", None) == socket.AF_UNIX:
+            return _local(handle)
+    return Caller(token_name=token_name, address=getattr(found.getPeer(), "host", ""))
+
+
+def _local(handle: socket.socket) -> Caller:
+    try:
+        found = handle.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    except OSError:
+        return Caller()
+    pid, uid, gid = _CREDENTIALS.unpack(found)
+    return Caller(uid, gid, pid, login_uid(pid))
+
+
+def login_uid(pid: int, processes: Path = _PROCESSES) -> int | None:
+    """The user that a process was logged in as, whoever it is now; C{None} if that is not kept."""
+    try:
+        found = int((processes / str(pid) / "loginuid").read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+    return None if found == _NOT_LOGGED_IN else found
+
+
+@lru_cache(1024)
+def _user(uid: int) -> str:
+    """A user as people know him; asked once, since the system may have to ask others for the name."""
+    try:
+        return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
+    except KeyError:
+        return f"uid {uid}"
