@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
+from msmq.manager.acknowledging import Acknowledgements
 from msmq.manager.batch import Batch
 from msmq.manager.events import EventLog
 from msmq.manager.forwarding import TOO_MANY_QUEUES, Forwarding
@@ -28,7 +28,6 @@ from msmq.queues.expiring import Lateness
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
-from msmq.session.ordering.acknowledgements import read_acknowledgement
 from msmq.session.ordering.incoming_stream import Verdict
 from msmq.session.packets.order_queue import is_for_order_queue
 from msmq.structures.message_class import MessageClass
@@ -70,7 +69,6 @@ class Arrivals:
     ) -> None:
         self._inspector = inspector
         self._turns = turns
-        self._sequences = sequences
         self._performer = performer
         self._outbox = outbox
         self._events = events
@@ -87,6 +85,7 @@ class Arrivals:
         self.refused: Counter[str] = Counter()
         """Messages that were not taken, by the name of their reason."""
         self._lines = LineLimit(LINES)
+        self.acknowledgements = Acknowledgements(performer, sequences, self.refused, self._lines)
         self._gathering: dict[ISession, int] = {}
         self._gathered = 0
 
@@ -155,7 +154,8 @@ class Arrivals:
                 continue
             if queue is None:
                 if message.queue_manager_address in self._own_addresses:
-                    self._read_acknowledgement(batch, message)
+                    if not self.acknowledgements.take(batch, message):
+                        self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
                 elif (passing := self._forward(batch, message, now)) is not None:
                     arrivals.append(passing)
             elif batch.refused and (refusal := batch.refused.get(message)) is not None:
@@ -346,33 +346,6 @@ class Arrivals:
             return False
         self.refused[verdict.name] += 1
         return True
-
-    def _read_acknowledgement(self, batch: Batch, message: UserMessageView) -> None:
-        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: an OrderAck or FinalAck, or a message for no queue of ours."""
-        try:
-            ack = read_acknowledgement(message.packet, self._performer.model.identifier)
-        except RemoteProtocolError as error:
-            self.refused["MALFORMED_ACKNOWLEDGEMENT"] += 1
-            if (others := self._lines.take(self._performer.clock.now())) is not None:
-                self.log.warn(
-                    "acknowledgement from {address} is malformed: {error}{others}",
-                    address=batch.session.remote_address,
-                    error=error,
-                    others=others,
-                )
-            return
-        if ack is None:
-            self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
-        elif not self._sequences.may_tell(ack, batch.session):
-            self.refused["ACKNOWLEDGEMENT_BY_ANOTHER"] += 1
-            if (others := self._lines.take(self._performer.clock.now())) is not None:
-                self.log.warn(
-                    "acknowledgement from {address} is about messages that others got{others}",
-                    address=batch.session.remote_address,
-                    others=others,
-                )
-        else:
-            batch.acknowledgements.append(Deferred.fromCoroutine(self._sequences.acknowledged(ack)))
 
     async def _store(
         self,

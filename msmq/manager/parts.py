@@ -177,6 +177,8 @@ class Parts:
         arrivals.keeps_refused = dead_letter_over_quota
         arrivals.trusts_identifiers = settings.trust_identifiers
         arrivals.admits = gate.admits
+        arrivals.acknowledgements.gate = gate
+        self.sequences.is_answered_for = self._is_answered_for
         self.departures.on_left = self.sequences.left
         self.transfer = Transfer(
             performer,
@@ -271,6 +273,21 @@ class Parts:
     def _is_routing_server(self) -> bool:
         """Whether the directory says so of this queue manager."""
         return self.integration is not None and self.integration.access.local.object.routing_server
+
+    def _is_answered_for(self, queue_manager: uuid.UUID) -> bool:
+        """Whether another may acknowledge what is for a queue manager.
+
+        That is who connects a foreign site; and nobody can say so of a queue manager that the directory does
+        not tell of, because it is away for example.
+        """
+        if self.router is None:
+            return False
+        topology = self.router.topology
+        machine = topology.queue_manager(queue_manager)
+        if machine is None:
+            return True
+        sites = map(topology.site, machine.sites)
+        return any(site is None or site.is_foreign for site in sites)
 
     def _deadline(self) -> float | None:
         deadlines = (

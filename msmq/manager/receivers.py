@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Container, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
 import attrs
 
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
 from msmq.session.ordering.records import StateChange, numbered, reading
+from msmq.session.packets.final_ack import FinalAck
+from msmq.session.packets.order_ack import OrderAck
+from msmq.structures.format_name import PrivateFormatName
+from msmq.wire.guid import NULL_GUID, guid_from_bytes
 from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
 
 PREFIX: Final = "tx/receivers/"
 """Names of the values that hold the receivers of a destination begin so; a number follows."""
 
+ANYWHERE: Final = ""
+"""The address of a receiver that is known by its identifier, and may be anywhere."""
+
 SEQUENCE_PREFIX: Final = "tx/arrived/"
 """The same for the receivers of a sequence whose messages arrived; the sequence follows."""
 
 _VERSION: Final = 1
+
+_RECEIVE: Final = 0x4000
+"""The bit of a message class that tells what became of a message in its queue."""
 
 MOST_SEQUENCES: Final = 10_000
 """Sequences whose receivers are remembered; those that were sent longest ago are forgotten first."""
@@ -30,12 +43,21 @@ MOST_RECEIVERS: Final = 16
 """Receivers of one sequence that are remembered: one, unless another took its place at its address."""
 
 
+class Told(enum.Enum):
+    """What makes an acknowledgement credible, or what does not."""
+
+    BY_RECEIVER = "it comes from who got the messages, at its address"
+    BY_IDENTIFIER = "it says that it comes from the queue manager that the messages were for"
+    UNKNOWN = "nobody knows of such a sequence"
+    BY_ANOTHER = "others got the messages"
+
+
 @attrs.frozen
 class Receiver:
     """A queue manager as a session shows it.
 
-    @ivar identifier: who it says it is.
-    @ivar address: where it is, which it does not say itself.
+    @ivar identifier: who it says it is, or who it is by the name of its queue.
+    @ivar address: where it is, which it does not say itself; L{ANYWHERE} if only a queue manager is named.
     """
 
     identifier: UUID
@@ -43,9 +65,10 @@ class Receiver:
 
 
 class Receivers:
-    """The queue managers to which sequences to direct names were sent (reading 54).
+    """The queue managers to which sequences were sent (reading 54).
 
     A direct name says where a queue manager is and not which, so that is learned from the sessions.
+    Any other names a queue manager, or the directory does, and not where it is: its address is L{ANYWHERE}.
     What is learned of a destination is stored before a message leaves for it, and what is known of a
     sequence is stored with the messages of it that wait for FinalAcks only; so a restart forgets nothing.
 
@@ -155,10 +178,35 @@ class Receivers:
         """Whether the receivers of a sequence are known."""
         return sequence in self._by_sequence
 
+    def named(self, sequence: int) -> frozenset[UUID]:
+        """The queue managers to which a sequence was sent that may be anywhere."""
+        known = self._by_sequence.get(sequence, ())
+        return frozenset(receiver.identifier for receiver in known if receiver.address == ANYWHERE)
+
     def _is_among(self, teller: Receiver, receivers: Mapping[Receiver, None]) -> bool:
         if self._trusts:
             return any(teller.identifier == receiver.identifier for receiver in receivers)
         return teller in receivers
+
+
+def owners(queue: object) -> frozenset[UUID]:
+    """The queue manager that the name of a queue says; none if it says none."""
+    name = queue.destination if isinstance(queue, OutgoingQueue) else None
+    return frozenset((name.queue_manager,)) if isinstance(name, PrivateFormatName) else frozenset()
+
+
+def addressees(positions: Iterable[MessagePosition]) -> list[UUID]:
+    """The queue managers that messages say they are for, as far as they do."""
+    found = {position.view.queue_manager_address for position in positions if position.view is not None}
+    return [guid_from_bytes(address) for address in found if address != NULL_GUID.bytes_le]
+
+
+def is_of_receiver(ack: OrderAck | FinalAck) -> bool:
+    """Whether only the receiver can say that; that a message did not arrive, a gate on the way can too.
+
+    [MS-MQQB] 3.1.5.8.2 for example, of one that has made too many hops.
+    """
+    return isinstance(ack, OrderAck) or bool(ack.message_class & _RECEIVE)
 
 
 def _add(receivers: dict[Receiver, None], receiver: Receiver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
+from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -13,7 +14,7 @@ from twisted.logger import Logger
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.performing import Performer
-from msmq.manager.receivers import Receiver, Receivers
+from msmq.manager.receivers import ANYWHERE, Receiver, Receivers, Told, addressees, is_of_receiver, owners
 from msmq.manager.state import as_changes
 from msmq.moment import Moment
 from msmq.queues.changes import AppendEvent, Change
@@ -52,6 +53,7 @@ class Sequences:
 
     @ivar on_room: told of an outgoing queue from which more may be sent.
     @ivar on_change: told that L{deadline} may have changed.
+    @ivar is_answered_for: whether another may acknowledge what is for a queue manager.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -74,6 +76,7 @@ class Sequences:
         self._is_stopped = False
         self.on_room: Callable[[OutgoingQueue], None] = lambda queue: None
         self.on_change: Callable[[], None] = lambda: None
+        self.is_answered_for: Callable[[UUID], bool] = lambda queue_manager: False
 
     # Life
 
@@ -160,8 +163,12 @@ class Sequences:
         """
         transmission = stream.transmit(positions, now)
         receiver = _receiver(session)
-        if receiver is not None and stream.sequence is not None and _destination(queue) is not None:
-            self._receivers.sent(stream.sequence, receiver)
+        if stream.sequence is not None:
+            if _destination(queue) is None:
+                for owner in owners(queue) or addressees(positions):
+                    self._receivers.sent(stream.sequence, Receiver(owner, ANYWHERE))
+            elif receiver is not None:
+                self._receivers.sent(stream.sequence, receiver)
         done = self._act(queue, transmission.outcome)
         if done is not None:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
@@ -217,21 +224,45 @@ class Sequences:
 
     # What receivers say
 
-    def may_tell(self, ack: OrderAck | FinalAck, session: ISession) -> bool:
-        """Whether the peer of a session may acknowledge that: messages to a direct name, only if it got them.
+    def judge(self, ack: OrderAck | FinalAck, session: ISession) -> Told:
+        """What makes an acknowledgement credible that a session brought.
 
-        Other names do not say where a queue manager is, so that nobody knows by whom they are acknowledged.
+        What was sent to a direct name is acknowledged by who got it.
+        Any other name says which queue manager that is, and not where: what it says may come by any router,
+        so that only its identifier, and the sequence, can be held against it.
+        """
+        teller = _receiver(session)
+        if teller is None:
+            return Told.BY_ANOTHER
+        sequence = ack.tx_sequence_id.value
+        queue = self._streams.key_of(sequence)
+        named = self._receivers.named(sequence) or owners(queue)
+        if named:
+            is_believed = (
+                ack.envelope.source_queue_manager in named
+                or not is_of_receiver(ack)
+                or any(map(self.is_answered_for, named))
+            )
+            return Told.BY_IDENTIFIER if is_believed else Told.BY_ANOTHER
+        if not self._receivers.is_recorded(sequence):
+            if not self._streams.was_begun(sequence) and sequence not in self._awaiting:
+                return Told.UNKNOWN
+            if sequence in self._awaiting or (isinstance(queue, OutgoingQueue) and not _destination(queue)):
+                # Whose it was is forgotten, or was never known.
+                return Told.BY_IDENTIFIER
+        destination = _destination(queue) if isinstance(queue, OutgoingQueue) else None
+        is_receiver = self._receivers.may_tell(sequence, destination, teller)
+        return Told.BY_RECEIVER if is_receiver else Told.BY_ANOTHER
+
+    def may_tell_early(self, session: ISession, *, is_acknowledger: bool) -> bool:
+        """Whether the peer of a session may acknowledge a sequence that is not known, or not yet again.
+
+        @param is_acknowledger: it may acknowledge what was sent to other names than direct ones.
         """
         teller = _receiver(session)
         if teller is None:
             return False
-        sequence = ack.tx_sequence_id.value
-        queue = self._streams.key_of(sequence)
-        destination = _destination(queue) if isinstance(queue, OutgoingQueue) else None
-        if destination is None and not self._receivers.is_recorded(sequence):
-            if queue is not None or sequence in self._awaiting or self._has_other_names():
-                return True
-        return self._receivers.may_tell(sequence, destination, teller)
+        return self._receivers.may_tell(-1, None, teller) or (is_acknowledger and self._has_other_names())
 
     def _has_other_names(self) -> bool:
         return any(

@@ -248,7 +248,9 @@ def directory_context(
 def _gate(security: SecuritySettings) -> Gate:
     said = security.unauthenticated
     return Gate(
-        Unauthenticated.LOOPBACK if said is None else Unauthenticated(said), AddressSet(security.peers)
+        Unauthenticated.LOOPBACK if said is None else Unauthenticated(said),
+        AddressSet(security.peers),
+        AddressSet(security.acknowledgements_from),
     )
 
 

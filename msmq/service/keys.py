@@ -253,6 +253,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "rules": Key(Text(_file, "a file")),
         "peers": Key(Array(Network(), "IP addresses and networks"), ()),
         "sessions_from": Key(Array(Network(), "IP addresses and networks"), ()),
+        "acknowledgements_from": Key(Array(Network(), "IP addresses and networks"), ()),
         "control_group": Key(Text(_group, "a group")),
         "hashes": Key(
             Array(_one_of(*HASHES), f"names of hash algorithms: {', '.join(HASHES)}"), _SECURITY["hashes"]

@@ -159,6 +159,10 @@ class SecuritySettings:
     sessions_from: tuple[IPv4Network | IPv6Network, ...] = ()
     """From where connections are taken at all; from everywhere without any."""
 
+    acknowledgements_from: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Who may acknowledge messages to queues that no address names, beside loopback and C{peers}; everybody
+    without any."""
+
     control_token_file: str | None = None
     """What callers of the control API over a network have to show."""
 

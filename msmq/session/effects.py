@@ -36,6 +36,7 @@ class CloseReason(enum.Enum):
     UNSUPPORTED_MESSAGE = "message that cannot be stored"
     NOT_FROM_ITS_SENDER = "message of another queue manager"
     NO_RESOURCES = "no room for messages"
+    GUESSING = "too many acknowledgements of nothing"
     STALLED = "packet not finished while memory is short"
     INTERNAL_ERROR = "internal error"
 

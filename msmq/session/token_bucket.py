@@ -11,24 +11,34 @@ from msmq.moment import Moment
 class TokenBucket:
     """So many events in a second, the same number at once after a quiet time.
 
-    @ivar rate: events in a second, and the most that are saved up.
+    @ivar rate: events in a second.
     @ivar tokens: what is saved up.
     @ivar filled: the monotonic second at which that was so.
+    @ivar most: the most that are saved up.
     """
 
     rate: float
     tokens: float
     filled: float
+    most: float = attrs.field()
+
+    @most.default
+    def _one_second(self) -> float:
+        return self.rate
 
     @classmethod
-    def full(cls, rate: float, now: Moment) -> TokenBucket:
-        """A bucket that nothing was taken from yet."""
-        return cls(rate, rate, now.monotonic)
+    def full(cls, rate: float, now: Moment, most: float | None = None) -> TokenBucket:
+        """A bucket that nothing was taken from yet.
+
+        @param most: the most that it holds; C{None} for what comes in a second.
+        """
+        held = rate if most is None else most
+        return cls(rate, held, now.monotonic, held)
 
     def has_one(self, now: Moment) -> bool:
         """Whether one more event is within the rate."""
         elapsed = max(0.0, now.monotonic - self.filled)
-        self.tokens = min(self.rate, self.tokens + elapsed * self.rate)
+        self.tokens = min(self.most, self.tokens + elapsed * self.rate)
         self.filled = max(self.filled, now.monotonic)
         return self.tokens >= 1
 

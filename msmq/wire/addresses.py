@@ -11,6 +11,9 @@ import attrs
 
 _EVERYBODY: Final = IPv4Address("255.255.255.255")
 
+_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
+"""Where a translator shows hosts of IPv4 to those of IPv6 (RFC 6052)."""
+
 
 @lru_cache(4096)
 def read_address(text: str) -> IPv4Address | IPv6Address | None:
@@ -25,6 +28,25 @@ def read_address(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
+
+
+@lru_cache(4096)
+def counted_host(text: str) -> str:
+    """The host that is counted where something is limited for each: the one place that says so.
+
+    Who has one IPv6 address has the 2**64 of its network as well, so these are one host, written as a
+    network.  An IPv4 address is itself, also one that is written, or was translated, as an IPv6 one.
+
+    @param text: the address of a peer; what is no address stands for itself.
+    """
+    address = read_address(text)
+    if address is None:
+        return text
+    if isinstance(address, IPv4Address) or address.is_loopback:
+        return str(address)
+    if address in _TRANSLATED:
+        return str(IPv4Address(int(address) & 0xFFFFFFFF))
+    return str(IPv6Network((int(address) >> 64 << 64, 64)))
 
 
 @lru_cache(4096)

@@ -390,6 +390,12 @@ encryption_key_bits = 1024
         self.assertEqual([str(each) for each in read.security.peers], ["192.0.2.7/32", "10.0.0.0/8"])
         self.assertEqual((load().security.unauthenticated, load().security.peers), (None, ()))
 
+    def test_who_may_acknowledge(self) -> None:
+        """Addresses and networks; without them, everybody."""
+        read = load(self.write('[security]\nacknowledgements_from = ["10.0.0.0/8"]\n'))
+        self.assertEqual([str(each) for each in read.security.acknowledgements_from], ["10.0.0.0/8"])
+        self.assertEqual(load().security.acknowledgements_from, ())
+
     def test_what_is_no_address_is_told_by_its_place(self) -> None:
         """Each element of the array has its own line."""
         text = '[security]\nunauthenticated = "nobody"\npeers = [\n "192.0.2.7",\n "BETA",\n 7,\n]\n'

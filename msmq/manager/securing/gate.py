@@ -34,18 +34,28 @@ class Gate:
     @ivar unauthenticated: LOOPBACK takes it from this machine and from the peers, ALLOW from everybody, DENY
         from nobody.
     @ivar peers: addresses that are as good as this machine.
+    @ivar acknowledgers: addresses that may say what became of messages to queues that are not named by an
+        address; all, if none is there.
     """
 
     message_class = MessageClass.NACK_ACCESS_DENIED
 
     unauthenticated: Unauthenticated = Unauthenticated.LOOPBACK
     peers: AddressSet = attrs.field(factory=AddressSet)
+    acknowledgers: AddressSet = attrs.field(factory=AddressSet)
 
     def admits(self, address: str) -> bool:
         """Whether a message without a verified sender may come over a connection from this address."""
         if self.unauthenticated is Unauthenticated.LOOPBACK:
             return is_loopback(address) or address in self.peers
         return self.unauthenticated is Unauthenticated.ALLOW
+
+    def may_acknowledge(self, address: str) -> bool:
+        """Whether who is at this address may say what became of messages to PRIVATE= and PUBLIC= names."""
+        if not self.acknowledgers or address in self.acknowledgers or address in self.peers:
+            return True
+        # What is no address of IP is the other end of a connection within this machine.
+        return is_loopback(address) or read_address(address) is None
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """Whether it has anything against messages that are not signed."""

@@ -99,6 +99,10 @@ class OutgoingStreams(Generic[M]):
         stream = self._shared.by_sequence.get(sequence)
         return None if stream is None else self._keys.get(stream)
 
+    def was_begun(self, sequence: int) -> bool:
+        """Whether this sequence is on the way, or any was that began since the start."""
+        return sequence in self._shared.by_sequence or self._shared.identifiers.was_given(sequence)
+
     def remove(self, key: Hashable) -> None:
         """An outgoing queue is deleted, with all its messages."""
         stream = self._streams.pop(key, None)

@@ -72,6 +72,10 @@ class SequenceIdentifiers:
         """Whether an identifier was given out since the start of the queue manager."""
         return sequence >> 32 >= self._start
 
+    def was_given(self, sequence: int) -> bool:
+        """Whether an identifier was given out since the start of the queue manager, and not only could be."""
+        return self.is_ours(sequence) and sequence < self.next
+
     def reservation(self) -> StateChange | None:
         """What has to be stored with every message that has an identifier, until it was once."""
         if self._stored == self.timestamp:
