@@ -23,6 +23,7 @@ from msmq.control.requests import ControlRequest
 from msmq.control.responses import to_json
 from msmq.control.tokens import TokenFile
 from msmq.structures.status import MQError, Status
+from msmq.wire.addresses import counted_host
 
 if TYPE_CHECKING:
     from msmq.control.limits import ControlLimits
@@ -77,10 +78,12 @@ class Guard:
 
     def _displaced_by(self, channel: GuardedChannel) -> GuardedChannel:
         """Who gives way to one more: a host that comes often keeps nobody out but itself."""
-        places = Counter(stranger.host for stranger in (*self._strangers, channel))
+        own = counted_host(channel.host)
+        hosts = {stranger: counted_host(stranger.host) for stranger in self._strangers}
+        places = Counter((*hosts.values(), own))
         most = max(places.values())
-        alike = [stranger for stranger in self._strangers if places[stranger.host] == most]
-        return next((stranger for stranger in alike if stranger.host == channel.host), alike[0])
+        alike = [stranger for stranger, host in hosts.items() if places[host] == most]
+        return next((stranger for stranger in alike if hosts[stranger] == own), alike[0])
 
     def leave(self, channel: GuardedChannel) -> None:
         """They have shown the token, or are gone."""

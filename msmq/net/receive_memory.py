@@ -11,17 +11,23 @@ Nothing can stand still for ever by that:
 - A peer that had to stop has more to send, so it shows at once when it is favoured.  Who does not goes
   behind all others, unless it has begun to use the room that is kept for the favoured.
 - While somebody waits, a peer of which it is known that it did not send L{LEAST_RECEIVED} bytes in
-  L{STALL_TIME} loses its session, the one that holds most first, until the rest fits.
+  L{STALL_TIME} loses its session, until the rest fits: of the host that holds most with those, the one that
+  holds most.
 
 So no more is held than the limit, one packet, and 80 KiB of each session.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Final, Protocol
 
 import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from msmq.wire.addresses import counted_host
 
 STALL_TIME: Final = 10.0
 """Seconds in which a peer has to send something while memory is short."""
@@ -44,6 +50,9 @@ class Holder(Protocol):
 
     received: int
     """Bytes that its peer has sent so far."""
+
+    remote_address: str
+    """Where its peer is."""
 
     @property
     def is_suspended(self) -> bool:
@@ -151,7 +160,7 @@ class ReceiveMemory:
         self._look = None
         favoured = self._favoured
         is_wasted = favoured is not None and self._has_not_begun(favoured)
-        for _, holder in sorted(self._stalled(), key=_size, reverse=True):
+        for holder in _greediest_first(self._stalled()):
             if self.used <= self._limit or not self._stopped:
                 break
             holder.end_stalled()
@@ -182,5 +191,21 @@ class ReceiveMemory:
         return stalled
 
 
-def _size(entry: tuple[_Held, Holder]) -> int:
-    return entry[0].size
+def _greediest_first(stalled: Iterable[tuple[_Held, Holder]]) -> Iterator[Holder]:
+    """In which order sessions end: always one of the host that holds most with those that are left."""
+    by_host: dict[str, list[tuple[int, Holder]]] = {}
+    for held, holder in stalled:
+        by_host.setdefault(counted_host(holder.remote_address), []).append((held.size, holder))
+    hosts = []
+    for number, sessions in enumerate(by_host.values()):
+        sessions.sort(key=itemgetter(0))
+        hosts.append((-sum(size for size, _ in sessions), number, sessions))
+    heapq.heapify(hosts)
+    while hosts:
+        total, number, sessions = hosts[0]
+        size, holder = sessions.pop()
+        if sessions:
+            heapq.heapreplace(hosts, (total + size, number, sessions))
+        else:
+            heapq.heappop(hosts)
+        yield holder

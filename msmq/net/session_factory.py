@@ -20,7 +20,7 @@ from msmq.session.doorkeeping import Doorkeeper, Refusal
 from msmq.session.effects import CloseReason
 from msmq.session.session import Session
 from msmq.session.settings import SessionSettings
-from msmq.wire.addresses import AddressSet
+from msmq.wire.addresses import AddressSet, counted_host
 
 MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
 """L{SessionProtocol}, a subclass of it, or whatever makes one."""
@@ -104,7 +104,7 @@ class SessionFactory(ServerFactory):
     def _refusal(self, host: str) -> Refusal | None:
         if self.is_offline:
             return Refusal.OFFLINE
-        return self._doorkeeper.judge(host, self._accepted_by_host[host], self.clock.now())
+        return self._doorkeeper.judge(host, self._accepted_by_host[counted_host(host)], self.clock.now())
 
     def refuse(self, refusal: Refusal, host: str, detail: str = "") -> None:
         """A connection did not become a session: count it, and say so in the log, though not every time.
@@ -158,7 +158,7 @@ class SessionFactory(ServerFactory):
         self._connections.add(connection)
         if connection.is_initiator:
             return
-        self._accepted_by_host[connection.remote_address] += 1
+        self._accepted_by_host[counted_host(connection.remote_address)] += 1
         if len(self._handshaking) >= self.settings.max_handshakes:
             oldest = next(iter(self._handshaking))
             del self._handshaking[oldest]
@@ -178,9 +178,10 @@ class SessionFactory(ServerFactory):
         self._handshaking.pop(connection, None)
         self._accepted.discard(connection)
         if not connection.is_initiator:
-            self._accepted_by_host[connection.remote_address] -= 1
-            if self._accepted_by_host[connection.remote_address] <= 0:
-                del self._accepted_by_host[connection.remote_address]
+            host = counted_host(connection.remote_address)
+            self._accepted_by_host[host] -= 1
+            if self._accepted_by_host[host] <= 0:
+                del self._accepted_by_host[host]
 
     def close_all(self, reason: CloseReason = CloseReason.STOPPED) -> None:
         """End every session."""

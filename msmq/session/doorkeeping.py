@@ -16,7 +16,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.session.token_bucket import TokenBucket
-from msmq.wire.addresses import AddressSet, is_loopback
+from msmq.wire.addresses import AddressSet, counted_host, is_loopback
 
 PEERS_REMEMBERED: Final = 4096
 """Hosts whose rate, and whose refusals, are known; the one unheard of for longest is forgotten first."""
@@ -59,6 +59,7 @@ class Doorkeeper:
 
     @param rate: connections that one host may open in a second, and as many at once after a quiet time; 0 for
         any number.  Hosts on loopback may always open any number.
+        A host is a L{counted_host}.
     @param most: connections that one host may have at one time.
     @param allowed: the addresses from which connections are taken; C{None} for all.
     @ivar refused: how often each reason applied.
@@ -92,6 +93,7 @@ class Doorkeeper:
         @return: whether the log should say so; of many that are alike it says one a minute.
         """
         self.refused[refusal] += 1
+        host = counted_host(host)
         known = self._hosts.setdefault(host, _Refused())
         self._hosts.move_to_end(host)
         if len(self._hosts) > PEERS_REMEMBERED:
@@ -117,6 +119,7 @@ class Doorkeeper:
         ]
 
     def _exceeds(self, host: str, now: Moment) -> bool:
+        host = counted_host(host)
         bucket = self._buckets.get(host)
         if bucket is None:
             bucket = self._buckets[host] = TokenBucket.full(self._rate, now)

@@ -28,7 +28,7 @@ from msmq.moment import Moment
 from msmq.session.packets.ping import Ping
 from msmq.session.settings import SessionSettings
 from msmq.session.token_bucket import TokenBucket
-from msmq.wire.addresses import can_be_answered
+from msmq.wire.addresses import can_be_answered, counted_host
 
 REPEATS_ANSWERED = 10
 """How often one cookie from one address and port is answered; networks duplicate datagrams too."""
@@ -154,6 +154,7 @@ class PingResponder:
         overall = self._overall
         if overall is None:
             overall = self._overall = TokenBucket.full(self._rate, now)
+        host = counted_host(host)
         source = self._sources.get(host)
         if source is None:
             source = self._sources[host] = TokenBucket.full(self._source_rate, now)

@@ -237,6 +237,13 @@ class GuardTests(ControlTestCase):
         self.assertEqual(second.answer.status, 200)
         self.assertFalse(third.transport.disconnected)
 
+    def test_places_of_one_network(self) -> None:
+        """Who has one IPv6 address has all of its network."""
+        first, second = self.stranger(), self.stranger()
+        flood = [self.stranger(host=f"2001:db8::{number:x}") for number in range(100)]
+        self.assertEqual([each.transport.disconnected for each in flood], [True] * 99 + [False])
+        self.assertFalse(first.transport.disconnected or second.transport.disconnected)
+
     def test_long_heads(self) -> None:
         """A head without end is cut off long before it is in memory."""
         caller = self.stranger()

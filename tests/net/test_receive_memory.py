@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
-from twisted.internet.address import IPv4Address
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import StringTransportWithDisconnection
@@ -51,8 +52,9 @@ class Collecting(SessionProtocol):
 class Peer:
     """Somebody who sends in portions, as far as the other side reads."""
 
-    def __init__(self, factory: SessionFactory, number: int) -> None:
-        address = IPv4Address("TCP", "127.0.0.9", 20000 + number)
+    def __init__(self, factory: SessionFactory, number: int, host: str = "127.0.0.9") -> None:
+        kind: Any = IPv6Address if ":" in host else IPv4Address
+        address = kind("TCP", host, 20000 + number)
         built = factory.buildProtocol(address)
         assert isinstance(built, Collecting)
         self.session = built
@@ -114,9 +116,9 @@ class ReceiveMemoryTestCase(SynchronousTestCase):
         self.factory.protocol = Mine
         self.peers: list[Peer] = []
 
-    def peer(self) -> Peer:
+    def peer(self, host: str = "127.0.0.9") -> Peer:
         """One more peer, after its handshake."""
-        peer = Peer(self.factory, len(self.peers))
+        peer = Peer(self.factory, len(self.peers), host)
         self.peers.append(peer)
         return peer
 
@@ -189,6 +191,26 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
                 if len(peer.unsent) == 0 and peer.session.received < 500 * KIB:
                     peer.send(LARGE[100 * KIB : 120 * KIB])
         self.assertEqual(greediest.session.reasons, [CloseReason.STALLED])
+        self.assertTrue(all(peer.is_open for peer in honest))
+
+    def test_a_host_that_has_many_gives_way_first(self) -> None:
+        """However little each of its sessions holds, and whatever address of its network each has."""
+        alone = self.peer("192.0.2.7")
+        alone.send(LARGE[: 300 * KIB])
+        many = [self.peer(f"2001:db8::{number:x}") for number in range(8)]
+        for peer in many:
+            peer.send(LARGE[: 90 * KIB])
+        honest = [self.peer() for _ in range(3)]
+        for peer in honest:
+            peer.send(LARGE[: 100 * KIB])
+        for _ in range(12):
+            self.clock.advance(1)
+            for peer in honest:
+                peer.send(b"")
+                if len(peer.unsent) == 0 and peer.session.received < 160 * KIB:
+                    peer.send(LARGE[100 * KIB : 120 * KIB])
+        self.assertTrue(alone.is_open)
+        self.assertTrue(any(peer.session.reasons == [CloseReason.STALLED] for peer in many))
         self.assertTrue(all(peer.is_open for peer in honest))
 
     def test_slow_peers_are_left_alone_while_there_is_room(self) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from twisted.internet.address import IPv4Address
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import StringTransportWithDisconnection
@@ -76,12 +77,13 @@ class Side:
     """One accepted connection at BETA, over a transport in memory."""
 
     def __init__(self, factory: SessionFactory, host: str = "127.0.0.9", port: int = 40000) -> None:
-        built = factory.buildProtocol(IPv4Address("TCP", host, port))
+        kind: Any = IPv6Address if ":" in host else IPv4Address
+        built = factory.buildProtocol(kind("TCP", host, port))
         assert isinstance(built, SessionProtocol)
         self.protocol = built
         self.transport = StringTransportWithDisconnection(
             hostAddress=IPv4Address("TCP", "127.0.0.1", 1801),
-            peerAddress=IPv4Address("TCP", host, port),
+            peerAddress=kind("TCP", host, port),
         )
         self.transport.protocol = built
         built.makeConnection(self.transport)
@@ -328,6 +330,15 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.10", 1)))
         first.protocol.connectionLost(Failure(ConnectionDone()))
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
+
+    def test_a_network_of_ipv6_is_one_host(self) -> None:
+        """Who has one of its addresses has all; a connection that ends makes room for another of them."""
+        factory = self.make(SessionSettings(max_connections_per_host=2))
+        near = [Side(factory, f"2001:db8::{number}") for number in (1, 2)]
+        self.assertIsNone(factory.buildProtocol(IPv6Address("TCP", "2001:db8::3", 1)))
+        self.assertIsNotNone(factory.buildProtocol(IPv6Address("TCP", "2001:db8:0:1::3", 1)))
+        near[0].protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertIsNotNone(factory.buildProtocol(IPv6Address("TCP", "2001:db8::3", 1)))
 
     def test_bounds_how_often_a_host_comes(self) -> None:
         """200 new sessions a second from one host, by default; others and this machine do not count."""

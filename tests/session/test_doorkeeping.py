@@ -26,6 +26,20 @@ class DoorkeeperTests(SynchronousTestCase):
         self.assertEqual(self.let_in(door, 1000, now=NOW.later(0.5)), 100)
         self.assertEqual(self.let_in(door, 1000, now=NOW.later(3600)), 200)
 
+    def test_a_network_of_ipv6_is_one_host(self) -> None:
+        """Who has one of its addresses may come from any, and is shown as the network."""
+        door = Doorkeeper(200, 1000)
+        came_in = sum(self.let_in(door, 1, f"2001:db8::{number:x}") for number in range(1000))
+        self.assertEqual((came_in, self.let_in(door, 1000, "2001:db8:0:1::1")), (200, 200))
+        self.assertTrue(door.note("2001:db8::1", Refusal.RATE, NOW))
+        self.assertFalse(door.note("2001:db8::2", Refusal.RATE, NOW))
+        self.assertEqual([each["address"] for each in door.describe()], ["2001:db8::/64"])
+
+    def test_an_address_is_one_however_it_is_written(self) -> None:
+        """A socket for both families shows IPv4 addresses as those of IPv6."""
+        door = Doorkeeper(200, 1000)
+        self.assertEqual(self.let_in(door, 150) + self.let_in(door, 150, f"::ffff:{PEER}"), 200)
+
     def test_loopback_has_none(self) -> None:
         """Who is on this machine may come as often as it likes, by whatever address."""
         door = Doorkeeper(1, 1000)

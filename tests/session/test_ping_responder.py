@@ -151,6 +151,12 @@ class RateTests(SynchronousTestCase):
         self.assertEqual(pings.ignored, {Ignored.SOURCE_RATE: 25})
         self.assertEqual(self.count(pings, ["10.0.0.10"] * 30, START), 5)
 
+    def test_a_network_of_ipv6_is_one_host(self) -> None:
+        """A host does not get more by asking from many addresses of its network."""
+        pings = responder(10)
+        self.assertEqual(self.count(pings, [f"2001:db8::{number:x}" for number in range(30)], START), 5)
+        self.assertEqual(self.count(pings, ["2001:db8:0:1::1"] * 30, START), 5)
+
     def test_ports_of_one_host_share_its_rate(self) -> None:
         """A host does not get more by asking from many ports."""
         pings = responder(10)

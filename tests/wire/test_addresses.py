@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.wire.addresses import AddressSet, is_loopback, parse_network, read_address
+from msmq.wire.addresses import AddressSet, counted_host, is_loopback, parse_network, read_address
 
 
 class AddressSetTests(SynchronousTestCase):
@@ -42,6 +42,23 @@ class AddressSetTests(SynchronousTestCase):
             ("10.0.0.1/8", "'10.0.0.1/8', which would be 10.0.0.0/8 without"),
         ):
             self.assertIn(problem, str(self.assertRaises(ValueError, parse_network, text)))
+
+    def test_the_host_that_is_counted(self) -> None:
+        """A network of IPv6 is one, and an IPv4 address is itself however it comes."""
+        for address, host in (
+            ("192.0.2.7", "192.0.2.7"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("64:ff9b::192.0.2.7", "192.0.2.7"),
+            ("2001:db8::7", "2001:db8::/64"),
+            ("2001:DB8:0:0:ffff::1", "2001:db8::/64"),
+            ("2001:db8:0:1::7", "2001:db8:0:1::/64"),
+            ("fe80::1%eth0", "fe80::/64"),
+            ("127.0.0.2", "127.0.0.2"),
+            ("::1", "::1"),
+            ("neighbour", "neighbour"),
+            ("", ""),
+        ):
+            self.assertEqual(counted_host(address), host, address)
 
     @given(st.text(max_size=40))
     def test_any_text(self, text: str) -> None:
