@@ -66,6 +66,7 @@ INTERFACES = [
     "IBodyDecoder",
     "IBroker",
     "IClock",
+    "IConditionalDirectory",
     "IConnector",
     "IDirectory",
     "IMessageStore",

@@ -22,6 +22,7 @@ from msmq.interfaces.directory import (
     DirectoryError,
     DirectoryOperationResult,
     IAddressBook,
+    IConditionalDirectory,
     IDirectory,
     IWatchedDirectory,
 )
@@ -55,7 +56,7 @@ class _Stamp:
         return cls(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-@implementer(IDirectory, IAccounts, IAddressBook, IWatchedDirectory)
+@implementer(IDirectory, IAccounts, IAddressBook, IWatchedDirectory, IConditionalDirectory)
 class FileDirectory:
     """An enterprise in a file, for those who read; it is read anew when it changes.
 
@@ -164,13 +165,26 @@ class FileDirectory:
     def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
         """See L{IDirectory.write}: remembered in this process alone."""
 
-        def remember(_: None) -> None:
-            identifier = self._contents.names.get(_name(written), written.identifier)
-            self._written[identifier] = written, attributes
-            if isinstance(written, QueueManagerObject) and (attributes is None or _KEYS in attributes):
-                self._check_keys(identifier, written)
+        writing = self._contents.memory.write(written, attributes)
+        return writing.addCallback(lambda _: self._remember(written, attributes))
 
-        return self._contents.memory.write(written, attributes).addCallback(remember)
+    def write_if_unchanged(
+        self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
+    ) -> Deferred[bool]:
+        """See L{IConditionalDirectory.write_if_unchanged}: remembered in this process alone."""
+
+        def remember(is_written: bool) -> bool:
+            if is_written:
+                self._remember(written, tuple(attributes))
+            return is_written
+
+        return self._contents.memory.write_if_unchanged(written, former, attributes).addCallback(remember)
+
+    def _remember(self, written: DirectoryObject, attributes: Attributes) -> None:
+        identifier = self._contents.names.get(_name(written), written.identifier)
+        self._written[identifier] = written, attributes
+        if isinstance(written, QueueManagerObject) and (attributes is None or _KEYS in attributes):
+            self._check_keys(identifier, written)
 
     def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
         """See L{IDirectory.resolve_distribution_list}: a file holds none."""

@@ -13,7 +13,12 @@ from zope.interface import implementer
 from msmq.directory.reads import Reads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult, IDirectory
+from msmq.interfaces.directory import (
+    DirectoryError,
+    DirectoryOperationResult,
+    IConditionalDirectory,
+    IDirectory,
+)
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.objects import (
     DirectoryObject,
@@ -43,7 +48,7 @@ def _refuse(result: DirectoryOperationResult, detail: str) -> NoReturn:
     raise DirectoryError(result, detail)
 
 
-@implementer(IDirectory, IAccounts)
+@implementer(IDirectory, IAccounts, IConditionalDirectory)
 class MemoryDirectory:
     """Holds objects of every type for as long as it lives.
 
@@ -172,6 +177,12 @@ class MemoryDirectory:
         """See L{IDirectory.write}."""
         return self._answer(self._write, written, attributes)
 
+    def write_if_unchanged(
+        self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
+    ) -> Deferred[bool]:
+        """See L{IConditionalDirectory.write_if_unchanged}."""
+        return self._answer(self._write_if_unchanged, written, former, tuple(attributes))
+
     def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
         """See L{IDirectory.resolve_distribution_list}."""
         return self._answer(self._resolve, name)
@@ -254,6 +265,15 @@ class MemoryDirectory:
         if "modify_time" in values:
             values["modify_time"] = self._clock.now().unix_seconds
         self._entries[entry["identifier"]] = DirectoryEntry(entry.of, values)
+
+    def _write_if_unchanged(
+        self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: tuple[str, ...]
+    ) -> bool:
+        held = self._required(written).values
+        if any(held.get(name) != former.values.get(name) for name in attributes):
+            return False
+        self._write(written, attributes)
+        return True
 
     def _resolve(self, name: DistributionListFormatName) -> Sequence[FormatName]:
         if name.identifier not in self._lists:

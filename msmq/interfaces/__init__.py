@@ -6,6 +6,7 @@ from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDec
 from msmq.interfaces.directory import (
     DirectoryError,
     IAddressBook,
+    IConditionalDirectory,
     IDirectory,
     IServedDirectory,
     IWatchedDirectory,
@@ -63,6 +64,7 @@ __all__ = [
     "IBodyDecoder",
     "IBroker",
     "IClock",
+    "IConditionalDirectory",
     "IConnector",
     "IDirectory",
     "IMessageStore",

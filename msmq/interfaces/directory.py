@@ -20,6 +20,7 @@ __all__ = [
     "DirectoryError",
     "DirectoryOperationResult",
     "IAddressBook",
+    "IConditionalDirectory",
     "IDirectory",
     "IServedDirectory",
     "IWatchedDirectory",
@@ -130,6 +131,20 @@ class IDirectory(Interface):
 
     def close() -> Deferred[None]:
         """Let go of all resources; closing again does nothing."""
+
+
+class IConditionalDirectory(Interface):
+    """A directory in which several may change an object at one time, and none undoes what another did."""
+
+    def write_if_unchanged(
+        written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
+    ) -> Deferred[bool]:
+        """Set these attributes as L{IDirectory.write} does, if they are still what they were.
+
+        @param former: what was read of them.
+        @return: whether they were set; if not, they are what somebody else has made of them meanwhile.
+        @raise DirectoryError: as L{IDirectory.write}; C{GENERIC_ERROR} for attributes that cannot be set so.
+        """
 
 
 class IAddressBook(Interface):

@@ -9,7 +9,12 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult, IDirectory
+from msmq.interfaces.directory import (
+    DirectoryError,
+    DirectoryOperationResult,
+    IConditionalDirectory,
+    IDirectory,
+)
 from msmq.queues.directory.requests import (
     Answer,
     AskDirectory,
@@ -114,9 +119,20 @@ async def _call(directory: IDirectory, request: DirectoryRequest) -> Any:
         case EndRead():
             await directory.end_read(request.handle)
         case WriteObject():
-            await directory.write(request.object, request.attributes)
+            return await _write(directory, request)
         case ResolveDistributionList():
             return await directory.resolve_distribution_list(request.name)
         case ReadObjectSid():
             return await directory.object_sid(request.computer_name)
     return None
+
+
+async def _write(directory: IDirectory, request: WriteObject) -> bool:
+    conditional = IConditionalDirectory(directory, None)
+    if request.former is None or request.attributes is None or conditional is None:
+        await directory.write(request.object, request.attributes)
+        return True
+    is_written: bool = await conditional.write_if_unchanged(
+        request.object, request.former, request.attributes
+    )
+    return is_written

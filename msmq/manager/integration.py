@@ -25,6 +25,7 @@ from msmq.manager.wakeup import Wakeup
 from msmq.queues.changes import Change
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import DirectoryOperationResult, QueueManagerState, refusal
 from msmq.queues.directory.initialization import Provisioning, initialize
 from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager, queue_change
@@ -269,15 +270,16 @@ class Integration:
         """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
         return await self._run(self.access.read_directory(of, filters, attributes))
 
-    async def write_user(self, user: UserObject, *, is_new: bool) -> Outcome:
+    async def write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
         """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
 
-        @param is_new: it does not know the user yet.
+        @param former: what was read of the user, whom the directory does not know yet without it.
+        @return: the value is false if somebody else has changed them since that was read.
         """
-        if is_new:
+        if former is None:
             return await self._run(self.access.create_directory_object(user))
         attributes = ("certificate_digest_list", "certificates")
-        return await self._run(self.access.write_directory(user, attributes))
+        return await self._run(self.access.write_directory(user, attributes, former))
 
     # Public queues
 

@@ -53,6 +53,7 @@ from msmq.manager.turns import Turns
 from msmq.manager.wakeup import Wakeup
 from msmq.manager.ways import Ways
 from msmq.queues.directory.access import NO_DIRECTORY
+from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.directory.objects import DirectoryObject, UserObject
 from msmq.queues.directory.requests import Outcome
@@ -322,10 +323,10 @@ class Parts:
     async def _read_user(self, sid: bytes) -> Outcome:
         return await self._read_directory(UserObject, [equals("security_identifier", sid)], None)
 
-    async def _write_user(self, user: UserObject, is_new: bool) -> Outcome:
+    async def _write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
         if self.integration is None:
             return NO_DIRECTORY
-        return await self.integration.write_user(user, is_new=is_new)
+        return await self.integration.write_user(user, former)
 
 
 def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:

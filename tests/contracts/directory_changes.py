@@ -7,11 +7,12 @@ from uuid import UUID
 
 import attrs
 
-from msmq.interfaces import IDirectory
+from msmq.interfaces import IConditionalDirectory, IDirectory
 from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
+from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject, UserObject
 from msmq.queues.directory.selecting import equals
-from tests.contracts.directory import NOWHERE, DirectoryContract
+from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from tests.contracts.directory import CERTIFICATE, NOWHERE, SID, DirectoryContract
 
 
 class WritableDirectoryContract(DirectoryContract):
@@ -75,6 +76,40 @@ class WritableDirectoryContract(DirectoryContract):
         await directory.create(QueueObject(pathname="ALPHA\\orders"))
         asked = directory.create(QueueObject(pathname="alpha\\ORDERS"))
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
+
+    async def test_two_at_one_time(self) -> None:
+        """What somebody else has changed since it was read is not written over."""
+        directory = await self.opened()
+        conditional = IConditionalDirectory(directory)
+        entries = [MqUserSignCert.of(CERTIFICATE + bytes([number]), UUID(int=number)) for number in range(4)]
+
+        def holding(*numbers: int) -> Any:
+            held = tuple(entries[number] for number in numbers)
+            return attrs.evolve(
+                user,
+                certificate_digest_list=tuple(each.digest for each in held),
+                certificates=MqUserSignCerts(held),
+            )
+
+        async def read() -> Any:
+            found = [equals("security_identifier", user.security_identifier)]
+            return await directory.read(UserObject, found)
+
+        user: Any = UserObject(security_identifier=SID)
+        user = await self.add(user)
+        names = ("certificate_digest_list", "certificates")
+        nothing = await read()
+        self.assertTrue(await conditional.write_if_unchanged(holding(0), nothing, names))
+        self.assertFalse(await conditional.write_if_unchanged(holding(1), nothing, names))
+        one = await read()
+        self.assertEqual(one["certificates"].certificates, tuple(entries[:1]))
+        done = [conditional.write_if_unchanged(holding(0, number), one, names) for number in (1, 2, 3)]
+        outcomes = [await each for each in done]
+        self.assertEqual(sum(outcomes), 1, outcomes)
+        held = (await read())["certificates"].certificates
+        self.assertEqual(held, (entries[0], entries[1 + outcomes.index(True)]))
+        self.assertTrue(await conditional.write_if_unchanged(holding(3), await read(), names))
+        self.assertEqual((await read())["certificate_digest_list"], (entries[3].digest,))
 
     async def test_queue_without_queue_manager(self) -> None:
         """A queue cannot be published on a computer that has no queue manager."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -32,16 +33,20 @@ class CountedDirectory(MemoryDirectory):
     """Counts what it is asked for.
 
     @ivar reads: the types of the objects that were asked for.
+    @ivar meanwhile: called between a read and its answer.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.reads: list[type] = []
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def read(self, of: type, *args: Any, **kwargs: Any) -> Any:
         """See L{IDirectory.read}."""
         self.reads.append(of)
-        return super().read(of, *args, **kwargs)
+        found = super().read(of, *args, **kwargs)
+        self.meanwhile()
+        return found
 
 
 class SigningTestCase(ScriptedTestCase):

@@ -20,6 +20,7 @@ from msmq.directory.ldap.wire import (
     Control,
     Delete,
     Entry,
+    Exchange,
     Modify,
     Request,
     Result,
@@ -39,6 +40,8 @@ LOOK_UPS_AT_ONCE: Final = 32
 """How many single entries are asked for before the first has come."""
 
 NO_SUCH_ATTRIBUTE: Final = 16
+CONSTRAINT_VIOLATION: Final = 19
+VALUE_EXISTS: Final = 20
 NO_SUCH_OBJECT: Final = 32
 BUSY: Final = 51
 UNAVAILABLE: Final = 52
@@ -54,6 +57,10 @@ _RESULTS: Final = {
     BUSY: DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
     UNAVAILABLE: DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
 }
+
+_OTHER_VALUES: Final = frozenset({NO_SUCH_ATTRIBUTE, CONSTRAINT_VIOLATION, VALUE_EXISTS})
+"""How it ends when an attribute is not what it was: a value is missing that is to go, or one is there that is
+to come, or where only one can be."""
 
 _READ_PARTS: Final = 1 | 2 | 4
 """Owner, group and DACL; who asks for the SACL too and may not see it is told nothing at all."""
@@ -187,6 +194,20 @@ class Operations:
         """[MS-MQDSSM] 3.1.6.16 give attributes of an entry other values, or none."""
         if values:
             await self._do(Modify(name, values), name)
+
+    async def exchange(self, entry: Entry, values: Values) -> bool:
+        """Give attributes of an entry other values, if they are still what they were when it was read.
+
+        @return: whether they were.
+        """
+        former = {name: entry.all(name) for name in values}
+        answered = await self._connection.ask(Exchange(entry.name, former, values))
+        if answered.result.code in _OTHER_VALUES:
+            now = await self.entry(entry.name, list(values))
+            if now is None or any(set(now.all(name)) != set(former[name]) for name in values):
+                return False
+        self._check(answered.result, entry.name)
+        return True
 
     async def set_security(self, name: str, descriptor: bytes) -> None:
         """[MS-MQDSSM] 3.1.6.17 give an entry another security descriptor: those parts that this one has."""

@@ -25,6 +25,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     DirectoryError,
     DirectoryOperationResult,
+    IConditionalDirectory,
     IDirectory,
     IServedDirectory,
 )
@@ -46,7 +47,7 @@ _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 T = TypeVar("T")
 
 
-@implementer(IDirectory, IAccounts, IServedDirectory)
+@implementer(IDirectory, IAccounts, IServedDirectory, IConditionalDirectory)
 class LdapDirectory:
     """Reads and writes the directory of an estate.
 
@@ -139,6 +140,12 @@ class LdapDirectory:
         """See L{IDirectory.write}."""
         return _run(self._write(written, attributes))
 
+    def write_if_unchanged(
+        self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
+    ) -> Deferred[bool]:
+        """See L{IConditionalDirectory.write_if_unchanged}."""
+        return _run(self._write_if_unchanged(written, former, attributes))
+
     def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
         """See L{IDirectory.resolve_distribution_list}."""
         return _run(self._resolve(name))
@@ -173,6 +180,12 @@ class LdapDirectory:
     async def _write(self, written: DirectoryObject, attributes: Attributes) -> None:
         _check_supported(type(written), attributes)
         await self._publishing.write(written, found_names(type(written), attributes))
+
+    async def _write_if_unchanged(
+        self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
+    ) -> bool:
+        _check_supported(type(written), tuple(attributes))
+        return await self._publishing.write_if_unchanged(written, former, attributes)
 
     async def _read(
         self, of: type[DirectoryObject], filters: Sequence[AttributeFilter], attributes: Attributes

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
-from msmq.directory.ldap.mapping import CLASSES, GUID, LINKED, SECURITY, SERVICE_TYPE
+from msmq.directory.ldap.mapping import CLASSES, GUID, LINKED, SECURITY, SERVICE_TYPE, ldap_attributes
 from msmq.directory.ldap.names import CONFIGURATION, child, link_name, parent, stored_queue_name, value_at
 from msmq.directory.ldap.operations import Operations
+from msmq.directory.ldap.reading import Faults, Related, to_object
 from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.values import pack_guid, unpack_guid
@@ -27,6 +28,7 @@ from msmq.directory.ldap.writing import (
 )
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.queues.directory.attributes import attributes_of_type
+from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.objects import (
     DirectoryObject,
     EnterpriseObject,
@@ -122,6 +124,27 @@ class Publishing:
             await self._write_computer(written, names, parent(entry.name))
             if not names.isdisjoint({*SERVICES, "site_identifier_list"}):
                 await self._settle(entry.name)
+
+    async def write_if_unchanged(
+        self, written: DirectoryObject, former: DirectoryEntry[Any], names: Collection[str]
+    ) -> bool:
+        """Set these attributes of an object if they are still what was read of them.
+
+        What was read is compared first, and what has come since is for the server to notice, which does not
+        do half of a modification. It is one server that notices: what two domain controllers are told at one
+        time, they settle among themselves.
+
+        @return: whether they were.
+        """
+        of = type(written)
+        columns = {name for name, column in CLASSES[of].columns.items() if column.is_changeable}
+        if not columns.issuperset(names) or "security" in names:
+            _refuse(f"of a {of.TYPE} {', '.join(names)} cannot be set under a condition")
+        entry = await self.entry_of(written, ldap_attributes(of, names, {}))
+        held = to_object(of, entry, names, Related({}, {}, "", {}), Faults())
+        if held is None or any(held.values.get(name) != former.values.get(name) for name in names):
+            return False
+        return await self._operations.exchange(entry, packed(written, names, is_new=False))
 
     async def entry_of(self, wanted: DirectoryObject, attributes: Sequence[str]) -> Entry:
         """The entry of the object that has this Identifier, or if that is null, this name.

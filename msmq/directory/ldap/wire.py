@@ -24,6 +24,11 @@ SECURITY_PARTS: Final = b"1.2.840.113556.1.4.801"
 
 _SEQUENCE: Final = 0x30
 
+_ADD: Final = 0
+_DELETE: Final = 1
+_REPLACE: Final = 2
+"""RFC 4511 4.6 what a modification does to the values of an attribute."""
+
 _DECODER: Final = pureldap.LDAPBERDecoderContext_TopLevel(
     inherit=pureldap.LDAPBERDecoderContext_LDAPMessage(
         fallback=pureldap.LDAPBERDecoderContext(fallback=pureber.BERDecoderContext()),
@@ -91,13 +96,28 @@ class Modify:
 
 
 @attrs.frozen
+class Exchange:
+    """Give attributes of an entry other values, if they still have those that they had.
+
+    What was there and is to go has to be there, and what is to come must not be; so of two who exchange the
+    same value, only one can.
+
+    @ivar former: the values until now, as C{values} are those from now on.
+    """
+
+    name: str
+    former: Values
+    values: Values
+
+
+@attrs.frozen
 class Delete:
     """Remove an entry that has none below it."""
 
     name: str
 
 
-Request: TypeAlias = Bind | StartTls | Search | Add | Modify | Delete
+Request: TypeAlias = Bind | StartTls | Search | Add | Modify | Exchange | Delete
 
 
 @attrs.frozen
@@ -224,14 +244,28 @@ def _operation(request: Request) -> Any:
         case Add(name, values):
             return pureldap.LDAPAddRequest(entry=name, attributes=list(map(_attribute, values.items())))
         case Modify(name, values):
-            replace = pureber.BEREnumerated(2)
-            changes = [
-                pureber.BERSequence([replace, pureber.BERSequence(_attribute(item))])
-                for item in values.items()
-            ]
+            changes = [_change(_REPLACE, *item) for item in values.items()]
             return pureldap.LDAPModifyRequest(object=name, modification=changes)
+        case Exchange(name, former, values):
+            return pureldap.LDAPModifyRequest(object=name, modification=_exchanged(former, values))
         case Delete(name):
             return pureldap.LDAPDelRequest(entry=name)
+
+
+def _change(kind: int, name: str, values: Sequence[bytes]) -> Any:
+    """RFC 4511 4.6 one change of an attribute."""
+    return pureber.BERSequence([pureber.BEREnumerated(kind), pureber.BERSequence(_attribute((name, values)))])
+
+
+def _exchanged(former: Values, values: Values) -> list[Any]:
+    changes = []
+    for name, wanted in values.items():
+        had = former.get(name, ())
+        if gone := [value for value in had if value not in wanted]:
+            changes.append(_change(_DELETE, name, gone))
+        if new := [value for value in wanted if value not in had]:
+            changes.append(_change(_ADD, name, new))
+    return changes
 
 
 def _attribute(item: tuple[str, Sequence[bytes]]) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ from msmq.interfaces.signing import (
     KeptCertificate,
     Unusable,
 )
+from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import UserObject
 from msmq.queues.directory.requests import Outcome
@@ -31,6 +32,9 @@ from msmq.wire.sid import format_sid, parse_sid
 
 DAYS: Final = 3650
 """For how long a certificate is valid that is generated here."""
+
+ATTEMPTS: Final = 8
+"""How often it is tried to register a certificate while others change those of the same user."""
 
 _DAY: Final = 86400.0
 _SHORTEST_FINGERPRINT: Final = 8
@@ -42,11 +46,12 @@ class UserDirectory:
     """What the directory is asked about users.
 
     @ivar read: the user of a SID.
-    @ivar write: sets the certificates of a user, who is made if C{is_new}.
+    @ivar write: sets the certificates of a user if they are still what was read of them, as the value of the
+        outcome says; without that the user is made.
     """
 
     read: Callable[[bytes], Awaitable[Outcome]]
-    write: Callable[[UserObject, bool], Awaitable[Outcome]]
+    write: Callable[[UserObject, DirectoryEntry[UserObject] | None], Awaitable[Outcome]]
 
 
 class Certificates:
@@ -201,28 +206,49 @@ class Certificates:
         kept = self.find(fingerprint)
         if self.users is None:
             raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory")
+        for _ in range(ATTEMPTS):
+            if await self._register(self.users, kept):
+                return self._record(kept)
+        raise MQError(
+            Status.MQ_ERROR_DS_ERROR,
+            f"others change the certificates of {format_sid(kept.security_identifier)} in the directory all"
+            f" the time: {ATTEMPTS} attempts",
+        )
+
+    async def _register(self, users: UserDirectory, kept: KeptCertificate) -> bool:
+        """Add a certificate to those that the directory has of its user.
+
+        Somebody else may do the same at this moment, elsewhere, and theirs must not be lost by it.
+
+        @return: whether it is there; if not, they have changed since they were read.
+        """
         sid, certificate = kept.security_identifier, kept.credentials.certificate
-        found = await self.users.read(sid)
+        found = await users.read(sid)
         is_new = found.result is DirectoryOperationResult.OBJECT_NOT_FOUND
         entries: tuple[MqUserSignCert, ...] = ()
         if found.succeeded:
             registered = found.value.values.get("certificates")
             entries = () if registered is None else registered.certificates
-        elif not is_new and found.result is not DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
+        elif not is_new:
             raise _directory_error(found)
-        if all(entry.certificate != certificate for entry in entries):
-            entries = (*entries, MqUserSignCert.of(certificate, self._new_identifier()))
-            user = UserObject(
-                identifier=self._new_identifier() if is_new else found_identifier(found),
-                security_identifier=sid,
-                certificate_digest_list=tuple(entry.digest for entry in entries),
-                certificates=MqUserSignCerts(entries),
-            )
-            written = await self.users.write(user, is_new)
-            if not written.succeeded:
-                raise _directory_error(written)
-            self.on_published(sid)
-        return self._record(kept)
+        if any(entry.certificate == certificate for entry in entries):
+            return True
+        entries = (*entries, MqUserSignCert.of(certificate, self._new_identifier()))
+        user = UserObject(
+            identifier=self._new_identifier() if is_new else found_identifier(found),
+            security_identifier=sid,
+            certificate_digest_list=tuple(entry.digest for entry in entries),
+            certificates=MqUserSignCerts(entries),
+        )
+        written = await users.write(user, found.value if found.succeeded else None)
+        if is_new and written.result is DirectoryOperationResult.OBJECT_ALREADY_EXISTS:
+            return False
+        if not written.succeeded:
+            raise _directory_error(written)
+        if not is_new and not written.value:
+            return False
+        self.on_published(sid)
+        return True
 
     def facts(self, kept: KeptCertificate) -> CertificateFacts:
         """What a certificate says that was looked at when it came.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from msmq.moment import Moment
@@ -84,11 +84,20 @@ class DirectoryAccess:
             yield SendChangeNotification(ChangeOperation.QUEUE_DELETION, deleted)
         return (yield from self._ask(DeleteObject(deleted)))
 
-    def write_directory(self, written: DirectoryObject, attributes: Attributes = None) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.24 Write Directory; others are notified of what was written."""
+    def write_directory(
+        self,
+        written: DirectoryObject,
+        attributes: Attributes = None,
+        former: DirectoryEntry[Any] | None = None,
+    ) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.24 Write Directory; others are notified of what was written.
+
+        @param former: what was read of these attributes; the value is false, and nothing written, if they
+            are something else by now.
+        """
         if not self.local.directory_integrated:
             return NO_DIRECTORY
-        outcome = yield from self._ask(WriteObject(written, attributes))
+        outcome = yield from self._ask(WriteObject(written, attributes, former))
         if outcome.succeeded:
             if _is_public_queue(written):
                 yield SendChangeNotification(ChangeOperation.QUEUE_UPDATE, written)

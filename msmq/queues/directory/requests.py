@@ -16,6 +16,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.changes import Change
+from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import ChangeOperation, DirectoryOperationResult
 from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder
@@ -110,10 +111,14 @@ class EndRead:
 
 @attrs.frozen
 class WriteObject:
-    """[MS-MQDMPR] 3.1.7.1.24."""
+    """[MS-MQDMPR] 3.1.7.1.24; its value is whether it was written.
+
+    @ivar former: what was read of these attributes, which have to be that still; C{None} if they need not.
+    """
 
     object: DirectoryObject
     attributes: Attributes = None
+    former: DirectoryEntry[Any] | None = None
 
 
 @attrs.frozen

@@ -9,10 +9,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.signing import KeptCertificate
+from msmq.manager.securing.certificates import ATTEMPTS
 from msmq.queues.directory.objects import UserObject
 from msmq.queues.directory.selecting import equals
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.status import MQError
+from msmq.wire.sid import parse_sid
 from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import DAY, TO_BETA, SigningTestCase
 
@@ -101,6 +103,62 @@ class CertificateTests(SigningTestCase):
         made_there = self.user(bytes.fromhex("010200000000000515000000") + b"\7\0\0\0")
         [entry] = made_there.certificates.certificates
         self.assertEqual(entry.certificate, made["certificate"])
+
+    def test_two_at_one_time(self) -> None:
+        """Of two who publish at one time neither loses what the other has published."""
+        directory = self.directory
+        assert directory is not None
+        mine = self.create()
+        [before] = self.user(SID).certificates.certificates
+        theirs = self.run_to_end(self.beta.service.create_certificate(sid="S-1-5-21-1-2-3-1001"))
+
+        def publish_theirs() -> None:
+            directory.meanwhile = lambda: None
+            self.run_to_end(self.beta.service.publish_certificate(theirs["fingerprint"]))
+
+        directory.meanwhile = publish_theirs
+        self.run_to_end(self.alpha.service.publish_certificate())
+        held = self.user(SID)
+        expected = [before.certificate, theirs["certificate"], mine["certificate"]]
+        self.assertEqual([each.certificate for each in held.certificates.certificates], expected)
+        self.assertEqual(
+            held.certificate_digest_list, tuple(each.digest for each in held.certificates.certificates)
+        )
+
+    def test_a_new_user_at_one_time(self) -> None:
+        """So it is with a user whom the directory has not had before."""
+        directory = self.directory
+        assert directory is not None
+        new = "S-1-5-21-7"
+        mine, theirs = (
+            self.run_to_end(node.service.create_certificate(sid=new)) for node in (self.alpha, self.beta)
+        )
+
+        def publish_theirs() -> None:
+            directory.meanwhile = lambda: None
+            self.run_to_end(self.beta.service.publish_certificate(theirs["fingerprint"]))
+
+        directory.meanwhile = publish_theirs
+        self.run_to_end(self.alpha.service.publish_certificate(mine["fingerprint"]))
+        held = self.user(parse_sid(new)).certificates.certificates
+        self.assertEqual([each.certificate for each in held], [theirs["certificate"], mine["certificate"]])
+
+    def test_others_without_end(self) -> None:
+        """Who is overtaken again and again is told so in the end."""
+        directory = self.directory
+        assert directory is not None
+        self.create()
+        made = [self.make_credentials(number) for number in range(2, 2 + ATTEMPTS)]
+        rest = iter(made)
+        directory.meanwhile = lambda: self.register(SID, next(rest))
+        error: MQError = self.failureResultOf(
+            self.deferred(self.alpha.service.publish_certificate()), MQError
+        ).value
+        self.assertEqual(error.status.name, "MQ_ERROR_DS_ERROR")
+        self.assertIn(f"{ATTEMPTS} attempts", error.detail)
+        directory.meanwhile = lambda: None
+        [left] = self.user(SID).certificates.certificates
+        self.assertEqual(left.certificate, made[-1].certificate)
 
     def test_the_directory_is_away(self) -> None:
         """Then nothing is registered, and the reason is told."""
