@@ -17,7 +17,7 @@ from msmq.manager.describing import describe_queue
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
-from msmq.manager.securing.descriptors import Descriptors, parse_security
+from msmq.manager.securing.descriptors import Descriptors, parse_security, published
 from msmq.manager.targets import own_queue
 from msmq.manager.undivided import undivided
 from msmq.queues.changes import Change
@@ -115,13 +115,17 @@ class Administration:
             "log_age": log_age,
             "log_size": _kilobytes(log_size),
         }
+        supplied = parse_security(security)
         if self.descriptors is not None:
-            properties["security"] = await self.descriptors.for_new(parse_security(security), creator)
+            properties["security"] = await self.descriptors.for_new(supplied, creator)
         elif security is not None:
             raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "nobody here decides who may do what")
         model = self._performer.model
         if self.directory is not None and name.kind is PathKind.PUBLIC:
-            return describe_queue(model, await self.directory.create(name, properties))
+            # What is given by default is for us alone: it may let everybody change the entry there.
+            is_told = supplied is not None and supplied.dacl is not None
+            listed = published(properties["security"]) if is_told else b""
+            return describe_queue(model, await self.directory.create(name, properties, listed))
         identifier = self._new_identifier()
         creation = model.create_queue(
             name, identifier=identifier, now=self._performer.clock.now(), **properties

@@ -283,13 +283,16 @@ class Integration:
 
     # Public queues
 
-    async def create(self, name: PathName, properties: Mapping[str, Any]) -> Queue:
+    async def create(self, name: PathName, properties: Mapping[str, Any], security: bytes = b"") -> Queue:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue: in the directory, then here.
 
         @param properties: attributes of L{msmq.queues.definition.QueueDefinition}.
+        @param security: what the directory is to hold as its Security; nothing if it may choose.
         @raise MQError: as L{PublicQueues.create}.
         """
         published, own = _split(properties)
+        if security:
+            published["security"] = security
         path = name.queue_path.lower()
         self._performer.model.names.check_free(name.queue_path)
         self._unpublished[path] = own

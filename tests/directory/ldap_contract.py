@@ -21,6 +21,7 @@ from msmq.directory.ldap.values import pack_guid
 from msmq.directory.ldap.wire import Scope
 from msmq.directory.ldap.writing import packed
 from msmq.interfaces import DirectoryError, IDirectory
+from msmq.manager.securing.public_descriptors import of_a_queue
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.attributes import directory_attributes
 from msmq.queues.directory.enumerations import (
@@ -42,6 +43,7 @@ from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, equ
 from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
 from msmq.structures.public_key_blob import PublicKeyBlob
 from msmq.structures.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.sddl import parse_sddl
 from msmq.testing.ciphers import MemoryCiphers
 from tests.contracts.directory import NOWHERE, SID
 from tests.contracts.directory_changes import WritableDirectoryContract
@@ -175,6 +177,20 @@ class LdapDirectoryContract(WritableDirectoryContract):
             self.assertIn(told, error.detail)
             return error.result
         raise AssertionError("a DirectoryError was expected")
+
+    async def test_made_with_a_descriptor(self) -> None:
+        """A queue that is made with a list has it from the beginning, and can be changed and deleted."""
+        directory = await self.opened()
+        await self.alpha()
+        mine = parse_sddl("D:(D;;0x4;;;AN)(A;;0x24;;;WD)")
+        queue = await self.queue("orders", security=mine.to_bytes())
+        by_identifier = [equals("identifier", queue.identifier)]
+        taken = (await directory.read(QueueObject, by_identifier, ("security",)))["security"]
+        found = of_a_queue(taken)
+        assert found is not None and found.dacl is not None and mine.dacl is not None
+        self.assertEqual(found.dacl.aces, mine.dacl.aces)
+        await directory.write(attrs.evolve(queue, label="other"), ("label",))
+        await directory.delete(queue)
 
     async def test_schema(self) -> None:
         """What is published lies in the classes and attributes of [MS-MQDSSM] 2.4, and in no others.

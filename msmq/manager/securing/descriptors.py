@@ -136,8 +136,7 @@ class Descriptors:
 
         @raise MQError: it does not take it.
         """
-        dacl = SecurityDescriptor(dacl=read_descriptor(security).dacl)
-        await self.write_public(queue, dacl.to_bytes())
+        await self.write_public(queue, published(security))
         if self.public is not None:
             self.public.forget(queue.definition.identifier)
 
@@ -172,6 +171,11 @@ class Descriptors:
         except AccountUnknown:
             # The directory is away. Somebody of a domain is not to be taken for nobody because of that.
             return True
+
+
+def published(security: bytes) -> bytes:
+    """What a directory gets of the descriptor of a queue: the list; who owns its entries it says itself."""
+    return SecurityDescriptor(dacl=read_descriptor(security).dacl).to_bytes()
 
 
 def protected_queue(queue: Queue) -> Queue:

@@ -289,6 +289,44 @@ class PublicTests(DirectoryTestCase):
         self.directory.is_connected = False
         self.assertEqual(self.refused(self.service.revoke(ORDERS, "anonymous")), Status.MQ_ERROR_NO_DS)
 
+    def test_made_with_a_descriptor(self) -> None:
+        """A queue that is made with a list has it in the directory from the first moment on.
+
+        What it gets by default is not written there.
+        """
+        self.create()
+        self.assertEqual(self.published().security, b"")
+        self.run_to_end(self.service.delete_queue(ORDERS))
+        made = self.service.create_queue(ORDERS, security="O:BAD:(A;;0x4;;;AU)(A;;0x2;;;WD)")
+        self.run_to_end(made)
+        published = SecurityDescriptor.from_bytes(self.published().security)
+        self.assertEqual(format_sddl(published), "D:(A;;0x4;;;AU)(A;;0x2;;;WD)")
+        self.say(b"1")
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
+        found = self.run_to_end(self.service.acl(ORDERS))
+        self.assertEqual(
+            (found["source"], found["sddl"]),
+            ("its descriptor in the directory", "D:(A;;0x4;;;AU)(A;;0x2;;;WD)"),
+        )
+        self.directory.is_connected = False
+        self.restart(directory=self.directory)
+        self.say(b"2")
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
+
+    def test_made_with_an_owner(self) -> None:
+        """Who owns it is for the directory to say, so that an owner alone is not told to it."""
+        self.run_to_end(self.service.create_queue(ORDERS, security="O:BA"))
+        self.assertEqual(self.published().security, b"")
+
+    def test_made_while_the_directory_is_away(self) -> None:
+        """Then there is no such queue, neither there nor here."""
+        self.directory.is_connected = False
+        making = self.service.create_queue(ORDERS, security="D:(A;;0x4;;;AU)")
+        self.assertEqual(self.refused(making), Status.MQ_ERROR_NO_DS)
+        self.assertEqual(self.service.queues(), [])
+        self.directory.is_connected = True
+        self.assertFalse(self.is_published())
+
     def test_a_directory_that_is_away_opens_nothing(self) -> None:
         """What it said last of who may write holds meanwhile, and after a restart."""
         self.create()
