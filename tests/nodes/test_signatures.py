@@ -12,9 +12,10 @@ from twisted.internet.defer import Deferred
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
-from msmq.manager.securing.authenticating import SigningPolicy
+from msmq.manager.securing.authenticating import OWNER_READS, SigningPolicy
 from msmq.queues.directory.objects import QueueManagerObject, UserObject
 from msmq.security.signatures import Signing
+from msmq.session.securing.unproven_senders import LIFETIME
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.message_class import MessageClass
 from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
@@ -249,6 +250,7 @@ class ArrivingTests(SigningTestCase):
                 public_signing_key_list=keys,
             )
         )
+        self.clock.advance(LIFETIME)
         self.say(packet)
         [view] = self.arrived()
         self.assertEqual(message_json(view)["sender_id"], "{" + str(GAMMA).upper() + "}")
@@ -331,6 +333,55 @@ class CacheTests(SigningTestCase):
         self.peer = self.dial()
         self.say(self.signed(self.fields()))
         self.assertEqual((len(self.arrived()), self.asked()), (1, 1))
+
+    def test_strangers(self) -> None:
+        """Whoever is not whom he says costs the directory two questions in three seconds at most.
+
+        Those that the directory has are believed meanwhile, and what is published is so within that time.
+        """
+        carol = self.make_credentials(2)
+        self.register(SID, self.alice, carol)
+        self.asked()
+        reasons = {self.refused(self.signed(self.fields(), by=self.bob)) for _ in range(20)}
+        self.assertEqual(self.asked(), 2)
+        [reason] = reasons
+        self.assertIn("is that of S-1-5-21-1-2-3-1002 in the directory, not of", reason)
+        for number in range(10, 15):
+            reason = self.refused(self.signed(self.fields(), by=self.make_credentials(number)))
+            self.assertIn("is none of the 2 that the directory has for S-1-5-21-1-2-3-1001", reason)
+        self.assertEqual(self.asked(), 0)
+        self.say(self.signed(self.fields(), by=carol))
+        self.assertEqual((len(self.arrived()), self.asked()), (1, 1))
+        new = self.make_credentials(20)
+        self.refused(self.signed(self.fields(), by=new))
+        self.register(SID, self.alice, new)
+        self.clock.advance(LIFETIME)
+        self.say(self.signed(self.fields(), by=new))
+        self.assertEqual(len(self.arrived()), 1)
+
+    def test_strangers_whom_nobody_knows(self) -> None:
+        """So it is with a user, or a queue manager, that the directory does not have."""
+        assert self.directory is not None
+        nobody = SID[:-1] + b"\x7f"
+        self.asked()
+        reasons = {self.refused(self.signed(self.fields(), security_id=nobody)) for _ in range(20)}
+        self.assertEqual((len(reasons), self.asked()), (1, 1))
+        self.assertIn("the directory knows no such user", reasons.pop())
+        self.clock.advance(LIFETIME)
+        for _ in range(20):
+            self.say(self.signed(self.fields(), security_id=GAMMA.bytes_le, flags=0x00C2))
+        self.assertEqual(len(self.arrived()), 20)
+        self.assertEqual(self.directory.reads.count(QueueManagerObject), 1)
+
+    def test_many_strangers(self) -> None:
+        """Whose a certificate is, which the reason alone tells, is asked ten times in a second."""
+        for number in range(30):
+            self.register(SID[:-2] + number.to_bytes(2, "little"), self.alice)
+        self.asked()
+        for number in range(30):
+            sid = SID[:-2] + number.to_bytes(2, "little")
+            self.say(self.signed(self.fields(), by=self.bob, security_id=sid), seconds=0.001)
+        self.assertEqual(self.asked(), 30 + OWNER_READS)
 
     def test_the_directory_is_away(self) -> None:
         """Without the directory what is known goes on, and everything else is refused."""

@@ -25,6 +25,7 @@ from msmq.manager.securing.signing import Signer
 from msmq.moment import Moment
 from msmq.queues.model import QueueManagerModel
 from msmq.session.securing.certificate_cache import UserCertCache
+from msmq.session.securing.unproven_senders import UnprovenSenders
 from msmq.wire.sid import parse_sid
 
 NOBODY: Final = parse_sid("S-1-5-7")
@@ -74,6 +75,7 @@ class Securing:
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.user_cert_cache = UserCertCache()
+        unproven = UnprovenSenders()
         self.certificates: Certificates | None = None
         signing, policy = providers.signing, providers.signing_policy
         steps: list[Step] = [gate, Demands(), decryption]
@@ -82,13 +84,19 @@ class Securing:
                 certificates = self.certificates = Certificates(
                     signing, providers.certificates, clock, providers.sender, new_identifier, beside
                 )
-                certificates.on_published = self.user_cert_cache.forget
+
+                def published(security_id: bytes) -> None:
+                    self.user_cert_cache.forget(security_id)
+                    unproven.forget(security_id)
+
+                certificates.on_published = published
             steps.append(
                 Authentication(
                     signing,
                     policy,
                     clock,
                     self.user_cert_cache,
+                    unproven,
                     lambda: () if self.certificates is None else self.certificates.kept,
                     read_directory,
                     lambda: self.on_change(),

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -24,6 +25,8 @@ from msmq.queues.directory.requests import Outcome as DirectoryOutcome
 from msmq.queues.directory.selecting import AttributeFilter, equals
 from msmq.queues.queue import Queue
 from msmq.session.securing.certificate_cache import UserCertCache
+from msmq.session.securing.unproven_senders import UnprovenSenders
+from msmq.session.token_bucket import TokenBucket
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.message_class import MessageClass
 from msmq.structures.security_header import SecurityHeader, SenderIdType
@@ -71,6 +74,9 @@ PROVIDERS: Final = frozenset(
 )
 """Those of Windows whose signatures are RSA's over the hashes above, so that it makes no difference which."""
 
+OWNER_READS: Final = 10
+"""How often in a second the directory is asked whose a certificate is, for the reason of a refusal alone."""
+
 ReadDirectory = Callable[
     [type[DirectoryObject], Sequence[AttributeFilter], tuple[str, ...]], Awaitable[DirectoryOutcome]
 ]
@@ -107,6 +113,7 @@ class Authentication:
         policy: SigningPolicy,
         clock: IClock,
         cache: UserCertCache,
+        unproven: UnprovenSenders,
         kept: Callable[[], Sequence[KeptCertificate]],
         read_directory: ReadDirectory,
         remembered: Callable[[], None],
@@ -119,6 +126,8 @@ class Authentication:
         self._policy = policy
         self._clock = clock
         self._cache = cache
+        self._unproven = unproven
+        self._owner_reads = TokenBucket.full(OWNER_READS, clock.now())
         self._kept = kept
         self._read_directory = read_directory
         self._remembered = remembered
@@ -205,7 +214,7 @@ class Authentication:
         if security.sender_id_type == SenderIdType.NONE:
             return self._nobody(queue, message, "it names no sender")
         if security.sender_id_type == SenderIdType.QUEUE_MANAGER:
-            return Deferred.fromCoroutine(self._ask_for_queue_manager(queue, message, security))
+            return self._identify_queue_manager(queue, message, security)
         try:
             sid = format_sid(sender)
         except ValueError:
@@ -217,6 +226,9 @@ class Authentication:
             for kept in self._kept()
         ):
             return attrs.evolve(message, sender=sender)
+        known = self._unproven.find(sender, certificate, self._clock.now())
+        if known is not None:
+            return _bad(known.reason(certificate) or self._not_among(certificate, sid, known.count))
         return Deferred.fromCoroutine(self._ask_for_user(message, security, sid))
 
     async def _ask_for_user(self, message: Accepted, security: SecurityHeader, sid: str) -> Outcome:
@@ -224,23 +236,46 @@ class Authentication:
         found = await self._read_directory(
             UserObject, [equals("security_identifier", sender)], ("certificates",)
         )
-        shown = self._certificate(certificate)
+        now = self._clock.now()
         if not found.succeeded:
-            return _bad(f"nobody says that its certificate {shown} is that of {sid}: {_why(found, 'user')}")
+            if found.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+                self._unproven.add(sender, None, now)
+                return _bad(self._not_among(certificate, sid, None))
+            shown = self._certificate(certificate)
+            reason = f"nobody says that its certificate {shown} is that of {sid}: {_why(found, 'user')}"
+            if found.result is DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
+                self._unproven.add(sender, (), now).explain(certificate, reason)
+            return _bad(reason)
         registered = found.value.values.get("certificates")
         entries = () if registered is None else registered.certificates
         for entry in entries:
             if entry.certificate == certificate:
-                self._cache.add(entry, sender, self._clock.now())
+                self._cache.add(entry, sender, now)
                 self._remembered()
                 return attrs.evolve(message, sender=sender)
-        owner = await self._owner(certificate)
-        if owner is not None:
-            return _bad(f"its certificate {shown} is that of {owner} in the directory, not of {sid}")
-        return _bad(f"its certificate {shown} is none of the {len(entries)} that the directory has for {sid}")
+        known = self._unproven.add(sender, [entry.certificate for entry in entries], now)
+        reason = self._not_among(certificate, sid, known.count)
+        if (owner := await self._owner(certificate)) is not None:
+            shown = self._certificate(certificate)
+            reason = f"its certificate {shown} is that of {owner} in the directory, not of {sid}"
+        known.explain(certificate, reason)
+        return _bad(reason)
+
+    def _not_among(self, certificate: bytes, sid: str, count: int | None) -> str:
+        """Why a certificate is not that of a user.
+
+        @param count: how many the directory has for him; C{None} if it does not know him.
+        """
+        shown = self._certificate(certificate)
+        if count is None:
+            return f"nobody says that its certificate {shown} is that of {sid}: {_unknown('user')}"
+        return f"its certificate {shown} is none of the {count} that the directory has for {sid}"
 
     async def _owner(self, certificate: bytes) -> str | None:
-        """The user whose certificate it is, if the directory can tell."""
+        """The user whose certificate it is, if the directory can tell, and is not asked too often."""
+        if not self._owner_reads.has_one(self._clock.now()):
+            return None
+        self._owner_reads.take()
         filters = [equals("certificate_digest_list", digest_of(certificate))]
         found = await self._read_directory(UserObject, filters, ("security_identifier",))
         if not found.succeeded:
@@ -251,28 +286,53 @@ class Authentication:
         except (TypeError, ValueError):
             return None
 
-    async def _ask_for_queue_manager(
-        self, queue: Queue, message: Accepted, security: SecurityHeader
-    ) -> Outcome:
+    def _identify_queue_manager(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
         """The queue manager that has signed the message itself; its keys are in the directory."""
         sender = security.security_id
         if len(sender) != 16 or sender != message.view.source_queue_manager:
             return _bad("it is signed by a queue manager, and not by the one that it comes from")
-        name = format_guid(guid_from_bytes(sender))
-        filters = [equals("identifier", guid_from_bytes(sender))]
-        found = await self._read_directory(QueueManagerObject, filters, ("public_signing_key_list",))
-        if not found.succeeded:
-            why = _why(found, "queue manager")
-            return self._nobody(queue, message, f"nobody tells the keys of the queue manager {name}: {why}")
         facts = self._signing.facts(security.sender_cert)
+        key = _key(facts.modulus, facts.public_exponent) if isinstance(facts, CertificateFacts) else b""
+        known = self._unproven.find((QueueManagerObject, sender), key, self._clock.now())
+        identifier = guid_from_bytes(sender)
+        if known is not None:
+            return self._other_key(queue, message, identifier, known.count)
+        return Deferred.fromCoroutine(self._ask_for_queue_manager(queue, message, identifier, key))
+
+    async def _ask_for_queue_manager(
+        self, queue: Queue, message: Accepted, sender: UUID, key: bytes
+    ) -> Outcome:
+        found = await self._read_directory(
+            QueueManagerObject, [equals("identifier", sender)], ("public_signing_key_list",)
+        )
+        remembered = (QueueManagerObject, sender.bytes_le)
+        if not found.succeeded:
+            if found.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+                self._unproven.add(remembered, None, self._clock.now())
+                return self._other_key(queue, message, sender, None)
+            return self._untold_key(queue, message, sender, _why(found, "queue manager"))
         published = found.value.values.get("public_signing_key_list")
-        for entry in () if published is None else published.keys:
-            if isinstance(facts, CertificateFacts) and (entry.key.modulus, entry.key.public_exponent) == (
-                facts.modulus,
-                facts.public_exponent,
-            ):
-                return attrs.evolve(message, sender=sender)
-        return _bad(f"the directory has another signing key for the queue manager {name}")
+        keys = [
+            _key(entry.key.modulus, entry.key.public_exponent)
+            for entry in (() if published is None else published.keys)
+        ]
+        if key in keys:
+            return attrs.evolve(message, sender=sender.bytes_le)
+        known = self._unproven.add(remembered, keys, self._clock.now())
+        return self._other_key(queue, message, sender, known.count)
+
+    def _other_key(self, queue: Queue, message: Accepted, sender: UUID, count: int | None) -> Outcome:
+        """A key is none of those of a queue manager.
+
+        @param count: how many the directory has for it; C{None} if it does not know it.
+        """
+        if count is None:
+            return self._untold_key(queue, message, sender, _unknown("queue manager"))
+        return _bad(f"the directory has another signing key for the queue manager {format_guid(sender)}")
+
+    def _untold_key(self, queue: Queue, message: Accepted, sender: UUID, why: str) -> Outcome:
+        name = format_guid(sender)
+        return self._nobody(queue, message, f"nobody tells the keys of the queue manager {name}: {why}")
 
     def _nobody(self, queue: Queue, message: Accepted, why: str) -> Outcome:
         """The signature holds, and says nothing of the sender; anybody can make such a one."""
@@ -304,6 +364,11 @@ def _bad(reason: str) -> Refused:
     return Refused(MessageClass.NACK_BAD_SIGNATURE, reason)
 
 
+def _key(modulus: int, public_exponent: int) -> bytes:
+    """A public key, to compare it."""
+    return f"{modulus:x} {public_exponent:x}".encode("ascii")
+
+
 def _shown(facts: CertificateFacts) -> str:
     """What people know a certificate by; a name in it may be of any length."""
     return f"{facts.subject[:100]!r} ({facts.fingerprint[:16]})"
@@ -313,9 +378,13 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _unknown(what: str) -> str:
+    return f"the directory knows no such {what}"
+
+
 def _why(outcome: DirectoryOutcome, what: str) -> str:
     if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
-        return f"the directory knows no such {what}"
+        return _unknown(what)
     if outcome.result is DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
         return f"the directory has nothing for this {what}"
     return f"the directory does not answer ({outcome.detail or outcome.result.name})"

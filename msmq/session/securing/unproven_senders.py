@@ -1,0 +1,96 @@
+"""What the directory said of senders who could not prove who they are, for a few seconds.
+
+The documents have nothing of the kind: with them, whoever signs messages with a certificate of his own making
+has the directory asked for each of them anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from hashlib import sha256
+from typing import Final
+
+import attrs
+
+from msmq.moment import Moment
+
+LIFETIME: Final = 3.0
+"""Seconds after which the directory is asked anew, and after which what was published meanwhile counts."""
+
+MOST: Final = 1000
+"""Senders of whom that is remembered."""
+
+_MOST_REASONS: Final = 8
+
+
+@attrs.define(eq=False)
+class UnprovenSender:
+    """What the directory has of a sender.
+
+    @ivar until: when that is forgotten, on the clock that never goes back.
+    @ivar count: how many certificates, or keys, it has; C{None} if it does not know the sender at all.
+    """
+
+    until: float
+    count: int | None
+    _proofs: frozenset[bytes]
+    _reasons: dict[bytes, str] = attrs.field(factory=dict, init=False)
+
+    def has(self, proof: bytes) -> bool:
+        """Whether a certificate, or a key, is among what it has."""
+        return _short(proof) in self._proofs
+
+    def explain(self, proof: bytes, reason: str) -> None:
+        """Remember why one is not that of the sender; of many only some."""
+        if len(self._reasons) < _MOST_REASONS:
+            self._reasons[_short(proof)] = reason
+
+    def reason(self, proof: bytes) -> str | None:
+        """Why one is not that of the sender, if that was asked before."""
+        return self._reasons.get(_short(proof))
+
+
+class UnprovenSenders:
+    """The senders of whom the directory was asked in vain.
+
+    Only what it said is remembered, and never that it did not answer; a certificate that it has is none that
+    is refused because of others that were not.
+    """
+
+    def __init__(self, size: int = MOST, lifetime: float = LIFETIME) -> None:
+        self._size = size
+        self._lifetime = lifetime
+        # In the order in which they came, which is that in which they end.
+        self._senders: dict[Hashable, UnprovenSender] = {}
+
+    def __len__(self) -> int:
+        """How many there are, of which some may have come to their end."""
+        return len(self._senders)
+
+    def find(self, sender: Hashable, proof: bytes, now: Moment) -> UnprovenSender | None:
+        """What the directory has of a sender, if that does not prove that a message is from there."""
+        found = self._senders.get(sender)
+        if found is None or found.until <= now.monotonic or found.has(proof):
+            return None
+        return found
+
+    def add(self, sender: Hashable, proofs: Iterable[bytes] | None, now: Moment) -> UnprovenSender:
+        """Remember what the directory has of a sender; the oldest makes room.
+
+        @param proofs: the certificates, or the keys; C{None} if it does not know the sender.
+        """
+        self._senders.pop(sender, None)
+        if len(self._senders) >= self._size:
+            del self._senders[next(iter(self._senders))]
+        known = frozenset(map(_short, proofs or ()))
+        count = None if proofs is None else len(known)
+        made = self._senders[sender] = UnprovenSender(now.monotonic + self._lifetime, count, known)
+        return made
+
+    def forget(self, sender: Hashable) -> None:
+        """What is known of a sender is known to have changed."""
+        self._senders.pop(sender, None)
+
+
+def _short(proof: bytes) -> bytes:
+    return sha256(proof).digest()
