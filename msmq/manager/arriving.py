@@ -340,6 +340,15 @@ class Arrivals:
         if verdict is Verdict.NO_ROOM and not batch.is_cut:
             batch.is_cut = True
             batch.close = CloseReason.NO_RESOURCES
+            held = self._turns.streams.held_by(f"TCP:{batch.session.remote_address}")
+            self._refuse(
+                batch,
+                message,
+                verdict.name,
+                f": {held} streams come from there, and no host may have more than are left of [limits] "
+                "incoming_streams; it comes again",
+            )
+            return True
         if not batch.is_cut:
             batch.last_recoverable += 1
         if verdict is None or verdict is Verdict.ACCEPTED:

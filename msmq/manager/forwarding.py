@@ -8,6 +8,7 @@ from typing import Final
 from msmq.manager.performing import Performer
 from msmq.moment import Moment
 from msmq.queues.outgoing import OutgoingQueue, transit_name
+from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import MessageClass
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.user_message_patches import patch_hop_count
@@ -34,7 +35,7 @@ class Forwarding:
         """
         self._performer = performer
         self._is_routing = is_routing
-        self.make_room: Callable[[], bool] = lambda: True
+        self.make_room: Callable[[FormatName, bytes], bool] = lambda name, source: True
 
     def forward(
         self, message: UserMessageView, now: Moment
@@ -51,7 +52,7 @@ class Forwarding:
         destination = guid_from_bytes(message.queue_manager_address)
         collection = self._performer.model.collection
         name = transit_name(destination)
-        if collection.find_outgoing(name) is None and not self.make_room():
+        if not self.make_room(name, message.source_queue_manager):
             return TOO_MANY_QUEUES
         packet = patch_hop_count(message.packet, message.hop_count + 1)
         return collection.outgoing(name, now), UserMessageView(packet)

@@ -72,8 +72,9 @@ class Outbox:
     @ivar final_ack: makes the FinalAck of a transactional message that reached its queue, or left it, if
         there is to be one; told whether the message was refused on arrival, and where alone its sender is.
     @ivar send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether a stranger is told why he is refused.
-    @ivar make_room: called before an outgoing queue is made for a name that a peer chose; false if
-        there are as many as there may be.
+    @ivar make_room: called before an outgoing queue is made for a name that a peer chose, with that name, who
+        sent the message because of which that is, and from where if that says it better; false if there are
+        as many as there may be.
     @ivar learn: asks the directory where a public queue is, or what is in a list; C{None} without one.
     @ivar secure: has the packet of a message say who sent it, and signs it; told whether it goes into a queue
         of ours.
@@ -86,7 +87,7 @@ class Outbox:
     def __init__(self, performer: Performer, *, send_insecure: bool = False) -> None:
         self._performer = performer
         self.send_insecure = send_insecure
-        self.make_room: Callable[[], bool] = lambda: True
+        self.make_room: Callable[[FormatName, bytes, str | None], bool] = lambda *_: True
         self.learn: Callable[[PublicName], Awaitable[None]] | None = None
         self.secure: Callable[[UserMessageView, Message, bool], UserMessageView] = lambda view, *_: view
         self.tells_sender = False
@@ -282,23 +283,24 @@ class Outbox:
         """What is to be told of some messages, together with what happens to them."""
         return Answers(self._performer, self._answer)
 
-    async def send_own(self, name: FormatName, message: Message) -> None:
+    async def send_own(self, name: FormatName, message: Message, source: bytes) -> None:
         """Send a message of our own making, a report for example, to a queue that a peer chose.
 
+        @param source: the queue manager that sent the message in which that is said.
         @raise MQError: that queue cannot be sent to, or takes transactional messages only; there are too
             many outgoing queues; or as L{put}.
         """
-        await self.put([await self._learned(name)], [message])
+        await self.put([await self._learned(name, source)], [message])
 
-    async def _learned(self, name: FormatName) -> Target:
+    async def _learned(self, name: FormatName, source: bytes) -> Target:
         """The queue that a peer chose; a public one is looked for, if need be."""
         try:
-            return self._target(name)
+            return self._target(name, source)
         except UnknownPublicQueue as unknown:
             if self.learn is None:
                 raise
             await self.learn(unknown.name)
-            return self._target(name)
+            return self._target(name, source)
 
     def _answer_later(self, answer: Acknowledgement, about: UserMessageView) -> None:
         """Send an acknowledgement to a public queue that has to be looked for first."""
@@ -311,17 +313,18 @@ class Outbox:
                 error=failure.value,
             )
 
-        Deferred.fromCoroutine(self.send_own(answer.destination, answer.message)).addErrback(dropped)
+        sending = self.send_own(answer.destination, answer.message, about.source_queue_manager)
+        Deferred.fromCoroutine(sending).addErrback(dropped)
 
-    async def put_packet(self, name: FormatName, packet: bytes) -> None:
+    async def put_packet(self, name: FormatName, packet: bytes, source: bytes = b"") -> None:
         """Send a packet of our own making to a queue of another queue manager.
 
+        @param source: the queue manager because of which that is; none for one of our own.
         @raise MQError: there are too many outgoing queues, or the store failed.
         """
         model = self._performer.model
         now = self._performer.clock.now()
-        if not self.make_room():
-            raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "there are too many outgoing queues")
+        self._see_room(name, source)
         admission = model.admit([(model.outgoing(name, now), UserMessageView(packet))], now)
         try:
             refuse(admission.refusals, 1)
@@ -337,7 +340,7 @@ class Outbox:
         model = self._performer.model
         if view.is_transactional:
             final_ack = self.final_ack(view, message_class, is_refusal, only_at)
-            if final_ack is not None and self.make_room():
+            if final_ack is not None and self.make_room(final_ack[0], view.source_queue_manager, only_at):
                 name, packet = final_ack
                 yield model.outgoing(name, self._performer.clock.now()), UserMessageView(packet)
         answer = acknowledgement(
@@ -345,7 +348,7 @@ class Outbox:
         )
         if answer is not None:
             try:
-                target = self._target(answer.destination)
+                target = self._target(answer.destination, view.source_queue_manager)
             except UnknownPublicQueue:
                 if self.learn is None:
                     raise
@@ -353,9 +356,16 @@ class Outbox:
             else:
                 yield from self.build([target], [answer.message])[1]
 
-    def _target(self, name: FormatName) -> Target:
-        if not self._performer.model.is_local(name) and not self.make_room():
-            raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "there are too many outgoing queues")
+    def _see_room(self, name: FormatName, source: bytes) -> None:
+        if not self.make_room(name, source, None):
+            raise MQError(
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+                "there are too many outgoing queues, or too many because of messages from one host",
+            )
+
+    def _target(self, name: FormatName, source: bytes) -> Target:
+        if not self._performer.model.is_local(name):
+            self._see_room(name, source)
         target = destination(self._performer.model, name, self._performer.clock.now())
         if target.is_local and target.queue.definition.transactional:
             raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{name} takes transactional messages only")

@@ -193,7 +193,7 @@ class Parts:
             _nobody if self.public is None else self.public.owner_of,
             self.encryption,
         )
-        forwarding.make_room = self.transfer.make_room
+        forwarding.make_room = self.transfer.answer_room.make
         if self.public is not None:
             self.public.on_found = self.transfer.owner_found
         if report_messages:

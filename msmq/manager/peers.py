@@ -78,6 +78,7 @@ class Peers:
         self._by_session: dict[ISession, tuple[Peer, bytes]] = {}
         self._at: dict[str, int] = {}
         self._brought: dict[bytes, UUID] = {}
+        self._from: dict[bytes, str] = {}
 
     # Sessions
 
@@ -184,7 +185,9 @@ class Peers:
         if message.source_queue_manager != own:
             for other in messages:
                 self._bring(other.source_queue_manager, peer.identifier)
+                self._come(other.source_queue_manager, session.remote_address)
             return
+        self._come(own, session.remote_address)
         now = self._clock.now()
         peer.offset = message.sent_time - now.unix_seconds
         if peer.offset_time is None and abs(peer.offset) > CLOCK_TOLERANCE:
@@ -202,6 +205,17 @@ class Peers:
         self._brought[source] = router
         if len(self._brought) > MOST_PEERS:
             del self._brought[next(iter(self._brought))]
+
+    def _come(self, source: bytes, address: str) -> None:
+        if self._from.get(source) != address:
+            self._from.pop(source, None)
+            self._from[source] = address
+            if len(self._from) > MOST_PEERS:
+                del self._from[next(iter(self._from))]
+
+    def came_from(self, source: bytes) -> str:
+        """The address from which messages of a queue manager came last; empty if nobody knows any more."""
+        return self._from.get(source, "")
 
     def brought_by(self, source: UUID) -> UUID | None:
         """The other queue manager that brought messages of this one last; C{None} if none did."""

@@ -59,7 +59,7 @@ class Reports:
 
     async def _send(self, made: Report, view: UserMessageView) -> None:
         try:
-            await self._outbox.send_own(made.destination, made.message)
+            await self._outbox.send_own(made.destination, made.message, view.source_queue_manager)
         except MQError as error:
             self.discarded += 1
             self.log.warn(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import ClassVar
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import ISession, ISessions
 from msmq.manager.ack_sessions import AckSessions
+from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.arriving import Arrivals
 from msmq.manager.next_hops import STILL, NextHops
 from msmq.manager.outbox import Outbox
@@ -50,9 +50,6 @@ LOADED_AT_ONCE = 64
 
 READ_RETRY = 5.0
 """Seconds after which messages that could not be read are asked for again; their session waits for it."""
-
-MOST_OUTGOING_QUEUES = 10_000
-"""Outgoing queues that may exist before one more is made for the name of an administration queue."""
 
 
 _MISSED = (
@@ -98,7 +95,8 @@ class Transfer:
         """Told of packets that a session has sent; it may send others meanwhile."""
         ways.on_change = self._way_changed
         performer.on_outgoing = self.ready
-        outbox.make_room = self.make_room
+        self.answer_room = AnswerRoom(performer, peers, self._forget)
+        outbox.make_room = self.answer_room.make
         sequences.on_room = self.ready
         sessions.broker = self
         sessions.is_offline = performer.model.is_hardened
@@ -183,23 +181,6 @@ class Transfer:
         queue = self._hops.owner_found(identifier)
         if queue is not None:
             self.ready(queue)
-
-    def make_room(self) -> bool:
-        """See that one more outgoing queue may be made for a name that a peer chose.
-
-        Names for acknowledgements come from outside, so there is an end to them: beyond it the oldest
-        queues in which nothing waits and that nobody has open are forgotten, with their history.
-        """
-        model = self._performer.model
-        excess = model.collection.outgoing_count + 1 - MOST_OUTGOING_QUEUES
-        if excess <= 0:
-            return True
-        unused = (queue for queue in model.outgoing_queues() if not queue.positions and not queue.users)
-        idle = list(islice(unused, excess))
-        for queue in idle:
-            self._forget(queue)
-            self._performer.perform(model.delete_queue(queue).effects)
-        return len(idle) == excess
 
     def _forget(self, queue: OutgoingQueue) -> None:
         self._sequences.removed(queue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.manager import transfer
+from msmq.manager import answer_room
 from msmq.queues.message import Acknowledge, Delivery
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.message_class import MessageClass
@@ -51,7 +51,7 @@ class ForwardingTests(EnterpriseTestCase):
 
     def test_no_room_for_a_queue(self) -> None:
         """A recoverable message stays with its sender until there is room, an express one is lost."""
-        self.patch(transfer, "MOST_OUTGOING_QUEUES", 0)
+        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 0)
         self.send(self.alpha, self.name, b"express")
         self.wait(30)
         self.send(self.alpha, self.name, b"kept", delivery=Delivery.RECOVERABLE)
@@ -59,7 +59,7 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [1])
         self.assertEqual(self.gate.service.outgoing(), [])
         self.assertGreaterEqual(self.gate.service.status()["refused"]["TOO_MANY_QUEUES"], 2)
-        self.patch(transfer, "MOST_OUTGOING_QUEUES", 100)
+        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 100)
         self.wait(120)
         self.assertEqual(self.bodies(self.zeta, self.path), [b"kept"])
 

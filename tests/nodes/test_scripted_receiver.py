@@ -413,10 +413,10 @@ class FateTests(ReceiverTestCase):
 
         MQQB-3.1.7.17-08.
         """
-        self.beta.service._parts.outbox.make_room = lambda: False
+        self.beta.service._parts.outbox.make_room = lambda *_: False
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.heard, [])
-        self.beta.service._parts.outbox.make_room = lambda: True
+        self.beta.service._parts.outbox.make_room = lambda *_: True
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.order_acks, [(X, 1, 0)])
 

@@ -11,6 +11,7 @@ import attrs
 from msmq.session.ordering.records import reading
 from msmq.session.ordering.transfer_info import IncomingTransferInfo
 from msmq.structures.identifiers import TxSequenceID
+from msmq.wire.addresses import counted_host
 from msmq.wire.guid import guid_from_bytes
 from msmq.wire.writer import Writer
 
@@ -30,6 +31,11 @@ class Verdict(enum.Enum):
     DUPLICATE = "duplicate"
     OUT_OF_ORDER = "out of order"
     NO_ROOM = "no room"
+
+
+def host_of(address: str) -> str:
+    """The L{counted_host} of an address as a direct name has it: C{TCP:10.0.0.5}."""
+    return counted_host(address.partition(":")[2])
 
 
 @attrs.define(eq=False)
@@ -52,6 +58,7 @@ class IncomingStream:
     @ivar last_order_ack: LastOrderAckSendTime, in monotonic seconds.
     @ivar connection: the address from which the last message came; C{None} once no connection with it is
         left.
+    @ivar host: the L{counted_host} of that address, also when it is gone; empty if nobody knows.
     """
 
     index: int
@@ -69,6 +76,7 @@ class IncomingStream:
     accepted: int = 0
     last_order_ack: float = 0.0
     connection: str | None = None
+    host: str = ""
 
     def judge(self, sequence: int, number: int, previous: int) -> Verdict:
         """[MS-MQQB] 3.1.5.8.6: whether this message is the next; if so it has been passed."""
@@ -121,7 +129,7 @@ class IncomingStream:
         writer.u32(self.last_access, "LastAccessTime")
         writer.u16(len(self.key), "KeySize")
         writer.bytes(self.key)
-        address = b"" if self.address is None else self.address.encode()
+        address = (self.host if self.address is None else self.address).encode()
         writer.u8(self.address is not None, "HasAddress")
         writer.u16(len(address), "AddressSize")
         writer.bytes(address)
@@ -144,18 +152,19 @@ class IncomingStream:
             start = reader.position
             encoded = reader.bytes(reader.u16("AddressSize"), "Address")
             try:
-                address = encoded.decode() if has_address else None
+                address = encoded.decode()
             except UnicodeDecodeError:
                 raise reader.malformed("Address", "is no UTF-8", offset=start) from None
         return cls(
             index,
             source,
             key,
-            address,
+            address if has_address else None,
             sequence,
             number,
             stored_sequence=sequence,
             stored_number=number,
             reject_count=reject_count,
             last_access=last_access,
+            host=host_of(address) if has_address else address,
         )

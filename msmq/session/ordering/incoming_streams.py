@@ -11,7 +11,7 @@ which it does not have.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import count
@@ -23,7 +23,7 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.session.ordering.deadlines import Deadlines
-from msmq.session.ordering.incoming_stream import IncomingStream, Verdict
+from msmq.session.ordering.incoming_stream import IncomingStream, Verdict, host_of
 from msmq.session.ordering.records import StateChange, numbered
 from msmq.session.ordering.transfer_info import IncomingTransferInfo
 from msmq.session.ordering.transfers import place_of
@@ -87,6 +87,7 @@ class IncomingStreams:
         # The stream that was used longest ago comes first.
         self._streams: OrderedDict[bytes, IncomingStream] = OrderedDict()
         self._spellings: dict[bytes, IncomingStream] = {}
+        self._by_host: Counter[str] = Counter()
         self._numbers = count(1)
         self._deadlines: Deadlines[IncomingStream] = Deadlines()
         self._advanced: dict[IncomingStream, None] = {}
@@ -105,6 +106,7 @@ class IncomingStreams:
         self._numbers = count(streams[-1].index + 1 if streams else 1)
         for stream in sorted(streams, key=lambda stream: stream.last_access):
             self._streams[stream.source + stream.key] = stream
+            self._by_host[stream.host] += 1
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -132,6 +134,7 @@ class IncomingStreams:
         @param address: from where, protocol and address as a direct name has them: C{TCP:10.0.0.5}.
         """
         verdicts: list[Verdict] = []
+        host = host_of(address)
         touched = self._judged_last = {}
         spellings = self._spellings
         for view in views:
@@ -139,7 +142,7 @@ class IncomingStreams:
             spelling = view.packet[16:32] + view.destination_key
             stream = spellings.get(spelling)
             if stream is None:
-                found = self._find(spelling, view, previous, now)
+                found = self._find(spelling, view, previous, host, now)
                 if isinstance(found, Verdict):
                     verdicts.append(found)
                     continue
@@ -149,6 +152,10 @@ class IncomingStreams:
                 self._streams.move_to_end(stream.source + stream.key)
                 stream.address = address if view.destination_kind is _DIRECT else None
                 stream.connection = address
+                if stream.host != host:
+                    self._leave(stream.host)
+                    stream.host = host
+                    self._by_host[host] += 1
                 stream.last_access = now.unix_seconds
             verdicts.append(stream.judge(sequence, number, previous))
         for stream in touched:
@@ -177,7 +184,7 @@ class IncomingStreams:
                 self._drop(stream)
 
     def _find(
-        self, spelling: bytes, view: UserMessageView, previous: int, now: Moment
+        self, spelling: bytes, view: UserMessageView, previous: int, host: str, now: Moment
     ) -> IncomingStream | Verdict:
         """The stream of a message; it is made if the message may be the first of one."""
         source, key = spelling[:16], self._key_of(view)
@@ -185,9 +192,11 @@ class IncomingStreams:
         if stream is None:
             if previous:
                 return Verdict.OUT_OF_ORDER
-            if len(self._streams) >= self._settings.incoming_streams and not self._forget_oldest(now):
-                return Verdict.NO_ROOM
-            stream = IncomingStream(next(self._numbers), source, key, last_order_ack=now.monotonic)
+            while not self._has_room(host):
+                if not self._forget_oldest(now):
+                    return Verdict.NO_ROOM
+            stream = IncomingStream(next(self._numbers), source, key, last_order_ack=now.monotonic, host=host)
+            self._by_host[host] += 1
             self._streams[source + key] = stream
         if len(self._spellings) >= _SPELLINGS:
             self._spellings.clear()
@@ -197,6 +206,20 @@ class IncomingStreams:
     def _key_of(self, view: UserMessageView) -> bytes:
         key = self._key(view)
         return key if len(key) <= LONGEST_KEY else key[:1] + sha256(key).digest()
+
+    def _has_room(self, host: str) -> bool:
+        """Whether a host may have one more: never more than are left for all others."""
+        left = self._settings.incoming_streams - len(self._streams)
+        return left > 0 and self._by_host[host] <= left
+
+    def held_by(self, address: str) -> int:
+        """How many streams have come last from the host with this address, as L{judge} has it."""
+        return self._by_host[host_of(address)]
+
+    def _leave(self, host: str) -> None:
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
 
     def _forget_oldest(self, now: Moment) -> bool:
         """Make room, if the stream that was used longest ago is so old that its sender has given up."""
@@ -213,6 +236,7 @@ class IncomingStreams:
 
     def _drop(self, stream: IncomingStream) -> None:
         del self._streams[stream.source + stream.key]
+        self._leave(stream.host)
         self._spellings.clear()
         self._deadlines.clear(stream)
         self._advanced.pop(stream, None)

@@ -402,6 +402,74 @@ class RoomTests(SynchronousTestCase):
         self.assertEqual(receiver.judge(message(1, source=GAMMA)), [NO_ROOM])
 
 
+class SharesTests(SynchronousTestCase):
+    """No host has more streams than are left for others."""
+
+    def setUp(self) -> None:
+        self.receiver = Receiver(settings=SessionSettings(incoming_streams=8, incoming_stream_idle=60))
+        self.sources = 0
+
+    def fill(self, address: str = "TCP:10.0.0.9") -> int:
+        """How many streams one host gets."""
+        for count in range(100):
+            self.sources += 1
+            verdicts = self.receiver.judge(message(1, source=UUID(int=self.sources)), address=address)
+            self.store()
+            if verdicts == [NO_ROOM]:
+                return count
+        raise AssertionError("without an end")
+
+    def store(self) -> None:
+        self.receiver.begin()
+        self.receiver.write()
+        self.receiver.stored()
+
+    def test_one_host_leaves_room_for_others(self) -> None:
+        """And the next one leaves some too; what they have goes on."""
+        self.assertEqual(self.fill(), 5)
+        self.assertEqual(self.receiver.streams.held_by("TCP:10.0.0.9"), 5)
+        self.assertEqual(self.fill("TCP:10.0.0.10"), 2)
+        self.assertEqual(self.fill("TCP:10.0.0.11"), 1)
+        self.assertEqual(self.receiver.judge(message(2, source=UUID(int=1))), [ACCEPTED])
+
+    def test_a_network_of_ipv6_is_one_host(self) -> None:
+        """Who has one of its addresses gets no more with another."""
+        self.assertEqual(self.fill("TCP:2001:db8::1"), 5)
+        self.assertEqual(self.fill("TCP:2001:db8::2"), 0)
+
+    def test_after_a_restart(self) -> None:
+        """It is known whose they are, also of those to names that say no address."""
+        packets = [
+            transactional_packet(place=(X, 1, 0), private_number=7, source=UUID(int=100 + number))
+            for number in range(3)
+        ]
+        self.receiver.judge(*packets)
+        self.store()
+        self.assertEqual(self.fill(), 2)
+        self.receiver = self.receiver.restart()
+        self.assertEqual((self.fill(), self.receiver.streams.held_by("TCP:10.0.0.9")), (0, 5))
+        [info, *_] = self.receiver.streams.infos()
+        self.assertEqual(self.fill("TCP:10.0.0.10"), 2)
+        self.assertTrue(info.sequence_number)
+
+    def test_a_stream_that_comes_another_way(self) -> None:
+        """It is counted where it came from last."""
+        self.fill()
+        for number in range(1, 4):
+            again = message(2, source=UUID(int=number))
+            self.assertEqual(self.receiver.judge(again, address="TCP:10.0.0.10"), [ACCEPTED])
+        self.store()
+        self.assertEqual([self.receiver.streams.held_by(f"TCP:10.0.0.{host}") for host in (9, 10)], [2, 3])
+        self.assertEqual(self.fill(), 1)
+
+    def test_idle_ones_make_room(self) -> None:
+        """Those of the host that has most too."""
+        self.fill()
+        self.receiver.advance(100)
+        self.assertEqual(self.receiver.judge(message(1, source=GAMMA)), [ACCEPTED])
+        self.assertEqual(len(self.receiver.streams), 5)
+
+
 class LoadTests(SynchronousTestCase):
     def state(self) -> dict[str, bytes]:
         receiver = Receiver()

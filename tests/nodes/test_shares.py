@@ -1,0 +1,142 @@
+"""What one host may cause by the messages that it sends: streams, and queues to dial for."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from uuid import UUID
+
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+
+from msmq.manager import answer_room
+from msmq.session.settings import SessionSettings
+from msmq.structures.format_name import PublicFormatName
+from msmq.structures.identifiers import MessageIdentifier
+from tests.builders import BETA, GAMMA
+from tests.nodes.scripted import Peer, transactional
+from tests.nodes.test_scripted_receiver import EXPRESS, ReceiverTestCase
+
+STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+
+
+class SharesTestCase(ReceiverTestCase):
+    """GAMMA on 127.0.0.4, and somebody else on 127.0.0.9."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.other = self.dial(host=self.network.host("127.0.0.9"), identifier=STRANGER)
+        self.told: list[str] = []
+
+        def observe(event: LogEvent) -> None:
+            self.told.append(formatEvent(event))
+
+        observer = cast(ILogObserver, observe)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+
+    def say_by(self, peer: Peer, *packets: bytes) -> None:
+        peer.send(*packets)
+        self.clock.advance(0.2)
+
+
+class StreamTests(SharesTestCase):
+    """BETA remembers four streams."""
+
+    settings = SessionSettings(incoming_streams=4)
+
+    def begin(self, peer: Peer, *numbers: int) -> None:
+        number = int(self.beta.service.queue(self.path)["format_name"].rpartition("\\")[2], 16)
+        kind: dict[str, Any] = {"queue_manager": BETA, "number": number}
+        self.say_by(
+            peer,
+            *(transactional(b"%d" % each, (7, 1, 0), source=UUID(int=each), **kind) for each in numbers),
+        )
+
+    def test_one_more_waits_where_it_is(self) -> None:
+        """Its session ends, it is not acknowledged, and the event says why; another host has room."""
+        self.begin(self.peer, 1, 2, 3)
+        self.clock.advance(5)
+        self.assertFalse(self.peer.is_lost)
+        self.begin(self.peer, 4)
+        self.assertTrue(self.peer.is_lost)
+        self.assertEqual(self.named(self.peer), 3)
+        self.assertEqual(self.beta.service.status()["refused"], {"NO_ROOM": 1})
+        explained = self.run_to_end(self.beta.service.explain(MessageIdentifier(UUID(int=4), 1)))
+        [reason] = [each.reason for each in explained.events if each.event == "refused"]
+        self.assertIn("3 streams come from there", reason)
+        self.begin(self.other, 4)
+        self.assertEqual(sorted(self.bodies(self.beta, self.path)), [b"1", b"2", b"3", b"4"])
+
+
+class AnswerTests(SharesTestCase):
+    """BETA has eight outgoing queues at most."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 8)
+
+    def ask(self, peer: Peer, name: str, source: UUID = GAMMA) -> None:
+        """A message that wants to be acknowledged at a host that nobody reaches."""
+        plain = "TCP:127.0.0.3\\private$\\plain"
+        admin = f"OS:{name}\\private$\\admin"
+        self.say_by(
+            peer,
+            transactional(
+                b"", (0, 9, 0), destination=plain, source=source, acknowledge=1, admin=admin, **EXPRESS
+            ),
+        )
+
+    def asked(self, peer: Peer, prefix: str, source: UUID = GAMMA) -> int:
+        """How many queues one host can have made."""
+        before = len(self.beta.service.outgoing())
+        for number in range(12):
+            self.ask(peer, f"{prefix}{number}", source)
+        return len(self.beta.service.outgoing()) - before
+
+    def test_one_host_leaves_room_for_others(self) -> None:
+        """The log tells of what is not acknowledged, and the messages arrive all the same."""
+        self.assertEqual(self.asked(self.peer, "a"), 5)
+        self.assertEqual(self.asked(self.other, "b", STRANGER), 2)
+        self.assertEqual(self.beta.service.queue(self.plain)["messages"], 24)
+        self.assertTrue(
+            any(
+                "in 5 of which something waits because of what came from 127.0.0.4" in each
+                for each in self.told
+            )
+        )
+
+    def test_what_has_a_queue_goes_on(self) -> None:
+        """There is an end to queues, not to what is in them."""
+        self.asked(self.peer, "a")
+        self.clock.advance(1)
+        self.ask(self.peer, "a0")
+        [first] = [queue for queue in self.beta.service.outgoing() if "a0" in queue["format_name"].lower()]
+        self.assertEqual(first["messages"], 2)
+
+    def test_direct_names_have_an_end_before(self) -> None:
+        """Each may be an address that somebody is to be flooded at; other hosts have theirs."""
+        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 100)
+        self.patch(answer_room, "MOST_DIALLED_FOR_A_HOST", 3)
+        self.assertEqual(self.asked(self.peer, "a"), 3)
+        self.assertEqual(self.asked(self.other, "b", STRANGER), 3)
+
+    def test_those_in_which_nothing_waits_do_not_count(self) -> None:
+        """They make room; once somebody is there, his queue is empty."""
+        self.patch(answer_room, "MOST_DIALLED_FOR_A_HOST", 3)
+        plain = "TCP:127.0.0.3\\private$\\plain"
+        self.listen(is_prompt=True)
+        for number in range(12):
+            admin = f"TCP:127.0.0.4\\private$\\admin{number}"
+            packet = transactional(b"", (0, 9, 0), destination=plain, acknowledge=1, admin=admin, **EXPRESS)
+            self.say_by(self.peer, packet)
+        self.clock.advance(5)
+        heard = sum(len(peer.heard) for peer in self.peers)
+        self.assertEqual(heard, 12)
+        self.assertLessEqual(len(self.beta.service.outgoing()), 8)
+
+    def test_what_is_remembered_has_an_end(self) -> None:
+        """Names of which no queue is made in the end are forgotten."""
+        work: Any = self.beta.service._work
+        room = work.transfer.answer_room
+        for number in range(100):
+            self.assertTrue(room.make(PublicFormatName(UUID(int=number)), GAMMA.bytes_le))
+        self.assertLessEqual(len(room._hosts), 16)
