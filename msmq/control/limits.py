@@ -32,6 +32,9 @@ class ControlLimits:
     open_receipts: int = 4
     """Receipts of one stream that may wait for their confirmation; the stream pauses before more."""
 
+    unread_answers: int = 64
+    """Answers to confirmations that a caller may have unread before more of them are heard."""
+
     peek: int = 10000
     """Messages that one peek shows."""
 

@@ -11,6 +11,7 @@ In a transaction there is one receipt, behind all messages; confirming it commit
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -35,7 +36,7 @@ from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransact
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
-    from msmq.control.requests import ControlRequest
+    from msmq.control.requests import Connection, ControlRequest
 
 _CONFIRMATION: Final = RecordLimits(header=0x400, body=0)
 """What a reader may say at once."""
@@ -133,32 +134,68 @@ class Receipts:
 class Confirmations:
     """What a reader says on the connection that it reads from.
 
+    A caller who says much and reads nothing would have the answers pile up here, so beyond a few that he has
+    not read nothing more is heard, and then nothing more is read from the connection either.
+
     @ivar connection: where it is answered.
+    @param reading: where it comes from.
+    @param unread: how many answers the reader may have unread.
     """
 
     _log = Logger()
     connection: RecordConnection
 
-    def __init__(self, receipts: Receipts) -> None:
+    def __init__(self, receipts: Receipts, reading: Connection, unread: int) -> None:
         self._receipts = receipts
+        self._reading = reading
+        self._most = unread
         self._decoder = RecordDecoder(_CONFIRMATION)
+        self._records: deque[Record] = deque()
+        self._unread = 0
+        self._is_paused = False
+        self._is_over = False
 
     def take(self, data: bytes) -> None:
         """Some bytes of the reader; nothing that comes after a mistake is heard."""
-        try:
-            records = self._decoder.feed(data)
-        except RemoteProtocolError:
-            self.connection.abort()
+        if self._is_over:
             return
-        for record in records:
-            self._confirm(record.header.get("confirm"))
+        try:
+            self._records.extend(self._decoder.feed(data))
+        except RemoteProtocolError:
+            self._abort()
+            return
+        self._hear()
+
+    def caught_up(self) -> None:
+        """The reader has taken what was written."""
+        self._unread = 0
+        self._hear()
+
+    def _hear(self) -> None:
+        while self._records and self._unread < self._most:
+            self._confirm(self._records.popleft().header.get("confirm"))
+        if not self._is_over and self._is_paused is not bool(self._records):
+            self._is_paused = not self._is_paused
+            if self._is_paused:
+                self._reading.pauseProducing()
+            else:
+                self._reading.resumeProducing()
+
+    def _abort(self) -> None:
+        self._is_over = True
+        self._records.clear()
+        self.connection.abort()
+
+    def _tell(self, **header: object) -> None:
+        self.connection.tell(**header)
+        self._unread += self.connection.is_behind
 
     def _confirm(self, receipt: object) -> None:
         if not isinstance(receipt, int):
-            self.connection.abort()
+            self._abort()
             return
         running(self._receipts.confirm(receipt)).addCallbacks(
-            lambda count: self.connection.tell(confirmed=receipt, messages=count),
+            lambda count: self._tell(confirmed=receipt, messages=count),
             lambda failure: self._refuse(receipt, failure),
         )
 
@@ -167,7 +204,7 @@ class Confirmations:
         if not isinstance(error, MQError):
             self._log.failure("Messages that a reader had confirmed could not be removed", failure)
             error = internal_error()
-        self.connection.tell(**refusal(error), receipt=receipt)
+        self._tell(**refusal(error), receipt=receipt)
 
 
 @attrs.define(eq=False)
@@ -236,8 +273,10 @@ class Receiving:
         @raise MQError: as L{stream}.
         """
         receipts = Receipts()
-        confirmations = Confirmations(receipts)
-        connection = confirmations.connection = RecordConnection(request, confirmations.take)
+        confirmations = Confirmations(receipts, request.connection, self._limits.unread_answers)
+        connection = confirmations.connection = RecordConnection(
+            request, confirmations.take, confirmations.caught_up
+        )
         await self._stream(wanted, receipts, connection)
         connection.end()
 

@@ -234,6 +234,57 @@ class ReceiveTests(SteadyTestCase):
         self.confirm(caller, 1)
         self.assertEqual(self.said(caller)[-1], {"end": "count"})
 
+    def test_answers_that_nobody_reads(self) -> None:
+        """A caller that confirms on and on and reads nothing is heard no further, until he reads."""
+        self.put(b"1", b"2")
+        caller = self.receiving(count=2)
+        before = len(self.said(caller))
+        caller.pause()
+        self.say(caller, *[Record({"confirm": 7})] * (self.limits.unread_answers + 30))
+        self.assertEqual(len(self.said(caller)) - before, self.limits.unread_answers)
+        self.assertEqual(caller.transport.producerState, "paused")
+        caller.resume()
+        self.assertEqual(len(self.said(caller)) - before, self.limits.unread_answers + 30)
+        self.assertEqual(caller.transport.producerState, "producing")
+        self.confirm(caller, 1)
+        self.assertEqual(self.said(caller)[-1], {"end": "count"})
+
+    def test_what_is_confirmed_behind_them(self) -> None:
+        """Is removed once those answers were taken; whoever is slow to read has his few confirmations."""
+        self.put(b"1", b"2", b"3")
+        caller = self.receiving(count=3)
+        caller.pause()
+        self.confirm(caller, 1)
+        self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
+        self.assertEqual(caller.transport.producerState, "producing")
+        self.say(caller, *[Record({"confirm": 7})] * self.limits.unread_answers, Record({"confirm": 2}))
+        self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
+        caller.resume()
+        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.said(caller)[-1], {"end": "count"})
+
+    def test_nonsense_behind_them(self) -> None:
+        """Is found when it is its turn, and nothing behind it is heard."""
+        self.put(b"1")
+        caller = self.receiving()
+        caller.pause()
+        flood = [Record({"confirm": 7})] * self.limits.unread_answers
+        self.say(caller, *flood, Record({"confirm": "all"}), Record({"confirm": 1}))
+        self.assertFalse(caller.transport.disconnected)
+        caller.resume()
+        self.assertTrue(caller.transport.disconnected)
+        self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
+
+    def test_who_leaves_while_he_is_not_heard(self) -> None:
+        """What he had confirmed and nobody heard is back."""
+        self.put(b"1")
+        caller = self.receiving()
+        caller.pause()
+        flood = [Record({"confirm": 7})] * self.limits.unread_answers
+        self.say(caller, *flood, Record({"confirm": 1}))
+        caller.hang_up()
+        self.assertEqual(self.bodies(), [b"1"])
+
     def test_caller_that_leaves(self) -> None:
         """What is not confirmed is back in its place."""
         self.put(b"1", b"2")
