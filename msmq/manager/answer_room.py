@@ -21,6 +21,9 @@ MOST_OUTGOING_QUEUES = 10_000
 MOST_DIALLED_FOR_A_HOST = 1000
 """Direct names among them in which something waits because of what came from one host."""
 
+MARGIN: Final = 100
+"""Once it is crowded, this part of all queues is forgotten together, if nothing waits in them."""
+
 PAUSE: Final = 0.1
 """Seconds for which a host that was refused is not looked at again."""
 
@@ -90,7 +93,9 @@ class AnswerRoom:
             self._refuse(name, host, len(busy))
             return False
         self._refused.pop(host, None)
-        for queue in idle[: max(0, len(queues) + 1 - MOST_OUTGOING_QUEUES)]:
+        # Somewhat more than have to go, so that it is not looked for each one.
+        excess = max(len(queues) + 1 - MOST_OUTGOING_QUEUES, MOST_OUTGOING_QUEUES // MARGIN)
+        for queue in idle[:excess]:
             self._forget(queue)
             self._performer.perform(model.delete_queue(queue).effects)
             self._lose(queue.destination)

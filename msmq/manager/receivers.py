@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Container, Iterable, Mapping
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -38,6 +39,9 @@ MOST_SEQUENCES: Final = 10_000
 
 MOST_DESTINATIONS: Final = 10_000
 """Destinations whose receivers are remembered; those that were used longest ago are forgotten first."""
+
+SWEPT: Final = 16
+"""How many sequences that were waited for are looked at, whether they still are, when others come."""
 
 MOST_RECEIVERS: Final = 16
 """Receivers of one sequence that are remembered: one, unless another took its place at its address."""
@@ -156,9 +160,13 @@ class Receivers:
                 changes.append((f"{SEQUENCE_PREFIX}{sequence}", writer.getvalue()))
                 self._arrived[sequence] = None
         if changes:
-            for sequence in [sequence for sequence in self._arrived if sequence not in awaited]:
+            # There may be a million, so only some are looked at, in turns; more than can have been added.
+            for sequence in list(islice(self._arrived, len(changes) + SWEPT)):
                 del self._arrived[sequence]
-                changes.append((f"{SEQUENCE_PREFIX}{sequence}", None))
+                if sequence in awaited:
+                    self._arrived[sequence] = None
+                else:
+                    changes.append((f"{SEQUENCE_PREFIX}{sequence}", None))
         return changes
 
     def may_tell(self, sequence: int, destination: str | None, teller: Receiver) -> bool:

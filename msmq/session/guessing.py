@@ -18,7 +18,7 @@ from msmq.wire.addresses import counted_host
 GUESSES: Final = 1000
 """Acknowledgements of unknown sequences that a host may bring at once."""
 
-GUESSES_PER_SECOND: Final = 1.0
+GUESSES_PER_SECOND: Final = 10.0
 """How many more it may bring in each second after that."""
 
 HOSTS_REMEMBERED: Final = 4096

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.session import ISession
 from msmq.manager.peers import MOST_ADDRESSES, MOST_PEERS, Peers
-from msmq.manager.receivers import MOST_DESTINATIONS, MOST_RECEIVERS, Receiver, Receivers
+from msmq.manager.receivers import ANYWHERE, MOST_DESTINATIONS, MOST_RECEIVERS, Receiver, Receivers
 from msmq.session.ordering.records import StateError
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.testing.clock import ManualClock
@@ -138,6 +138,38 @@ class ReceiversTests(SynchronousTestCase):
         self.assertEqual(again.load({name: value}, {7}), [])
         self.assertTrue(again.may_tell(7, None, Receiver(BETA, "10.0.0.1")))
         self.assertEqual(Receivers().load({name: value}, ()), [(name, None)])
+
+    def test_many_sequences_that_are_not_waited_for_any_more(self) -> None:
+        """They are removed in turns, while others come, and those that are waited for stay."""
+        receivers = Receivers()
+        state: dict[str, bytes | None] = {}
+
+        def arrive(sequences: range, awaited: set[int]) -> int:
+            for sequence in sequences:
+                receivers.sent(sequence, Receiver(BETA, "10.0.0.1"))
+            changes = receivers.arrived(sequences, awaited)
+            state.update(changes)
+            return len(changes)
+
+        first = range(1, 201)
+        self.assertEqual(arrive(first, set(first)), 200)
+        stays = {1, 100}
+        for number in range(1000, 1020):
+            self.assertLess(arrive(range(number, number + 1), stays | {number}), 20)
+        kept = {int(name.rpartition("/")[2]) for name, value in state.items() if value is not None}
+        self.assertEqual(kept - set(range(1000, 1020)), stays)
+
+    def test_who_may_be_anywhere(self) -> None:
+        """Of other names than direct ones the queue manager is known, not where it is; also when loaded."""
+        receivers = Receivers()
+        receivers.sent(7, Receiver(BETA, ANYWHERE))
+        receivers.sent(8, Receiver(BETA, "10.0.0.1"))
+        self.assertEqual((receivers.named(7), receivers.named(8)), (frozenset([BETA]), frozenset()))
+        [(name, value)] = receivers.arrived([7], {7})
+        assert value is not None
+        again = Receivers()
+        again.load({name: value}, {7})
+        self.assertEqual(again.named(7), frozenset([BETA]))
 
     def test_damage_is_told(self) -> None:
         """Going on without it would let strangers acknowledge."""

@@ -100,11 +100,10 @@ class GuessTests(NamedTestCase):
         """Then a right one does not count either, until there was time."""
         self.put(b"1", b"2")
         far = self.other()
-        self.say(far, *[order_ack(self.sequence + 1 + number, 1) for number in range(GUESSES)])
-        self.assertEqual(self.refused, {"ACKNOWLEDGEMENT_OF_NOTHING": GUESSES})
-        self.say(far, order_ack(self.sequence, 2))
+        wrong = [order_ack(self.sequence + 1 + number, 1) for number in range(GUESSES)]
+        self.say(far, *wrong, order_ack(self.sequence, 2))
         self.assertEqual(self.waiting(self.alpha), 2)
-        self.assertEqual(self.refused["ACKNOWLEDGEMENTS_GUESSED"], 1)
+        self.assertEqual(self.refused, {"ACKNOWLEDGEMENT_OF_NOTHING": GUESSES, "ACKNOWLEDGEMENTS_GUESSED": 1})
         self.assertFalse(far.is_lost)
         self.clock.advance(1)
         self.say(far, order_ack(self.sequence, 2))
@@ -124,8 +123,7 @@ class GuessTests(NamedTestCase):
         self.put(b"1", journal=True)
         [message] = self.peer.messages
         far = self.other()
-        self.say(far, *[order_ack(99 + number, 1) for number in range(GUESSES)])
-        self.say(far, final_ack(message))
+        self.say(far, *[order_ack(99 + number, 1) for number in range(GUESSES)], final_ack(message))
         self.assertTrue(far.is_lost)
         self.assertEqual([ack[3] for ack in far.acks if ack[3]], [])
         self.clock.advance(1)
