@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.decoding.captured_messages import captured_messages
+from msmq.decoding.pcap import is_capture
 from msmq.structures.user_message_view import UserMessageView
 from tests.builders import session_ack, session_header, user_packet
 from tests.decoding.builders import link, pcap, tcp
@@ -83,4 +84,6 @@ class StreamTests(SynchronousTestCase):
     @given(st.lists(st.sampled_from(PACKETS), max_size=4), st.binary(max_size=50))
     def test_nothing_is_lost(self, sound: list[bytes], tail: bytes) -> None:
         """Whatever stands behind sound packets is there too."""
-        self.assertEqual(b"".join(packets(b"".join(sound) + tail)), b"".join(sound) + tail)
+        stream = b"".join(sound) + tail
+        assume(not is_capture(stream))
+        self.assertEqual(b"".join(packets(stream)), stream)
