@@ -23,6 +23,7 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
+from msmq.manager.targets import own_queue
 from msmq.queues.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
@@ -142,6 +143,11 @@ class CommandTestCase(TestCase):
     async def settle(self, *bodies: bytes) -> None:
         """Wait until exactly these can be received, as after the end of a process that held them."""
         while await self.bodies() != list(bodies):
+            await deferLater(reactor, 0.01)
+
+    async def until_somebody_waits(self) -> None:
+        """Wait until a reader waits for a message."""
+        while not own_queue(self.service.model, ORDERS).readers:
             await deferLater(reactor, 0.01)
 
 
@@ -361,7 +367,7 @@ class MessageTests(CommandTestCase):
     async def test_waits(self) -> None:
         """Without a time-out it waits until a message comes."""
         command = self.begin("receive", ORDERS, "--json")
-        await deferLater(reactor, 0.3)
+        await self.until_somebody_waits()
         await self.put(b"late")
         ended = await command.ended
         self.assertEqual([message["body"] for message in ended.objects], ["late"])
@@ -388,7 +394,7 @@ class GivingBackTests(CommandTestCase):
     async def test_killed_while_it_waits(self) -> None:
         """What comes after a waiting command was killed stays in the queue."""
         command = self.begin("receive", ORDERS)
-        await deferLater(reactor, 0.3)
+        await self.until_somebody_waits()
         command.kill()
         await command.ended
         await self.put(b"1")
@@ -435,7 +441,7 @@ class GivingBackTests(CommandTestCase):
     async def test_interrupted(self) -> None:
         """Ctrl-C ends it with one line and the status that shells know."""
         command = self.begin("receive", ORDERS)
-        await deferLater(reactor, 0.5)
+        await self.until_somebody_waits()
         command.interrupt()
         ended = await command.ended
         self.assertEqual((ended.status, ended.errors), (128 + signal.SIGINT, "msmq: interrupted\n"))

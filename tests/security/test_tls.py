@@ -96,7 +96,7 @@ class TlsServerTests(TestCase):
     async def until(self, condition: object, what: str) -> None:
         """Wait for something that another turn of the reactor will bring about."""
         assert callable(condition)
-        for _ in range(1000):
+        for _ in range(5000):
             if condition():
                 return
             await deferLater(IReactorTime(reactor), 0.02)

@@ -23,7 +23,7 @@ from tests.servers.postgresql import USER, PostgresqlServer, Proxy
 Error = TypeVar("Error", bound=StorageError)
 
 INTERVAL = 0.01
-TRIES = 3000
+TRIES = 10000
 
 
 def address_of(server: PostgresqlServer | Proxy, schema: str, *options: str, user: str = USER) -> Address:
