@@ -307,12 +307,14 @@ def format_condition(data: bytes, show_sid: Callable[[bytes], str] = format_sid)
         raise LocalProtocolError("it is no expression, or has too many parts")
     stack: list[_Part] = []
     try:
-        for token in tokens:
+        for before, token in zip((None, *tokens), tokens, strict=False):
             if isinstance(token, Attribute):
                 stack.append((_attribute_text(token), _OPERAND, 0))
             elif isinstance(token, Literal):
                 stack.append((_literal_text(token, show_sid), _OPERAND, -1))
             else:
+                if isinstance(before, Literal):
+                    _check_values(before, token)
                 stack.append(_operated(token, stack))
         [(text, _, depth)] = stack
     except (IndexError, ValueError):
@@ -348,6 +350,13 @@ def _operated(operator: Operator, stack: list[_Part]) -> _Part:
     if right[0].startswith("{") and operator not in _TAKES_SET:
         raise ValueError("a set has no order")
     return f"{left[0]} {_SIGN_OF.get(operator) or _WORD_OF[operator]} {right[0]}", _TERM, 0
+
+
+def _check_values(literal: Literal, operator: Operator) -> None:
+    """What stands on the right of an operator: SIDs where members are asked for, and nowhere else."""
+    for value in literal.values:
+        if (value.type is ValueType.SID) is not (operator in _OF_MEMBERS):
+            raise ValueError("no text has such a value here")
 
 
 def _logical(part: _Part) -> str:

@@ -384,6 +384,8 @@ class TextTests(SynchronousTestCase):
             b"\xf9" + pack("<I", 0),
             local + b"\x10" + pack("<I", 2) + b'"\0' + b"\x80",
             pack("<BqBB", 4, 1, 3, 2),
+            pack("<BqBB", 4, -7, 2, 1) + b"\x89",
+            local + b"\x51" + pack("<I", len(ADMINISTRATORS)) + ADMINISTRATORS + b"\x80",
             local + b"\xa2" * DEEPEST,
             local + b"\xa2" * 5000,
             local * 3000 + b"\xa0" * 2999,
