@@ -110,7 +110,7 @@ def _split(host: str) -> tuple[str, int | None]:
     name, colon, port = host.rpartition(":")
     if not colon or (":" in name and not name.endswith("]")):
         return host.removeprefix("[").removesuffix("]"), None
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
         raise click.UsageError(f"{port!r} in {host!r} is no port from 1 to 65535")
     return name.removeprefix("[").removesuffix("]"), int(port)
 

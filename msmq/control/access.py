@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.control.properties import text
+from msmq.control.properties import shown, text
 from msmq.control.refusals import invalid
 from msmq.control.requests import refuse_rest
 from msmq.interfaces.queue_manager import IQueueManager
@@ -52,8 +52,8 @@ def read_acl_change(wanted: dict[str, Any]) -> AclChange:
     rights = wanted.pop("rights", [])
     refuse_rest(wanted, _KEYS)
     if not isinstance(rights, list):
-        raise invalid(f"rights is a list of texts, not {rights!r}")
+        raise invalid(f"rights is a list of texts, not {shown(rights)}")
     words = [text("rights", right) for right in rights]
     if action not in _ACTIONS:
-        raise invalid(f"action is allow, deny or revoke, not {action!r}")
+        raise invalid(f"action is allow, deny or revoke, not {shown(action)}")
     return AclChange(action, principal, words)

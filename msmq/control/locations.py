@@ -202,7 +202,7 @@ def parse_location(text: str, *, token_file: str | Path | None = None) -> Locati
         takes = ", ".join(f"{name}=" for name in _ARGUMENTS[kind])
         raise LocationError(f"{text!r} is not {kind}:HOST:PORT, with {takes} behind it")
     host, port = positional
-    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 0x10000):
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 0x10000):
         raise LocationError(f"{text!r} names the port {port!r}, which is not a number from 1 to 65535")
     if not (chosen := named.get("tokenFile") or token_file):
         raise LocationError(f"{text!r} wants a token; name the file that it is in")

@@ -36,24 +36,33 @@ ACKNOWLEDGE: Final = {
 PRIVACY_LEVELS: Final = {level.name.lower(): level for level in PrivacyLevel}
 """[MS-MQDMPR] 3.1.1.12 PrivacyLevel, by its names."""
 
+LARGEST: Final = (1 << 63) - 1
+"""The largest number that a store can keep."""
+
+_LONGEST_SHOWN: Final = 100
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
 _FLAGS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
+
+
+def shown(value: object) -> str:
+    """A value that is refused, as the refusal tells it: not more of it than is read."""
+    whole = repr(value)
+    return whole if len(whole) <= _LONGEST_SHOWN else f"{whole[:_LONGEST_SHOWN]}..."
 
 
 def text(name: str, value: object) -> str:
     """The value of a property that is text."""
     if not isinstance(value, str):
-        raise invalid(f"{name} is text, not {value!r}")
+        raise invalid(f"{name} is text, not {shown(value)}")
     return value
 
 
 def number(name: str, value: object) -> int:
     """The value of a property that is a whole number from 0 on."""
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
-        return int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise invalid(f"{name} is a whole number from 0 on, not {value!r}")
-    return value
+    found = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= LARGEST:
+        raise invalid(f"{name} is a whole number from 0 on, not {shown(value)}")
+    return found
 
 
 def flag(name: str, value: object) -> bool:
@@ -62,7 +71,7 @@ def flag(name: str, value: object) -> bool:
         return value
     found = _FLAGS.get(value.lower()) if isinstance(value, str) else None
     if found is None:
-        raise invalid(f"{name} is true or false, not {value!r}")
+        raise invalid(f"{name} is true or false, not {shown(value)}")
     return found
 
 
@@ -73,7 +82,7 @@ def seconds(name: str, value: object) -> float:
     except (ValueError, OverflowError):
         found = -1.0
     if not 0 <= found < float("inf"):
-        raise invalid(f"{name} is a number of seconds from 0 on, not {value!r}")
+        raise invalid(f"{name} is a number of seconds from 0 on, not {shown(value)}")
     return found
 
 
@@ -81,13 +90,13 @@ def _delivery(name: str, value: object) -> Delivery:
     try:
         return Delivery(value)
     except ValueError:
-        raise invalid(f"{name} is express or recoverable, not {value!r}") from None
+        raise invalid(f"{name} is express or recoverable, not {shown(value)}") from None
 
 
 def _privacy_level(name: str, value: object) -> PrivacyLevel:
     level = PRIVACY_LEVELS.get(value) if isinstance(value, str) else None
     if level is None:
-        raise invalid(f"{name} is {', '.join(PRIVACY_LEVELS)}, not {value!r}")
+        raise invalid(f"{name} is {', '.join(PRIVACY_LEVELS)}, not {shown(value)}")
     return level
 
 
@@ -96,7 +105,7 @@ def _acknowledge(name: str, value: object) -> Acknowledge:
     for word in value if isinstance(value, list) else text(name, value).split(","):
         asked = ACKNOWLEDGE.get(word.strip()) if isinstance(word, str) else None
         if asked is None:
-            raise invalid(f"{name} has {', '.join(ACKNOWLEDGE)}, not {word!r}")
+            raise invalid(f"{name} has {', '.join(ACKNOWLEDGE)}, not {shown(word)}")
         found |= asked
     return found
 
@@ -130,7 +139,7 @@ def guid(name: str, value: object) -> UUID:
     try:
         return parse_guid(text(name, value))
     except ValueError:
-        raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} is no GUID: {value!r}") from None
+        raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} is no GUID: {shown(value)}") from None
 
 
 def _guid(name: str, value: object) -> UUID | None:
@@ -149,13 +158,13 @@ _HASHES: Final[Mapping[object, HashAlgorithm]] = {
 
 def _signature(name: str, value: object) -> AuthenticationLevel:
     if not isinstance(value, str) or value not in _SIGNATURES:
-        raise invalid(f"{name} is {', '.join(map(str, _SIGNATURES))}, not {value!r}")
+        raise invalid(f"{name} is {', '.join(map(str, _SIGNATURES))}, not {shown(value)}")
     return _SIGNATURES[value]
 
 
 def _hash(name: str, value: object) -> HashAlgorithm:
     if not isinstance(value, str) or value not in _HASHES:
-        raise invalid(f"{name} is {', '.join(map(str, _HASHES))}, not {value!r}")
+        raise invalid(f"{name} is {', '.join(map(str, _HASHES))}, not {shown(value)}")
     return _HASHES[value]
 
 

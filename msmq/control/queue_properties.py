@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.control.properties import flag, number, text
+from msmq.control.properties import flag, number, shown, text
 from msmq.control.refusals import invalid
 from msmq.control.requests import refuse_rest
 
@@ -87,5 +87,5 @@ def _bound(name: str, value: object) -> tuple[int | None, float | None]:
         return None, (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         raise invalid(
-            f"{name} is a sequence number, or a time as 2026-01-31T12:00:00, not {value!r}"
+            f"{name} is a sequence number, or a time as 2026-01-31T12:00:00, not {shown(value)}"
         ) from None

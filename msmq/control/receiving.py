@@ -38,6 +38,9 @@ from msmq.structures.status import MQError, Status
 if TYPE_CHECKING:
     from msmq.control.requests import Connection, ControlRequest
 
+_DIGITS: Final = 20
+"""More than the number of any receipt has."""
+
 _CONFIRMATION: Final = RecordLimits(header=0x400, body=0)
 """What a reader may say at once."""
 
@@ -251,7 +254,7 @@ class Receiving:
         @raise MQError: there is no such receipt, or its messages could not be removed.
         """
         receipts = self._receipts.get(identifier)
-        if receipts is None or not receipt.isdecimal():
+        if receipts is None or not receipt.isdecimal() or len(receipt) > _DIGITS:
             raise no_such_receipt(identifier, receipt)
         return await shielded(receipts.confirm(int(receipt)))
 

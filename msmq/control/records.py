@@ -141,7 +141,7 @@ class RecordDecoder:
         try:
             header = json.loads(raw.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            self._fail("header", f"not JSON in UTF-8: {error}")
+            self._fail("header", f"not JSON in UTF-8: {json_problem(error)}")
         if not isinstance(header, dict):
             self._fail("header", "not a JSON object")
         self._last = (raw, header)
@@ -151,3 +151,12 @@ class RecordDecoder:
         self._error = RemoteProtocolError("docs/control.md, Records", "Record", field, self._offset, rule)
         self._buffer.clear()
         raise self._error
+
+
+def json_problem(error: Exception) -> str:
+    """What is wrong with a text that was to be JSON, in words."""
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return str(error)
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "a number in it has more digits than are read"

@@ -33,6 +33,10 @@ _HTTP: Final = {
 }
 
 
+_LONGEST: Final = 2000
+"""Characters of a detail: some have in them what the caller has written."""
+
+
 class ControlError(MQError):
     """A refusal of the API itself, where HTTP has a better status than that of the MQ_ERROR.
 
@@ -126,7 +130,8 @@ def http_status(error: MQError) -> int:
 
 def refusal(error: MQError) -> dict[str, str]:
     """The refusal as the API prints it."""
-    return {"error": error.status.name, "detail": error.detail}
+    detail = error.detail if len(error.detail) <= _LONGEST else f"{error.detail[:_LONGEST]}..."
+    return {"error": error.status.name, "detail": detail}
 
 
 def read_refusal(body: bytes, otherwise: str) -> MQError:

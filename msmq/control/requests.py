@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 from twisted.web.server import Request
 
 from msmq.control.callers import Caller, caller_of
-from msmq.control.records import CONTENT_TYPE
+from msmq.control.records import CONTENT_TYPE, json_problem
 from msmq.control.refusals import http_status, invalid, refusal, too_large, wrong_content
 from msmq.control.responses import json_answer
 from msmq.control.sending import SendStream
@@ -149,7 +149,7 @@ def json_body(request: ControlRequest, limit: int) -> dict[str, Any]:
     try:
         value = json.loads(body.decode("utf-8")) if body else {}
     except (ValueError, RecursionError) as error:
-        raise invalid(f"the request body is not JSON: {error}") from None
+        raise invalid(f"the request body is not JSON: {json_problem(error)}") from None
     if not isinstance(value, dict):
         raise invalid("the request body is not a JSON object")
     return value

@@ -35,7 +35,7 @@ def _address(text: str) -> None:
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.endswith("]")):
         host = text
-    elif not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+    elif not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
         raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
     try:
         ip_address(host.removeprefix("[").removesuffix("]"))

@@ -287,7 +287,7 @@ def _bind(kind: str, positional: tuple[str, ...], named: Mapping[str, str]) -> d
 def _port(text: str | None) -> int:
     if text is None:
         raise ValueError("names no port")
-    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535):
         raise ValueError(f"names the port {text!r}, which is not a number from 0 to 65535")
     return int(text)
 

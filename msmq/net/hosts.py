@@ -70,7 +70,7 @@ def parse_host_entry(text: str) -> HostEntry:
     host, colon, port = text.rpartition(":")
     address = parse_address(host)
     if colon and address is not None and (isinstance(address, IPv4Address) or host.startswith("[")):
-        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
             raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
         return HostEntry(str(address), int(port))
     return _described(text)
@@ -91,7 +91,7 @@ def _described(text: str) -> HostEntry:
         return HostEntry(None, None, text, tls.TlsClient.of(positional[1:], named))
     if kind in {"tcp", "ssl"}:
         port = named.get("port") or (positional[-1] if len(positional) > 1 else "")
-        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
             raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
         if len(positional) - 1 + ("host" in named) + ("port" in named) != 2:
             raise ValueError(f"must name one host and one port, as {kind}:HOST:PORT")

@@ -97,7 +97,7 @@ class TlsClient:
                 f"{', '.join(CLIENT_ARGUMENTS)}"
             )
         port = arguments.get("port", "")
-        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
             raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
         if not arguments.get("host"):
             raise ValueError("names no host")

@@ -18,6 +18,9 @@ from msmq.toml.lines import locate
 _WHERE: Final = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 
 
+_DIGITS: Final = re.compile(r"[0-9_]{4000,}")
+
+
 class DocumentError(MsmqError):
     """A file cannot be read, or is not TOML.
 
@@ -72,6 +75,13 @@ def parse_document(text: str) -> Document:
         found = _WHERE.search(str(error))
         line = text.count("\n") + 1 if found is None or not found["line"] else int(found["line"])
         raise DocumentError(line, f"is not TOML: {_WHERE.sub('', str(error))}") from error
+    except ValueError as error:
+        # Not of TOML: Python reads no number of so many digits.
+        number = _DIGITS.search(text)
+        before = None if number is None else text[: number.start()]
+        raise DocumentError(
+            None if before is None else before.count("\n") + 1, "has a number of more digits than are read"
+        ) from error
     except RecursionError as error:
         raise DocumentError(None, "is nested too deeply") from error
 

@@ -5,7 +5,6 @@ Each reads what C{tomllib} gives, or raises L{ValueError} with words that finish
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final, Protocol
@@ -15,6 +14,8 @@ import attrs
 
 from msmq.wire.addresses import parse_network
 from msmq.wire.guid import parse_guid
+
+_MOST_SHOWN: Final = 10**30
 
 
 class Kind(Protocol):
@@ -59,6 +60,15 @@ def wrong_type(expected: str, value: object) -> ValueError:
     return ValueError(f"must be {expected}, not {type_name(value)}")
 
 
+def _shown(value: float) -> str:
+    """A number that is refused, as people may want to read it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if abs(value) < _MOST_SHOWN:
+        return str(value)
+    return "a number of more than 30 digits"
+
+
 @attrs.frozen
 class Flag:
     """C{true} or C{false}."""
@@ -88,7 +98,7 @@ class WholeNumber:
         if isinstance(value, bool) or not isinstance(value, int):
             raise wrong_type(self.type_name, value)
         if not self.low <= value <= self.high:
-            raise ValueError(f"must be from {self.range_text}, not {value}")
+            raise ValueError(f"must be from {self.range_text}, not {_shown(value)}")
         return value
 
 
@@ -107,8 +117,9 @@ class Seconds:
     def read(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise wrong_type("a number of seconds", value)
-        if not (math.isfinite(value) and self.low <= value <= self.high):
-            raise ValueError(f"must be from {self.range_text} seconds, not {value:g}")
+        # An integer may be too large for a float, and NaN is not within any bounds.
+        if not self.low <= value <= self.high:
+            raise ValueError(f"must be from {self.range_text} seconds, not {_shown(value)}")
         return float(value)
 
 

@@ -243,7 +243,10 @@ class RefusalTests(EstateCase):
             ({"subscribe": "order"}, "has no queue order in the stream queue"),
             ({"decode": "yaml"}, "decode = 'yaml' is none of none, auto, "),
             ({"columns": "lable"}, "there is no column 'lable', only value, topic, "),
-            ({"minPartitions": "0"}, "the option minPartitions is '0': must be a whole number from 1 on"),
+            (
+                {"minPartitions": "0"},
+                "the option minPartitions is '0': must be a whole number from 1 to 2",
+            ),
             ({"includeHeaders": "yes"}, "the option includeHeaders is 'yes': must be true or false"),
             ({"startingOffsets": "latest"}, "startingOffsets of a batch cannot be latest"),
             ({"startingOffsets": '{"orders": 5}'}, "the option startingOffsets is "),

@@ -137,7 +137,7 @@ class BatchTests(WritingCase):
                 "the option control: 'tcp:127.0.0.1:x' names the port 'x'",
             ),
             ({"destinations": ORDERS}, "there is no option 'destinations' for writing"),
-            ({"maxMessagesPerSecond": "0"}, "must be a whole number from 1 on"),
+            ({"maxMessagesPerSecond": "0"}, "must be a whole number from 1 to 2147483647"),
             ({}, "nobody says where to"),
             ({"destination": ORDERS, "mode": "overwrite"}, "a queue cannot be overwritten"),
             ({"destination": r".\private$\nobody"}, "MQ_ERROR_QUEUE_NOT_FOUND"),

@@ -18,6 +18,11 @@ Start: TypeAlias = str | Mapping[str, int]
 
 _Value = TypeVar("_Value")
 
+_LONGEST_NUMBER: Final = 30
+_LAST_OFFSET: Final = (1 << 63) - 1
+_LAST_MILLISECOND: Final = 253_402_300_799_999
+"""The end of the year 9999."""
+
 STREAMS: Final = (
     *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
     *("report", "outgoing", "events", "wire"),
@@ -110,20 +115,29 @@ def _offsets(text: str) -> Start:
         return text
     wrong = 'must be earliest, latest or JSON such as {"orders": {"0": 123}}'
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_int=_offset)
         offsets = {}
         for topic, partitions in found.items():
-            if list(partitions) != ["0"] or type(partitions["0"]) is not int or partitions["0"] < -2:
-                raise ValueError(f"{wrong}: {topic} has one partition, 0, with a number from -2 on")
+            if list(partitions) != ["0"] or type(partitions["0"]) is not int:
+                raise ValueError(f"{wrong}: {topic} has one partition, 0, with a number")
+            if not -2 <= partitions["0"] <= _LAST_OFFSET:
+                raise ValueError(f"{wrong}: the number of {topic} is one from -2 to {_LAST_OFFSET}")
             offsets[topic] = partitions["0"]
-    except (AttributeError, TypeError, json.JSONDecodeError):
+    except (AttributeError, TypeError, RecursionError, json.JSONDecodeError):
         raise ValueError(wrong) from None
     return offsets
 
 
+def _offset(text: str) -> int:
+    """A number in JSON, however long it is; one that is too long to be an offset is none of these."""
+    return int(text) if len(text) <= _LONGEST_NUMBER else _LAST_OFFSET + 1
+
+
 def _time(text: str) -> float:
     """Milliseconds since 1970, as Kafka has it, or ISO 8601, in UTC unless it says otherwise."""
-    if text.isdecimal():
+    if text.isascii() and text.isdecimal():
+        if len(text) > _LONGEST_NUMBER or int(text) > _LAST_MILLISECOND:
+            raise ValueError("must be milliseconds since 1970-01-01 UTC, before the year 10000")
         return int(text) / 1000
     try:
         time = datetime.fromisoformat(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -9,6 +10,11 @@ from msmq.pipeline.reading.errors import ReadingError
 
 Spelled: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any]]]
 """For each option as it is spelled the field that it sets, and what makes a value of its text."""
+
+LARGEST: Final = (1 << 31) - 1
+
+_NUMBER: Final = re.compile("[0-9]{1,30}")
+_LONGEST_SHOWN: Final = 100
 
 IGNORED: Final = frozenset({"checkpointlocation", "queryname"})
 """What belongs to Spark, which hands it on."""
@@ -32,7 +38,8 @@ def parse_options(given: Mapping[str, str], known: Spelled, purpose: str) -> dic
         try:
             found[field] = parse(text)
         except ValueError as error:
-            raise ReadingError(f"the option {spelled[key]} is {text!r}: {error}") from None
+            shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+            raise ReadingError(f"the option {spelled[key]} is {shown!r}: {error}") from None
     return found
 
 
@@ -41,8 +48,8 @@ def whole_number(text: str) -> int:
 
     @raise ValueError: it is none.
     """
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise ValueError("must be a whole number from 1 on")
+    if not _NUMBER.fullmatch(text) or not 0 < int(text) <= LARGEST:
+        raise ValueError(f"must be a whole number from 1 to {LARGEST}")
     return int(text)
 
 

@@ -78,7 +78,7 @@ def parse_address(argument: str) -> Address:
         raise ValueError(_SPECIAL) from None
     parameters = {name: str(value) for name, value in found.items() if value is not None}
     for port in filter(None, parameters.get("port", "").split(",")):
-        if not port.isdecimal() or not 1 <= int(port) <= 65535:
+        if not port.isdecimal() or len(port) > 5 or not 1 <= int(port) <= 65535:
             raise ValueError("the port must be a number from 1 to 65535")
     schema = own.get("schema", SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema) or schema.lower().startswith("pg_"):

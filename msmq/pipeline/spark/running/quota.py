@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.spelling import whole_number
 from msmq.pipeline.reports import Plot, Report, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import Wanted
@@ -45,15 +47,16 @@ def _add_options(parser: ArgumentParser) -> None:
 
 def _quota(text: str) -> tuple[str, int]:
     path, _, kilobytes = text.rpartition("=")
-    if not path or not kilobytes.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is not PATH=KB")
+    if not path or not re.fullmatch("[0-9]{1,10}", kilobytes):
+        raise ArgumentTypeError(f"{text[:100]!r} is not PATH=KB, KB a number of at most ten digits")
     return path, int(kilobytes)
 
 
 def _step(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r} is no whole number of seconds from 1 on")
-    return int(text)
+    try:
+        return whole_number(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{error}, in seconds") from None
 
 
 Quota = tuple[str | None, str, str, int | None, int | None]

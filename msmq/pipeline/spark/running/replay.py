@@ -7,6 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.spelling import whole_number
 from msmq.pipeline.reports import Plot, Report, Section, Series
 from msmq.pipeline.spark.inputs import Wanted, read_rows
 from msmq.pipeline.spark.jobs.replay import CHOSEN_BY, CONTENT, addressed, chosen
@@ -51,9 +52,10 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _rate(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1 on")
-    return int(text)
+    try:
+        return whole_number(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def _check_destination(text: str) -> None:

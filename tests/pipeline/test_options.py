@@ -1,0 +1,76 @@
+"""The options of the data source: numbers and times that nothing could hold are refused by name."""
+
+from __future__ import annotations
+
+from argparse import ArgumentError, ArgumentParser
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.options import read_options
+from msmq.pipeline.writing.options import write_options
+
+NUMBERS = ("-1", "9" * 40, "9" * 400, "9" * 5000, "\u0663", "1e400", "nan", "", " 1")
+_NO_OFFSETS = ("-3", "9" * 19, "9" * 400, "9" * 5000, "1.5")
+OFFSETS = tuple(f'{{"orders": {{"0": {number}}}}}' for number in _NO_OFFSETS)
+
+
+class HostileOptionTests(SynchronousTestCase):
+    """Each names itself and its value, and nothing but a L{ReadingError} is raised."""
+
+    def refused(self, option: str, text: str, reason: str) -> None:
+        """An option is refused, in a line that is no longer than people read."""
+        parse = write_options if option == "maxMessagesPerSecond" else read_options
+        given = {"path": "x", option: text} if parse is read_options else {"control": "x", option: text}
+        told = str(self.assertRaises(ReadingError, parse, given))
+        self.assertTrue(told.startswith(f"the option {option} is {text[:20]!r}"[:-1]), told)
+        self.assertIn(reason, told)
+        self.assertLess(len(told), 400)
+
+    def test_numbers(self) -> None:
+        """Numbers are from 1 on, and not beyond what Spark has."""
+        for option in ("maxOffsetsPerTrigger", "minPartitions", "maxMessagesPerSecond"):
+            for text in (*NUMBERS, "0", str(1 << 31)):
+                self.refused(option, text, "must be a whole number from 1 to 2147483647")
+        self.assertEqual(read_options({"path": "x", "minPartitions": "2147483647"}).partitions, 2147483647)
+
+    def test_times(self) -> None:
+        """Milliseconds end with the year 9999, as dates do."""
+        for text in NUMBERS:
+            self.refused("startingTimestamp", text, "must be milliseconds since 1970-01-01 UTC")
+        self.refused("startingTimestamp", "253402300800000", "before the year 10000")
+        last = read_options({"path": "x", "startingTimestamp": "253402300799999"}).since
+        self.assertEqual(last, 253402300799.999)
+        for text in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
+            self.assertIsInstance(read_options({"path": "x", "startingTimestamp": text}).since, float)
+
+    def test_offsets(self) -> None:
+        """Offsets are what a store can have."""
+        for option in ("startingOffsets", "endingOffsets"):
+            for text in (*NUMBERS, *OFFSETS, "[" * 100_000, '{"orders": 1}', "null"):
+                self.refused(option, text, "must be earliest, latest or JSON")
+        largest = read_options({"path": "x", "startingOffsets": f'{{"a": {{"0": {(1 << 63) - 1}}}}}'})
+        self.assertEqual(largest.starting, {"a": (1 << 63) - 1})
+
+
+class HostileArgumentTests(SynchronousTestCase):
+    """The options of the jobs are refused by argparse, which names them."""
+
+    def test_jobs(self) -> None:
+        """Rates, steps, quotas and times."""
+        try:
+            from msmq.pipeline.spark.running import quota, replay
+        except ImportError as error:
+            self.skipTest(f"there is no Spark: {error}")
+        for job, option, prefix in (
+            (replay.JOB, "--rate", ""),
+            (quota.JOB, "--step", ""),
+            (quota.JOB, "--quota", "private$\\orders="),
+            (replay.JOB, "--since", ""),
+        ):
+            for text in NUMBERS:
+                parser = ArgumentParser(exit_on_error=False)
+                job.add_options(parser)
+                refused = self.assertRaises(ArgumentError, parser.parse_args, [f"{option}={prefix}{text}"])
+                self.assertIn(option, str(refused))
+                self.assertNotIn("Exceeds", str(refused))
