@@ -148,14 +148,17 @@ def queue_purge(settings: Settings, path: str) -> None:
 @click.option(
     "--into", metavar="QUEUE", required=True, help="Where the copies go: a destination, as of send."
 )
+@click.option("--in-clear", is_flag=True, help="Encrypt none of them, whatever its sender asked for.")
 @common_options
 @pass_settings
-def queue_replay(settings: Settings, path: str, begin: str | None, end: str | None, into: str) -> None:
+def queue_replay(
+    settings: Settings, path: str, begin: str | None, end: str | None, into: str, in_clear: bool
+) -> None:
     """Send copies of what the message log of the queue PATH holds, and print how many.
 
     BOUND is a sequence number of the log, or a time of arrival in ISO 8601, UTC unless it says otherwise.
     """
-    settings.output.one(settings.client.replay(path, into, begin=begin, end=end))
+    settings.output.one(settings.client.replay(path, into, begin=begin, end=end, in_clear=in_clear))
     settings.output.flush()
 
 

@@ -163,11 +163,12 @@ class ControlAPI:
         wanted = json_body(request, self._limits.document)
         into = text("into", wanted.pop("into", None))
         part = read_log_range(wanted.pop("from", None), wanted.pop("to", None))
-        refuse_rest(wanted, "into, from and to")
+        options = {**attrs.asdict(part), "in_clear": flag("in_clear", wanted.pop("in_clear", False))}
+        refuse_rest(wanted, "into, from, to and in_clear")
         count = await self._change(
             request,
-            Operation("queue replay", path, {"into": into, **attrs.asdict(part)}),
-            lambda: self._manager.replay(path, into, **attrs.asdict(part)),
+            Operation("queue replay", path, {"into": into, **options}),
+            lambda: self._manager.replay(path, into, **options),
         )
         return json_answer(request, {"replayed": count})
 

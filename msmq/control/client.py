@@ -62,14 +62,23 @@ class ControlClient(Asking):
         return self.one("POST", f"{_queue_target(path)}/purge")
 
     def replay(
-        self, path: str, into: str, *, begin: int | str | None = None, end: int | str | None = None
+        self,
+        path: str,
+        into: str,
+        *,
+        begin: int | str | None = None,
+        end: int | str | None = None,
+        in_clear: bool = False,
     ) -> dict[str, Any]:
         """Send copies of what the message log of a queue holds; C{replayed} says how many.
 
         @param into: a destination, as of L{send}.
+        @param in_clear: none of them is encrypted on its way, whatever its sender asked for.
         @param begin: the first, as C{end} is the last: a sequence number, or a time of arrival in ISO 8601.
         """
-        wanted = {"into": into, "from": begin, "to": end}
+        wanted: dict[str, object] = {"into": into, "from": begin, "to": end}
+        if in_clear:
+            wanted["in_clear"] = True
         return self.one("POST", f"{_queue_target(path)}/replay", _json(wanted))
 
     def delete_queue(self, path: str) -> dict[str, Any]:

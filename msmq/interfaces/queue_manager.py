@@ -370,12 +370,14 @@ class IQueueManager(Interface):
         last: int | None = None,
         since: float | None = None,
         until: float | None = None,
+        in_clear: bool = False,
     ) -> Awaitable[int]:
         """Send copies of what the message log of a queue holds, and answer how many these were.
 
         @param into: a destination, as of L{send}.
         @param first: the smallest sequence number, as C{last} is the largest.
         @param since: the earliest arrival, as C{until} is the latest, seconds since 1970-01-01 UTC.
+        @param in_clear: none of them is encrypted on its way, whatever its sender asked for.
         """
 
     def outgoing() -> Sequence[Mapping[str, Any]]:

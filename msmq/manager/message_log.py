@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -14,12 +14,13 @@ from msmq.interfaces.storage import LogEntry, LogExtent, StorageError
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.searching import message_of
-from msmq.manager.targets import destinations
+from msmq.manager.targets import Target, destinations
 from msmq.manager.transactions import Transactions
 from msmq.queues.changes import TrimLog
 from msmq.queues.definition import quota_in_bytes
 from msmq.queues.message import Acknowledge, Message
 from msmq.queues.queue import Queue
+from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.base_header import INFINITE
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
@@ -29,6 +30,24 @@ TRIM_INTERVAL: Final = 60.0
 
 PAGE: Final = 200
 """Entries that are read, and sent, together."""
+
+
+@attrs.frozen
+class LogPart:
+    """A part of a message log.
+
+    @ivar first: the smallest sequence number, as C{last} is the largest.
+    @ivar since: the earliest arrival, as C{until} is the latest, seconds since 1970-01-01 UTC.
+    """
+
+    first: int = 0
+    last: int | None = None
+    since: float | None = None
+    until: float | None = None
+
+    def has(self, arrived: float) -> bool:
+        """Whether what arrived then is within the times."""
+        return (self.since is None or arrived >= self.since) and (self.until is None or arrived <= self.until)
 
 
 class MessageLogs:
@@ -77,41 +96,34 @@ class MessageLogs:
         except StorageError as error:
             raise _failed(error) from error
 
-    async def replay(
-        self,
-        queue: Queue,
-        into: str,
-        *,
-        first: int,
-        last: int | None,
-        since: float | None,
-        until: float | None,
-    ) -> int:
-        """Send copies of the entries within these bounds, and answer how many these were.
+    async def replay(self, queue: Queue, into: str, part: LogPart, in_clear: bool = False) -> int:
+        """Send copies of a part of the log, and answer how many these were.
 
         They ask for no acknowledgements and no copies, and expire no more.
 
+        @param in_clear: nor do they ask to be encrypted.
         @raise MQError: as sending does; what was sent before stays sent.
         """
         # A name that is wrong is told of even when there is nothing to send there.
         destinations(self._performer.model, into, self._performer.clock.now())
         sent = 0
-        portion: list[Message] = []
-        async for entry in self._entries(queue, first, last, since, until):
-            portion.append(_copy(entry))
+        portion: dict[int, Message] = {}
+        async for entry in self._entries(queue, part):
+            portion[entry.sequence] = _copy(entry, in_clear)
             if len(portion) == PAGE:
                 await self._send(into, portion)
                 sent += PAGE
-                portion = []
+                portion = {}
         if portion:
             await self._send(into, portion)
         return sent + len(portion)
 
-    async def _send(self, into: str, messages: list[Message]) -> None:
+    async def _send(self, into: str, messages: Mapping[int, Message]) -> None:
         performer = self._performer
         targets = destinations(performer.model, into, performer.clock.now())
+        _check_privacy(messages, targets)
         is_transactional = any(target.queue.definition.transactional for target in targets)
-        copies = [attrs.evolve(message, transactional=is_transactional) for message in messages]
+        copies = [attrs.evolve(message, transactional=is_transactional) for message in messages.values()]
         for copy in copies:
             self._outbox.check([copy], targets)
         if is_transactional:
@@ -120,11 +132,9 @@ class MessageLogs:
         else:
             await self._outbox.put(targets, copies)
 
-    async def _entries(
-        self, queue: Queue, first: int, last: int | None, since: float | None, until: float | None
-    ) -> AsyncIterator[LogEntry]:
-        after = max(first - 1, 0)
-        end = (await self.extent(queue)).last if last is None else last
+    async def _entries(self, queue: Queue, part: LogPart) -> AsyncIterator[LogEntry]:
+        after = max(part.first - 1, 0)
+        end = (await self.extent(queue)).last if part.last is None else part.last
         while after < end:
             try:
                 page = await self._performer.store.read_log(queue.definition.identifier, after, PAGE)
@@ -135,21 +145,41 @@ class MessageLogs:
             for entry in page:
                 if entry.sequence > end:
                     return
-                if (since is None or entry.arrived >= since) and (until is None or entry.arrived <= until):
+                if part.has(entry.arrived):
                     yield entry
             after = page[-1].sequence
 
 
-def _copy(entry: LogEntry) -> Message:
+def _copy(entry: LogEntry, in_clear: bool) -> Message:
     """A message as it arrived, without what only concerned its own journey."""
+    message = message_of(UserMessageView(entry.packet))
     return attrs.evolve(
-        message_of(UserMessageView(entry.packet)),
+        message,
         acknowledge=Acknowledge.NONE,
         admin_queue=None,
         journal=False,
         dead_letter=False,
         time_to_be_received=INFINITE,
+        privacy_level=PrivacyLevel.NONE if in_clear else message.privacy_level,
     )
+
+
+def _check_privacy(messages: Mapping[int, Message], targets: Sequence[Target]) -> None:
+    """See that what asks to be encrypted can be.
+
+    It was perhaps not encrypted when it came; but what its sender wanted nobody to read is not sent for
+    everybody to read unless somebody says so.
+
+    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION.
+    """
+    direct = next((each.name for each in targets if each.has_no_key), None)
+    asking = next((number for number, message in messages.items() if message.privacy_level), None)
+    if direct is not None and asking is not None:
+        raise MQError(
+            Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+            f"entry {asking} of the log asks to be encrypted, and {direct} is a direct name, for which"
+            " nothing is; replay it into a PUBLIC= or PRIVATE= name, or with --in-clear for everybody to read",
+        )
 
 
 def _failed(error: StorageError) -> MQError:

@@ -23,7 +23,6 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
-from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import MessageClass, is_application_class
 from msmq.structures.security_header import SenderIdType
@@ -219,11 +218,7 @@ class Outbox:
         is_durable = store.durable
         targets = list(targets)
         own = [target.queue.definition for target in targets if target.is_local]
-        direct = [
-            target.name
-            for target in targets
-            if not target.is_local and isinstance(target.name, DirectFormatName)
-        ]
+        direct = [target.name for target in targets if target.has_no_key]
         for message in messages:
             if not is_durable and message.is_recoverable:
                 raise MQError(

@@ -22,6 +22,7 @@ from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
 from msmq.interfaces.subscribing import QueueManagerEvent, Subscriber
+from msmq.manager.message_log import LogPart
 from msmq.manager.open_queue import OpenQueue
 from msmq.manager.overview import Overview
 from msmq.manager.parts import Parts
@@ -492,10 +493,11 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         last: int | None = None,
         since: float | None = None,
         until: float | None = None,
+        in_clear: bool = False,
     ) -> int:
         """Send copies of what the message log of a queue holds, and answer how many these were.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; what was sent before stays sent.
         """
         queue = own_queue(self._work.model, path)
-        return await self._parts.logs.replay(queue, into, first=first, last=last, since=since, until=until)
+        return await self._parts.logs.replay(queue, into, LogPart(first, last, since, until), in_clear)

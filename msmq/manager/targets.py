@@ -46,6 +46,13 @@ class Target:
     is_local: bool
     owner: UUID
 
+    @property
+    def has_no_key(self) -> bool:
+        """Whether nothing is encrypted for it: its direct name does not tell whose key it needs
+        ([MS-MQQB] 5.1).
+        """
+        return not self.is_local and isinstance(self.name, DirectFormatName)
+
 
 def own_queue(model: QueueManagerModel, text: str) -> Queue:
     """The queue of this queue manager that a path or format name means.

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from msmq.queues.message import Delivery
+from msmq.structures.algorithms import PrivacyLevel
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 RECOVERABLE = {"delivery": Delivery.RECOVERABLE}
@@ -168,10 +169,20 @@ class ReplayTests(ControlTestCase):
         self.assertEqual(self.replay(**{"from": first + 3, "to": self.at(100)}).json, {"replayed": 1})
         self.assertEqual(self.replay(**{"from": self.at(100), "to": first + 3}).json, {"replayed": 0})
 
+    def test_in_clear(self) -> None:
+        """Nothing is encrypted on its way."""
+        elsewhere = "DIRECT=TCP:192.0.2.1\\private$\\orders"
+        self.put(b"secret", queue=self.logged, privacy_level=PrivacyLevel.BASE)
+        answer = self.replay(into=elsewhere)
+        self.assert_refused(answer, 501, "MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION", "--in-clear", "entry")
+        self.assertEqual(self.replay(into=elsewhere, in_clear=True).json, {"replayed": 5})
+        self.assertEqual(self.replay(into=elsewhere, in_clear="perhaps").status, 400)
+
     def test_into_a_transactional_queue(self) -> None:
         """The copies are what their destination takes."""
         path = self.make_queue("tx", transactional=True)
         self.assertEqual(self.replay(into=path).json, {"replayed": 4})
+
         self.assertEqual(self.bodies(path), [b"1", b"2", b"3", b"4"])
 
     def test_refusals(self) -> None:

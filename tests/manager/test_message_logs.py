@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msmq.queues.message import Delivery, Message
+from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, ManagerTestCase
 
@@ -28,6 +29,45 @@ class MessageLogTestCase(ManagerTestCase):
         bodies = self.bodies(self.alpha, into or self.again)
         self.assertEqual(count, len(bodies))
         return bodies
+
+
+class PrivacyTests(MessageLogTestCase):
+    """What asks to be encrypted is not sent for everybody to read, unless somebody says so."""
+
+    elsewhere = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.put(self.logged, b"open")
+        self.put(self.logged, b"secret", privacy_level=PrivacyLevel.BASE)
+
+    def waiting(self) -> int:
+        """How many messages are to be sent elsewhere."""
+        return sum(queue["messages"] for queue in self.service.outgoing())
+
+    def test_refused(self) -> None:
+        """For a direct name, with a sentence that says what to do; of its portion nothing is sent."""
+        asked = self.deferred(self.service.replay(self.logged, self.elsewhere))
+        error = self.failureResultOf(asked, MQError).value
+        self.assertEqual(error.status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+        last = self.extent()[1]
+        for words in (f"entry {last} of the log", "DIRECT=TCP:127.0.0.4", "PUBLIC=", "--in-clear"):
+            self.assertIn(words, error.detail)
+        self.assertEqual(self.waiting(), 0)
+
+    def test_in_clear(self) -> None:
+        """Somebody says so."""
+        count = self.run_to_end(self.service.replay(self.logged, self.elsewhere, in_clear=True))
+        self.assertEqual((count, self.waiting()), (2, 2))
+
+    def test_here(self) -> None:
+        """On this queue manager nothing is encrypted, and what was asked for is kept."""
+        self.run_to_end(self.service.replay(self.logged, self.again))
+        found = [message.view.privacy_level for message in self.messages(self.again)]
+        self.assertEqual(found, [0, int(PrivacyLevel.BASE)])
+        self.run_to_end(self.service.replay(self.logged, self.again, in_clear=True))
+        found = [message.view.privacy_level for message in self.messages(self.again)]
+        self.assertEqual(found, [0, int(PrivacyLevel.BASE), 0, 0])
 
 
 class KeepingTests(MessageLogTestCase):
