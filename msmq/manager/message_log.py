@@ -178,7 +178,7 @@ def _check_privacy(messages: Mapping[int, Message], targets: Sequence[Target]) -
         raise MQError(
             Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
             f"entry {asking} of the log asks to be encrypted, and {direct} is a direct name, for which"
-            " nothing is; replay it into a PUBLIC= or PRIVATE= name, or with --in-clear for everybody to read",
+            " nothing is; replay it into a PUBLIC= or PRIVATE= name, or with --in-clear for all to read",
         )
 
 
