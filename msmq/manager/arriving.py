@@ -210,7 +210,7 @@ class Arrivals:
         if Lateness(now.wall).of(message):
             self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             return None
-        outcome = self.forwarding.forward(message, now)
+        outcome = self.forwarding.forward(message, batch.session.remote_address, now)
         if isinstance(outcome, tuple):
             return outcome
         if outcome == TOO_MANY_QUEUES and message.is_recoverable and not batch.is_cut:

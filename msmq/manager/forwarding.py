@@ -35,13 +35,14 @@ class Forwarding:
         """
         self._performer = performer
         self._is_routing = is_routing
-        self.make_room: Callable[[FormatName, bytes], bool] = lambda name, source: True
+        self.make_room: Callable[[FormatName, bytes, str], bool] = lambda *_: True
 
     def forward(
-        self, message: UserMessageView, now: Moment
+        self, message: UserMessageView, address: str, now: Moment
     ) -> tuple[OutgoingQueue, UserMessageView] | MessageClass | str:
         """Where a message goes, and its packet for the way.
 
+        @param address: where it came from.
         @return: the class with which it is refused, if that has one; otherwise the reason, of which its
             sender is not told.
         """
@@ -52,7 +53,7 @@ class Forwarding:
         destination = guid_from_bytes(message.queue_manager_address)
         collection = self._performer.model.collection
         name = transit_name(destination)
-        if not self.make_room(name, message.source_queue_manager):
+        if not self.make_room(name, message.source_queue_manager, address):
             return TOO_MANY_QUEUES
         packet = patch_hop_count(message.packet, message.hop_count + 1)
         return collection.outgoing(name, now), UserMessageView(packet)

@@ -177,7 +177,7 @@ class Parts:
         )
         arrivals.keeps_refused = dead_letter_over_quota
         arrivals.trusts_identifiers = settings.trust_identifiers
-        arrivals.admits = gate.admits
+        arrivals.admits = self.peers.admits = gate.admits
         arrivals.acknowledgements.gate = gate
         self.sequences.is_answered_for = self._is_answered_for
         self.departures.on_left = self.sequences.left

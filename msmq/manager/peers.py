@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import Any, ClassVar, Final
@@ -65,6 +65,7 @@ class Peers:
 
     @param identifier: our own, which no peer may have.
     @ivar trusts: whether an identifier is believed at whatever address.
+    @ivar admits: whether who is at an address is taken at his word.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -73,6 +74,7 @@ class Peers:
         self._identifier = identifier
         self._clock = clock
         self.trusts = trusts
+        self.admits: Callable[[str], bool] = lambda address: True
         # The one that was met longest ago comes first.
         self._peers: dict[UUID, Peer] = {}
         self._by_session: dict[ISession, tuple[Peer, bytes]] = {}
@@ -207,7 +209,9 @@ class Peers:
             del self._brought[next(iter(self._brought))]
 
     def _come(self, source: bytes, address: str) -> None:
-        if self._from.get(source) != address:
+        known = self._from.get(source)
+        # Nobody is made to answer for what a stranger says in his name.
+        if known is None or (known != address and self.admits(address)):
             self._from.pop(source, None)
             self._from[source] = address
             if len(self._from) > MOST_PEERS:

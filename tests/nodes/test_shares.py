@@ -104,6 +104,16 @@ class AnswerTests(SharesTestCase):
             )
         )
 
+    def test_in_the_name_of_another(self) -> None:
+        """A stranger who says that he is somebody else has that one answer for nothing."""
+        far = self.dial(host=self.network.host("10.0.0.9"), identifier=GAMMA)
+        self.ask(self.peer, "a0")
+        work: Any = self.beta.service._work
+        self.ask(far, "b0")
+        self.assertEqual(work.peers.came_from(GAMMA.bytes_le), "127.0.0.4")
+        self.ask(self.dial(host=self.network.host("127.0.0.9")), "b1")
+        self.assertEqual(work.peers.came_from(GAMMA.bytes_le), "127.0.0.9")
+
     def test_what_has_a_queue_goes_on(self) -> None:
         """There is an end to queues, not to what is in them."""
         self.asked(self.peer, "a")
