@@ -37,9 +37,12 @@ faults: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_faults tests.faults.test_failing_system
 
-# The same transfer over thousands of simulated networks; the suite has three hundred.
+# Thousands of simulated networks, enterprises and histories of queue managers, others each time: half an hour.
+# The suite has a few hundred of them.
 soak: $(INSTALLED)
-	MSMQ_SOAK=3000 $(VENV)/bin/python -m twisted.trial --temp-directory=_trial_temp_soak tests.nodes.test_any_network
+	MSMQ_SOAK=$${MSMQ_SOAK:-3000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_soak tests.nodes.test_any_network tests.nodes.test_any_gates \
+		tests.manager.test_any_history tests.manager.test_any_keys tests.routing.test_any_enterprise
 
 # Two real servers that are killed and cut off while they send to each other: minutes.
 chaos: $(INSTALLED)

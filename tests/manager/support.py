@@ -22,7 +22,7 @@ from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from tests.builders import ALPHA
-from tests.nodes.support import NodesTestCase
+from tests.nodes.support import Node, NodesTestCase
 
 BROKEN = StorageError("the disk is on fire")
 FULL = StorageFull("there is no space")
@@ -51,6 +51,7 @@ class FaultyStore(MemoryMessageStore):
         self.is_slow = False
         self.reads = 0
         self._waiting: deque[tuple[Callable[[], Deferred[Any]], Deferred[Any]]] = deque()
+        self._lost: list[object] = []
 
     def fail_commit(self, number: int, error: StorageError = BROKEN, *, of: type = object) -> None:
         """Let one commit fail, the first from now if the number is 1.
@@ -118,8 +119,12 @@ class FaultyStore(MemoryMessageStore):
         self.finish()
 
     def lose(self) -> None:
-        """The machine dies: what waits is not done, and nobody hears of it."""
+        """The machine dies: what waits is not done, and nobody hears of it.
+
+        Who waits is kept: forgotten, it would be told so, and in a dead process nobody cleans up.
+        """
         self.is_slow = False
+        self._lost.extend(self._waiting)
         self._waiting.clear()
         super().close()
 
@@ -133,6 +138,7 @@ class ManagerTestCase(NodesTestCase):
     """ALPHA with a queue C{orders}, a transactional queue C{payments}, and an administration queue.
 
     @ivar limits: those of the queue manager.
+    @ivar dead: ALPHA in its lives that ended with a crash.
     """
 
     limits: dict[str, Any] = {}  # noqa: RUF012
@@ -141,6 +147,7 @@ class ManagerTestCase(NodesTestCase):
         self.clock = ManualClock()
         self.network = Network(self.clock.reactor)
         self.store = FaultyStore()
+        self.dead: list[Node] = []
         self.begin()
         self.addCleanup(lambda: self.service.stopService())
         self.orders = self.queue(self.alpha)
@@ -162,6 +169,7 @@ class ManagerTestCase(NodesTestCase):
         if crash:
             self.network.crash(self.alpha.address)
             self.store.lose()
+            self.dead.append(self.alpha)
         else:
             self.successResultOf(self.service.stopService())
             self.alpha.deaf()

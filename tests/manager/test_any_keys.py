@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -59,14 +59,20 @@ class AnyKeysTests(ManagerTestCase):
         for key, identifier in zip(keys, identifiers, strict=True):
             self.assertEqual(self.identifiers.setdefault((queue, key), identifier), identifier)
 
-    def watch(self, work: Deferred[Any]) -> None:
+    def watch(self, work: Deferred[Any], then: Callable[[Any], object] = lambda result: None) -> None:
+        """Have what comes of something, unless the queue manager is dead by then."""
+        life = self.alpha
         self.pending.append(work)
 
         def end(result: object) -> None:
             if work in self.pending:
                 self.pending.remove(work)
+            if self.alpha is not life:
+                return
             if isinstance(result, Failure):
                 result.trap(MQError, CancelledError)
+            else:
+                then(result)
 
         work.addBoth(end)
 
@@ -82,17 +88,14 @@ class AnyKeysTests(ManagerTestCase):
         match name:
             case "send" | "send_transactional":
                 queue = self.orders if name == "send" else self.payments
-                self.watch(
-                    self.sending(queue, keys).addCallback(
-                        lambda identifiers: self.told(queue, keys, identifiers)
-                    )
-                )
+                self.watch(self.sending(queue, keys), lambda sent: self.told(queue, keys, sent))
             case "begin":
                 self.transaction = self.transaction or self.service.begin()
             case "send_in":
                 if self.transaction is not None:
                     self.watch(
-                        self.sending(self.payments, keys, self.transaction).addCallback(self.is_in, keys)
+                        self.sending(self.payments, keys, self.transaction),
+                        lambda sent: self.is_in(sent, keys),
                     )
             case "commit" | "abort":
                 transaction, self.transaction = self.transaction, None

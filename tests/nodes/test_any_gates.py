@@ -1,7 +1,11 @@
-"""Messages through an enterprise in which gates are killed, cut off and started again, in any order."""
+"""Messages through an enterprise in which gates are killed, cut off and started again, in any order.
+
+C{MSMQ_SOAK} is the number of runs where it shall be another than usual.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import TypeAlias
 
 from hypothesis import given, settings
@@ -10,6 +14,8 @@ from hypothesis import strategies as st
 from msmq.queues.message import Delivery, Message
 from tests.nodes.support import ADDRESSES
 from tests.nodes.test_routing import GATES, EnterpriseTestCase
+
+RUNS = int(os.environ.get("MSMQ_SOAK", "60"))
 
 Step: TypeAlias = tuple[str, str, int]
 
@@ -83,7 +89,7 @@ class AnyGatesTests(EnterpriseTestCase):
             case (kind, _, count):
                 self.send_some(count, transactional=kind == "transactional")
 
-    @settings(max_examples=60)
+    @settings(max_examples=RUNS)
     @given(STEPS)
     def test_all_arrive_once(self, steps: list[Step]) -> None:
         """Whatever happens on the way, each message arrives once, and transactional ones in their order."""

@@ -4,7 +4,7 @@ Two or three queue managers with slow stores exchange messages while connections
 lose power, stop and start again, and stores fail; meanwhile applications receive, and messages expire.
 A run is a schedule, drawn by hypothesis, which prints the shortest that fails, as C{MSMQ_REPLAY} to run it
 again.
-C{MSMQ_SOAK} is the number of runs where it shall be another than usual, and they are other runs each time.
+C{MSMQ_SOAK} is the number of runs where it shall be another than usual.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ class AnyNetworkTests(SynchronousTestCase):
 
     @settings(
         max_examples=RUNS,
-        derandomize="MSMQ_SOAK" not in os.environ,
         deadline=None,
         report_multiple_bugs=False,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
