@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from functools import lru_cache
-from struct import Struct, error
+from struct import Struct, error, pack
 from typing import Final
 
 import attrs
@@ -28,6 +28,17 @@ class ValueType(enum.Enum):
     SID = "SID"
     BOOLEAN = "boolean"
     OCTETS = "octets"
+
+
+class ClaimKind(enum.IntEnum):
+    """[MS-DTYP] 2.4.10.1 ValueType as it is written."""
+
+    INT64 = 0x0001
+    UINT64 = 0x0002
+    STRING = 0x0003
+    SID = 0x0005
+    BOOLEAN = 0x0006
+    OCTETS = 0x0010
 
 
 @attrs.frozen
@@ -92,21 +103,83 @@ def resource_claims(sacl: Acl | None) -> Mapping[str, Claim] | None:
     return named(*found)
 
 
+@attrs.frozen
+class ResourceAttribute:
+    """[MS-DTYP] 2.4.4.15 Attribute Data, with all that it says.
+
+    @ivar values: C{int} of integers and truth values, C{str} of strings, C{bytes} of SIDs and octets.
+    @ivar flags: Flags; the upper half is an application's own.
+    """
+
+    name: str
+    kind: ClaimKind
+    values: tuple[int | str | bytes, ...]
+    flags: int = 0
+
+    @classmethod
+    def read(cls, data: bytes) -> ResourceAttribute | None:
+        """Read one; C{None} if it is malformed, of a type that nobody knows, or too large."""
+        try:
+            name, number, flags, count = _HEAD(data)
+            if count > MOST_VALUES:
+                return None
+            kind = ClaimKind(number)
+            reading = _Reading(data)
+            offsets = Struct(f"<{count}I").unpack_from(data, _HEAD_SIZE)
+            values = tuple(reading.value(kind, offset) for offset in offsets)
+            return cls(reading.text(name), kind, values, flags)
+        except (error, ValueError):
+            return None
+
+    def to_bytes(self) -> bytes:
+        """As it stands in an entry, whose size is a multiple of four."""
+        head = _HEAD_SIZE + 4 * len(self.values)
+        offsets, rest = [], bytearray()
+        for value in self.values:
+            offsets.append(head + len(rest))
+            rest += _aligned(_written(self.kind, value))
+        name = head + len(rest)
+        rest += _aligned(_text(self.name))
+        return pack(f"<IHHII{len(offsets)}I", name, self.kind, 0, self.flags, len(offsets), *offsets) + rest
+
+
 @lru_cache(256)
 def read_claim(data: bytes) -> Claim | None:
     """Read a claim; C{None} if it is malformed, of a type that nobody knows, or too large."""
-    try:
-        name, kind, flags, count = _HEAD(data)
-        if count > MOST_VALUES:
-            return None
-        reading = _Reading(data)
-        offsets = Struct(f"<{count}I").unpack_from(data, _HEAD_SIZE)
-        values = tuple(reading.value(kind, offset) for offset in offsets)
-        return Claim(reading.text(name), values, bool(flags & _CASE_SENSITIVE))
-    except (error, ValueError):
+    found = ResourceAttribute.read(data)
+    if found is None:
         return None
+    kind = _TYPES[found.kind]
+    is_truth = kind is ValueType.BOOLEAN
+    values = tuple(Value(kind, bool(value) if is_truth else value) for value in found.values)
+    return Claim(found.name, values, bool(found.flags & _CASE_SENSITIVE))
 
 
+def _written(kind: ClaimKind, value: int | str | bytes) -> bytes:
+    match value:
+        case bytes():
+            return pack("<I", len(value)) + value
+        case str():
+            return _text(value)
+    return pack("<q" if kind is ClaimKind.INT64 else "<Q", value)
+
+
+def _text(text: str) -> bytes:
+    return f"{text}\0".encode("utf-16-le", "surrogatepass")
+
+
+def _aligned(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+_TYPES: Final = {
+    ClaimKind.INT64: ValueType.INTEGER,
+    ClaimKind.UINT64: ValueType.INTEGER,
+    ClaimKind.STRING: ValueType.STRING,
+    ClaimKind.SID: ValueType.SID,
+    ClaimKind.BOOLEAN: ValueType.BOOLEAN,
+    ClaimKind.OCTETS: ValueType.OCTETS,
+}
 _HEAD: Final = Struct("<IH2xII").unpack_from
 _HEAD_SIZE: Final = 16
 _CASE_SENSITIVE: Final = 0x0002
@@ -120,27 +193,25 @@ class _Reading:
         self._data = data
         self._left = MOST_BYTES
 
-    def value(self, kind: int, offset: int) -> Value:
-        # CLAIM_SECURITY_ATTRIBUTE_TYPE_...
+    def value(self, kind: ClaimKind, offset: int) -> int | str | bytes:
         match kind:
-            case 0x0001:
-                return Value(ValueType.INTEGER, _I64(self._data, offset)[0])
-            case 0x0002:
-                return Value(ValueType.INTEGER, _U64(self._data, offset)[0])
-            case 0x0003:
-                return Value(ValueType.STRING, self.text(offset))
-            case 0x0005:
+            case ClaimKind.INT64:
+                return int(_I64(self._data, offset)[0])
+            case ClaimKind.UINT64:
+                return int(_U64(self._data, offset)[0])
+            case ClaimKind.STRING:
+                return self.text(offset)
+            case ClaimKind.SID:
                 sid = self._octets(offset)
                 format_sid(sid)
-                return Value(ValueType.SID, sid)
-            case 0x0006:
+                return sid
+            case ClaimKind.BOOLEAN:
                 (number,) = _U64(self._data, offset)
                 if number > 1:
                     raise ValueError(f"{number} is no truth value")
-                return Value(ValueType.BOOLEAN, bool(number))
-            case 0x0010:
-                return Value(ValueType.OCTETS, self._octets(offset))
-        raise ValueError(f"nobody knows the type {kind}")
+                return int(number)
+            case ClaimKind.OCTETS:
+                return self._octets(offset)
 
     def text(self, offset: int) -> str:
         """What ends with a NUL."""

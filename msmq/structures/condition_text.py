@@ -81,9 +81,10 @@ _OF_MEMBERS: Final = {each for word, each in _WORDS.items() if "Member" in word}
 _BLANK: Final = re.compile(r"[\t-\r ]*")
 _SIMPLE: Final = re.compile(r"[A-Za-z0-9:./_][A-Za-z0-9:./_@]*")
 _PREFIX: Final = re.compile(r"@(?:User|Device|Resource)\.", re.IGNORECASE | re.ASCII)
-_PREFIXED: Final = re.compile(
+NAME: Final = re.compile(
     r"(?:[A-Za-z0-9#$'*+\-./:;?@\[\\\]^_`{}~\u0080-\U0010FFFF]|%(?!0000)[0-9A-Fa-f]{4})+"
 )
+"""[MS-DTYP] 2.5.1.1 attr-char2, of which the names of attributes are made."""
 _HIDDEN: Final = re.compile(r"%([0-9A-Fa-f]{4})")
 _SIGN: Final = re.compile(r"==|!=|<=|>=|<|>")
 _NUMBER: Final = re.compile(r"([+-]?)(0x[0-9A-Fa-f]{1,16}|[0-9]{1,23})(?![A-Za-z0-9_])", re.ASCII)
@@ -99,6 +100,16 @@ def parse_condition(text: str, start: int, read_sid: ReadSid) -> tuple[bytes, in
     @raise ConditionTextError: it is malformed.
     """
     return _Text(text, start, read_sid).condition()
+
+
+def escaped(name: str) -> str:
+    """The name of an attribute as texts have it."""
+    return "".join(character if NAME.fullmatch(character) else f"%{ord(character):04X}" for character in name)
+
+
+def unescaped(text: str) -> str:
+    """The name that a text stands for."""
+    return _HIDDEN.sub(lambda hidden: chr(int(hidden[1], 16)), text)
 
 
 class _Text:
@@ -175,13 +186,13 @@ class _Text:
             self._position = prefix.end()
         elif is_prefixed:
             self._refuse("here the name of an attribute should stand, with @")
-        found = (_SIMPLE if prefix is None else _PREFIXED).match(self._text, self._position)
+        found = (_SIMPLE if prefix is None else NAME).match(self._text, self._position)
         if found is None:
             self._refuse("here the name of an attribute should stand")
         self._position = found.end()
         source = Source.LOCAL if prefix is None else _BY_PREFIX[prefix[0].lower()]
         self._writer.u8(source, "token")
-        self._counted(_HIDDEN.sub(lambda hidden: chr(int(hidden[1], 16)), found[0]))
+        self._counted(unescaped(found[0]))
 
     def _members(self) -> list[Writer]:
         """[MS-DTYP] 2.5.1.1 sid-array."""
@@ -383,11 +394,7 @@ def _attribute_text(attribute: Attribute) -> str:
         return attribute.name
     if not attribute.name or "\0" in attribute.name:
         raise ValueError("no text has such a name")
-    hidden = "".join(
-        character if _PREFIXED.fullmatch(character) else f"%{ord(character):04X}"
-        for character in attribute.name
-    )
-    return _PREFIX_OF[attribute.source] + hidden
+    return _PREFIX_OF[attribute.source] + escaped(attribute.name)
 
 
 def _literal_text(literal: Literal, show_sid: Callable[[bytes], str]) -> str:

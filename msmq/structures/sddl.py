@@ -1,6 +1,5 @@
 """[MS-DTYP] 2.5.1 the text of security descriptors: C{O:BAG:BAD:(D;;0x4;;;AN)(A;;GA;;;BA)}.
 
-Resource attributes are left out: an entry that has one is refused in a text, and has none.
 The table of the document has the numbers of two conditional types wrong; here they are those of their names.
 """
 
@@ -12,10 +11,11 @@ from typing import Final, NoReturn
 from uuid import UUID
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.structures.claim_text import format_attribute, parse_attribute
 from msmq.structures.condition_text import ConditionTextError, format_condition, parse_condition
 from msmq.structures.security_descriptor import Control, SecurityDescriptor
 from msmq.structures.security_descriptor_aces import Ace, AceFlags, AceType, Acl, AnyAce
-from msmq.structures.well_known_sids import SDDL_DOMAIN_RIDS, SDDL_SIDS, with_rid
+from msmq.structures.well_known_sids import EVERYONE, SDDL_DOMAIN_RIDS, SDDL_SIDS, with_rid
 from msmq.wire.guid import GUID_TEXT, format_guid
 from msmq.wire.sid import format_sid, parse_sid
 
@@ -38,6 +38,8 @@ _CONDITIONAL: Final[Mapping[str, AceType]] = {
     "XU": AceType.SYSTEM_AUDIT_CALLBACK,
     "ZA": AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
 }
+
+_WITH_ATTRIBUTE: Final[Mapping[str, AceType]] = {"RA": AceType.SYSTEM_RESOURCE_ATTRIBUTE}
 
 _FLAGS: Final[Mapping[str, int]] = {
     "OI": AceFlags.OBJECT_INHERIT,
@@ -100,6 +102,7 @@ _SID: Final = re.compile(r"S-1-(?:0x[0-9A-Fa-f]{12}|[0-9]+)(?:-[0-9]+)*|[A-Z]{2}
 _LIST_FLAG: Final = re.compile(rf"{_NO_LIST}|P|AR|AI")
 _ENTRY: Final = re.compile(r"\(([^()]*)\)")
 _CONDITIONAL_ENTRY: Final = re.compile(rf"\(((?:{'|'.join(_CONDITIONAL)});[^()]*);\s*(?=\()")
+_ATTRIBUTE_ENTRY: Final = re.compile(r"\((RA;[^()]*);\s*(?=\()")
 _NUMBER: Final = re.compile(r"0x[0-9A-Fa-f]{1,16}|[0-9]{1,20}", re.ASCII)
 
 
@@ -158,6 +161,8 @@ class _Text:
                 self._position = entry.end()
             elif (entry := _CONDITIONAL_ENTRY.match(self._text, self._position)) is not None:
                 aces.append(self._conditional_ace(entry[1], self._position + 1, entry.end()))
+            elif (entry := _ATTRIBUTE_ENTRY.match(self._text, self._position)) is not None:
+                aces.append(self._attribute_ace(entry[1], self._position + 1, entry.end()))
             else:
                 break
         if is_absent and aces:
@@ -174,13 +179,26 @@ class _Text:
         self._position = end + 1
         return self._ace(text, start, _CONDITIONAL, data)
 
+    def _attribute_ace(self, text: str, start: int, attribute: int) -> Ace:
+        try:
+            data, end = parse_attribute(self._text, attribute, self._sid)
+        except ConditionTextError as error:
+            self._refuse("attribute-data", str(error), error.offset)
+        if not self._text.startswith(")", end):
+            self._refuse("resource-attribute-ace", "here it should end", end)
+        self._position = end + 1
+        ace = self._ace(text, start, _WITH_ATTRIBUTE, data)
+        if ace.mask or ace.sid != EVERYONE:
+            self._refuse("resource-attribute-ace", "it has no rights, and is of WD", start)
+        return ace
+
     def _ace(self, text: str, start: int, types: Mapping[str, AceType] = _TYPES, data: bytes = b"") -> Ace:
         fields = text.split(";")
         kind = fields[0]
         if kind in _CONDITIONAL and types is _TYPES:
             self._refuse("conditional-ace", f"{kind} is of an entry with a condition", start)
-        if kind == "RA":
-            self._refuse("ace-type", f"{kind} is of an entry with an attribute", start)
+        if kind == "RA" and types is _TYPES:
+            self._refuse("resource-attribute-ace", f"{kind} is of an entry with an attribute", start)
         if len(fields) != 6:
             self._refuse("ace", f"has {len(fields)} fields, not 6", start)
         _, flags, rights, object_type, inherited, sid = fields
@@ -255,7 +273,7 @@ def format_sddl(descriptor: SecurityDescriptor) -> str:
 
     Rights are letters if they are all generic or standard ones, and else a number.
 
-    @raise LocalProtocolError: there is an entry in it that has no text, one with an attribute for example.
+    @raise LocalProtocolError: there is an entry in it that has no text.
     """
     parts = []
     if descriptor.owner is not None:
@@ -273,11 +291,11 @@ def format_sddl(descriptor: SecurityDescriptor) -> str:
 
 def _ace(ace: AnyAce) -> str:
     is_conditional = isinstance(ace, Ace) and ace.type in _CONDITIONAL_OF
+    if isinstance(ace, Ace) and ace.type is AceType.SYSTEM_RESOURCE_ATTRIBUTE:
+        return _attribute_entry(ace)
     if not isinstance(ace, Ace) or not (is_conditional or (ace.type in _TYPE_OF and not ace.data)):
         raise LocalProtocolError(f"SDDL has no text here for an entry of type {int(ace.type)}")
-    if ace.flags & ~sum(_FLAGS.values()):
-        raise LocalProtocolError(f"SDDL has no text for the flags 0x{ace.flags:02X} of an entry")
-    flags = "".join(text for text, flag in _FLAGS.items() if ace.flags & flag)
+    flags = _shown_flags(ace)
     guids = (
         "" if guid is None else format_guid(guid).lower()
         for guid in (ace.object_type, ace.inherited_object_type)
@@ -286,6 +304,18 @@ def _ace(ace: AnyAce) -> str:
     if is_conditional:
         return f"({';'.join((_CONDITIONAL_OF[ace.type], *fields, format_condition(ace.data, _sid)))})"
     return f"({';'.join((_TYPE_OF[ace.type], *fields))})"
+
+
+def _attribute_entry(ace: Ace) -> str:
+    if ace.mask or ace.sid != EVERYONE:
+        raise LocalProtocolError("SDDL has no text for an attribute with rights, or of anybody but everyone")
+    return f"(RA;{_shown_flags(ace)};;;;{_sid(ace.sid)};{format_attribute(ace.data, _sid)})"
+
+
+def _shown_flags(ace: Ace) -> str:
+    if ace.flags & ~sum(_FLAGS.values()):
+        raise LocalProtocolError(f"SDDL has no text for the flags 0x{ace.flags:02X} of an entry")
+    return "".join(text for text, flag in _FLAGS.items() if ace.flags & flag)
 
 
 def _mask(mask: int) -> str:

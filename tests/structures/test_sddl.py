@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.structures.claims import ClaimKind, ResourceAttribute, resource_claims
 from msmq.structures.sddl import MOST_CHARACTERS, format_sddl, parse_sddl
 from msmq.structures.security_descriptor import Control, SecurityDescriptor
-from msmq.structures.security_descriptor_aces import Ace, AceType, Acl, UnknownAce
-from msmq.structures.well_known_sids import EVERYONE, SDDL_DOMAIN_RIDS, SDDL_SIDS
-from msmq.wire.sid import format_sid
+from msmq.structures.security_descriptor_aces import Ace, AceType, Acl, AnyAce, UnknownAce
+from msmq.structures.well_known_sids import ANONYMOUS, EVERYONE, SDDL_DOMAIN_RIDS, SDDL_SIDS
+from msmq.wire.sid import format_sid, parse_sid
 from tests.structures.access_support import DOMAIN, ask_samba, rows
 from tests.structures.test_security_descriptor import DESCRIPTORS
 
@@ -31,6 +34,27 @@ TEXTS = (
     "O:BAD:(XA;;0x4;;;AU;(Member_of {SID(BA), SID(S-1-5-21-1-2-3-1001)} && !(Exists @Resource.a%0020b)))",
     'D:(ZA;;0x4;06bd3202-df3e-11d1-9c86-006008764d0e;;WD;(a))S:(XU;SAFA;WD;;;WD;(a Any_of {#0a, "x"}))',
 )
+
+
+ATTRIBUTES = {
+    '("Project",TS,0x0,"Windows","SQL")': ResourceAttribute("Project", ClaimKind.STRING, ("Windows", "SQL")),
+    '("Secrecy",TU,0x2,3,18446744073709551615)': ResourceAttribute(
+        "Secrecy", ClaimKind.UINT64, (3, (1 << 64) - 1), 2
+    ),
+    '("a%0020%0022b\u00fc\U0001f600",TI,0x10001,-9223372036854775808)': ResourceAttribute(
+        'a "b\u00fc\U0001f600', ClaimKind.INT64, (-(1 << 63),), 0x10001
+    ),
+    '("Owner",TD,0x3f,BA,S-1-5-21-1-2-3-4)': ResourceAttribute(
+        "Owner", ClaimKind.SID, (parse_sid("S-1-5-32-544"), parse_sid("S-1-5-21-1-2-3-4")), 0x3F
+    ),
+    '("Key",TX,0x0,#0102ff,#)': ResourceAttribute("Key", ClaimKind.OCTETS, (b"\1\2\xff", b"")),
+    '("Open",TB,0x0,1,0)': ResourceAttribute("Open", ClaimKind.BOOLEAN, (1, 0)),
+    '("Nothing",TS,0x0)': ResourceAttribute("Nothing", ClaimKind.STRING, ()),
+    '("Text",TS,0x0,"","(a);b)","\u00fc\U0001f600")': ResourceAttribute(
+        "Text", ClaimKind.STRING, ("", "(a);b)", "\u00fc\U0001f600")
+    ),
+}
+"""Texts of attributes, and what they say."""
 
 
 class SddlTests(SynchronousTestCase):
@@ -105,7 +129,14 @@ class SddlTests(SynchronousTestCase):
     @given(st.text(st.sampled_from("OGDSAIPUX:();x0123456789-WBRLN =!&|{},@"), max_size=60))
     def test_rubbish(self, text: str) -> None:
         """Is read, or refused with the one error."""
-        for each in (text, "D:" + text, f"D:({text})", "O:S-1-" + text, f"D:(XA;;4;;;WD;({text}))"):
+        for each in (
+            text,
+            "D:" + text,
+            f"D:({text})",
+            "O:S-1-" + text,
+            f"D:(XA;;4;;;WD;({text}))",
+            f'S:(RA;;;;;WD;("a",T{text}))',
+        ):
             try:
                 parse_sddl(each, DOMAIN)
             except RemoteProtocolError as error:
@@ -128,7 +159,27 @@ class SddlTests(SynchronousTestCase):
             ("D:(XA;;GA;;;WD;(Member_of {SID(ZZ)}))", "sid-string at offset 31: 'ZZ' is no SID"),
             ("D:(XA;;GA;;WD;(a))", "ace at offset 3: has 5 fields, not 6"),
             ("D:(A;;GA;;;WD;(a))", "text at offset 2: here O:"),
-            ("S:(RA;;;;;WD)", "ace-type at offset 3: RA is of an entry with an attribute"),
+            ("S:(RA;;;;;WD)", "resource-attribute-ace at offset 3: RA is of an entry with an attribute"),
+            ("S:(RA;;4;;;WD;(\"a\",TI,0x0))", "resource-attribute-ace at offset 3: it has no rights"),
+            ("S:(RA;;;;;AN;(\"a\",TI,0x0))", "resource-attribute-ace at offset 3: it has no rights"),
+            ("S:(RA;;;;WD;(\"a\",TI,0x0))", "ace at offset 3: has 5 fields, not 6"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x0)", "resource-attribute-ace at offset 25: here it should end"),
+            ("S:(RA;;;;;WD;(a,TI,0x0))", "attribute-data at offset 13: here an attribute should stand"),
+            ("S:(RA;;;;;WD;(\"\",TI,0x0))", "attribute-data at offset 13: here an attribute should stand"),
+            ("S:(RA;;;;;WD;(\"a b\",TI,0x0))", "attribute-data at offset 13: here an attribute should"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0))", "attribute-data at offset 13: here an attribute should stand"),
+            ("S:(RA;;;;;WD;(\"a\",TZ,0x0))", "attribute-data at offset 18: TZ is none of TI, TU, TS, TD"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x40))", "attribute-data at offset 23: the flags 0x40 have bits"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x0,x))", "attribute-data at offset 25: here a whole number of 64 bits"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x0,1 2))", "here the attribute should go on with a comma, or end"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x0,09))", "attribute-data at offset 25: 09 is no number"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x0,9223372036854775808))", "does not fit into 64 bits"),
+            ("S:(RA;;;;;WD;(\"a\",TU,0x0,-1))", "here a whole number of 64 bits without a sign should stand"),
+            ("S:(RA;;;;;WD;(\"a\",TB,0x0,2))", "here 0 or 1 should stand"),
+            ("S:(RA;;;;;WD;(\"a\",TX,0x0,#123))", "here octets as #0a should stand"),
+            ("S:(RA;;;;;WD;(\"a\",TD,0x0,ZZ))", "sid-string at offset 25: 'ZZ' is no SID"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x0" + ",1" * 257 + "))", "has more than 256 values"),
+            ("S:(RA;;;;;WD;(\"a\",TS,0x0,\"" + "x" * 40000 + "\"))", "the values of the attribute are too"),
             ("D:(A;ZZ;GA;;;WD)", "ace-flag-string at offset 3: 'ZZ' is none of OI"),
             ("D:(A;;G;;;WD)", "ace-rights at offset 3: 'G' is none of GA"),
             ("D:(A;;0x100000000;;;WD)", "ace-rights at offset 3: 0x100000000 does not fit into 32 bits"),
@@ -142,15 +193,89 @@ class SddlTests(SynchronousTestCase):
             self.assertIn(words, str(self.assertRaises(RemoteProtocolError, parse_sddl, text)))
 
     def test_what_has_no_text(self) -> None:
-        """What is no condition, unknown types and unknown flags."""
-        for ace in (
+        """What is no condition or no attribute, unknown types and unknown flags."""
+        attribute = ResourceAttribute("a", ClaimKind.STRING, ("x",)).to_bytes()
+        aces: tuple[AnyAce, ...] = (
+            Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, data=bytes(16)),
+            Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, data=b"rubbish!"),
+            Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 1, EVERYONE, data=attribute),
+            Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, ANONYMOUS, data=attribute),
+            Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, 0x20, data=attribute),
+            *(
+                Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, data=each.to_bytes())
+                for each in (
+                    ResourceAttribute("a", ClaimKind.STRING, ('"',)),
+                    ResourceAttribute("", ClaimKind.STRING, ("x",)),
+                    ResourceAttribute("a", ClaimKind.STRING, ("x",), 0x80),
+                )
+            ),
             Ace(AceType.ACCESS_ALLOWED_CALLBACK, 4, EVERYONE, data=b"artx"),
             Ace(AceType.ACCESS_ALLOWED, 4, EVERYONE, data=b"more"),
             Ace(AceType.ACCESS_ALLOWED, 4, EVERYONE, 0x20),
             UnknownAce(0x77, 0, b""),
-        ):
+        )
+        for ace in aces:
             descriptor = SecurityDescriptor(None, None, Acl((ace,)))
             self.assertRaises(LocalProtocolError, format_sddl, descriptor)
+
+    def test_attributes(self) -> None:
+        """[MS-DTYP] 2.5.1.1 resource-attribute-ace: each type of value, as the document has it."""
+        for text, attribute in ATTRIBUTES.items():
+            sddl = f"S:(RA;;;;;WD;{text})"
+            read = parse_sddl(sddl)
+            assert read.sacl is not None
+            [ace] = read.sacl.aces
+            assert isinstance(ace, Ace)
+            self.assertEqual((ace.type, ace.mask, ace.sid), (AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE))
+            self.assertEqual(ResourceAttribute.read(ace.data), attribute)
+            self.assertEqual(len(ace.data) % 4, 0)
+            self.assertEqual(format_sddl(read), sddl)
+            self.assertEqual(SecurityDescriptor.from_bytes(read.to_bytes()), read)
+            self.assertIsNotNone(resource_claims(read.sacl))
+
+    @given(st.data())
+    def test_any_attribute(self, data: st.DataObject) -> None:
+        """What has a text says the same after it."""
+        kind = data.draw(st.sampled_from(ClaimKind))
+        values = {
+            ClaimKind.INT64: st.integers(-(1 << 63), (1 << 63) - 1),
+            ClaimKind.UINT64: st.integers(0, (1 << 64) - 1),
+            ClaimKind.STRING: st.text(
+                st.characters(exclude_characters='"\0', exclude_categories=()), max_size=9
+            ),
+            ClaimKind.SID: st.sampled_from([EVERYONE, DOMAIN]),
+            ClaimKind.BOOLEAN: st.integers(0, 1),
+            ClaimKind.OCTETS: st.binary(max_size=9),
+        }[kind]
+        # Two halves of a pair that were written apart are one character when they are read.
+        name = data.draw(st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=9))
+        held: list[int | str | bytes] = data.draw(st.lists(values, max_size=5))
+        flags = data.draw(st.integers(0, 0x3F)) | data.draw(st.integers(0, 0xFFFF)) << 16
+        made = ResourceAttribute(name, kind, tuple(held), flags).to_bytes()
+        made += bytes(-len(made) % 4)
+        ace = Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, data=made)
+        text = format_sddl(SecurityDescriptor(None, None, None, Acl((ace,))))
+        again = parse_sddl(text).sacl
+        assert again is not None and isinstance(again.aces[0], Ace)
+        self.assertEqual(ResourceAttribute.read(again.aces[0].data), ResourceAttribute.read(made))
+
+    def test_attributes_in_other_words(self) -> None:
+        """Blanks, other bases of numbers, and SIDs in full are read as well; they are written one way."""
+        for text, same in (
+            ('S:(RA;CI;;;;S-1-1-0;("a",TI,0x0,1))', 'S:(RA;CI;;;;WD;("a",TI,0x0,1))'),
+            ('S:(RA;;;;;WD; ( "a" , TI , 0x0 , +0x10 , 010 , -7 ))', 'S:(RA;;;;;WD;("a",TI,0x0,16,8,-7))'),
+            ('S:(RA;;;;;WD;("a",TD,0x0,S-1-5-32-544))', 'S:(RA;;;;;WD;("a",TD,0x0,BA))'),
+            ('S:(RA;;;;;WD;("a",TX,0x00000000,#0A))', 'S:(RA;;;;;WD;("a",TX,0x0,#0a))'),
+        ):
+            self.assertEqual(format_sddl(parse_sddl(text)), same)
+
+    def test_other_layouts(self) -> None:
+        """Where in an entry the parts of an attribute lie makes no difference to its text."""
+        name, value = "a\0".encode("utf-16-le"), (7).to_bytes(8, "little")
+        data = pack("<IHHIII", 20, 1, 0, 0, 1, 24) + name + value
+        ace = Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, data=data)
+        descriptor = SecurityDescriptor(None, None, None, Acl((ace,)))
+        self.assertEqual(format_sddl(descriptor), 'S:(RA;;;;;WD;("a",TI,0x0,7))')
 
     def test_null_and_absent_lists(self) -> None:
         """One says so, the other says nothing."""
@@ -159,4 +284,10 @@ class SddlTests(SynchronousTestCase):
 
 
 def _entries(acl: Acl | None) -> object:
-    return None if acl is None else acl.aces
+    """The entries of a list; of attributes what they say, since their parts may lie anywhere."""
+    return acl and [
+        (ace.flags, ResourceAttribute.read(ace.data))
+        if isinstance(ace, Ace) and ace.type is AceType.SYSTEM_RESOURCE_ATTRIBUTE
+        else ace
+        for ace in acl.aces
+    ]

@@ -57,6 +57,17 @@ class PermissionsTests(NodesTestCase):
         text: str = found["sddl"]
         return text
 
+    def test_attributes_of_a_queue(self) -> None:
+        """What a descriptor says of its queue decides where a condition asks for it, and is shown."""
+        for number, granted in ((1, True), (0, False)):
+            path = f".\\private$\\open{number}"
+            condition = "(XA;;0x4;;;WD;(@Resource.Open == 1))"
+            attribute = f'(RA;;;;;WD;("Open",TI,0x0,{number}))'
+            self.run_to_end(self.beta.service.create_queue(path, security=f"D:{condition}S:{attribute}"))
+            why = self.run_to_end(self.beta.service.why(path, "everyone", "send"))
+            self.assertEqual(why["granted"], granted)
+            self.assertTrue(self.sddl(path).endswith(f"D:{condition}S:{attribute}"), self.sddl(path))
+
     def test_a_name_is_known_by_asking(self) -> None:
         """The owner, and whom entries are about, are shown by their names."""
         found = self.run_to_end(self.beta.service.acl(QUEUE))
