@@ -56,7 +56,9 @@ class Acknowledgements:
         if told is Told.BY_ANOTHER:
             self._by_another(batch)
         elif told is Told.BY_RECEIVER or self._is_heard(batch, ack, told):
-            batch.acknowledgements.append(Deferred.fromCoroutine(self._sequences.acknowledged(ack)))
+            is_vouched = told is Told.BY_RECEIVER or self.gate.vouches(batch.session.remote_address)
+            acknowledged = self._sequences.acknowledged(ack, is_vouched=is_vouched)
+            batch.acknowledgements.append(Deferred.fromCoroutine(acknowledged))
         return True
 
     def _is_heard(self, batch: Batch, ack: OrderAck | FinalAck, told: Told) -> bool:

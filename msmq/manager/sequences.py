@@ -13,11 +13,12 @@ from twisted.logger import Logger
 
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
+from msmq.manager.fates import fate, hold
 from msmq.manager.performing import Performer
 from msmq.manager.receivers import ANYWHERE, Receiver, Receivers, Told, addressees, is_of_receiver, owners
 from msmq.manager.state import as_changes
 from msmq.moment import Moment
-from msmq.queues.changes import AppendEvent, Change
+from msmq.queues.changes import Change
 from msmq.queues.leaving import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState
@@ -33,12 +34,13 @@ from msmq.session.ordering.transfers import (
     Settlement,
     Transfer,
     Transmission,
+    Transmitted,
 )
 from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
 from msmq.session.settings import SessionSettings
+from msmq.session.state import OutgoingMessage
 from msmq.structures.direct_format_name import DirectFormatName
-from msmq.structures.message_class import class_name
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 
@@ -270,20 +272,22 @@ class Sequences:
             for queue in self._performer.model.outgoing_queues()
         )
 
-    async def acknowledged(self, ack: OrderAck | FinalAck) -> bool:
+    async def acknowledged(self, ack: OrderAck | FinalAck, *, is_vouched: bool = True) -> bool:
         """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
 
+        @param is_vouched: whether anything tells that who says so may; an OrderAck means less otherwise.
         @return: false if the queue manager stops before that, so that it has to come again.
         """
         try:
-            await self._acknowledged(ack)
+            await self._acknowledged(ack, is_vouched)
         except CancelledError:
             return False
         return True
 
-    async def _acknowledged(self, ack: OrderAck | FinalAck) -> None:
+    async def _acknowledged(self, ack: OrderAck | FinalAck, is_vouched: bool) -> None:
         if isinstance(ack, OrderAck):
-            result = self._streams.order_acknowledged(ack, self._performer.clock.now())
+            now = self._performer.clock.now()
+            result = self._streams.order_acknowledged(ack, now, is_vouched=is_vouched)
         else:
             settlements = self._awaiting.final_acknowledged(ack)
             if settlements is not None:
@@ -302,14 +306,33 @@ class Sequences:
             if done is not None:
                 await done
 
+    def kept(self, messages: Iterable[OutgoingMessage]) -> None:
+        """[MS-MQQB] 3.1.5.5.2: whom these messages were sent to has stored them."""
+        by_queue: dict[Queue, list[MessagePosition]] = {}
+        for message in messages:
+            if isinstance(message, Transmitted):
+                by_queue.setdefault(message.message.queue, []).append(message.message)
+        for queue, positions in by_queue.items():
+            stream = self._streams.find(queue)
+            if stream is not None:
+                self._begin(queue, stream.kept(positions, self._performer.clock.now()))
+
+    def _begin(self, queue: Queue, outcome: Outcome[MessagePosition]) -> None:
+        done = self._act(queue, outcome)
+        if done is not None:
+            done.addErrback(lambda failure: failure.trap(CancelledError) and None)
+            self.on_change()
+            if isinstance(queue, OutgoingQueue):
+                self.on_room(queue)
+
     def _act(self, key: Hashable, outcome: Outcome[MessagePosition]) -> Deferred[None] | None:
         """Let messages leave their outgoing queue; C{None} if none does."""
         if not outcome:
             return None
         # One that was purged meanwhile, or whose time was over, is leaving already.
-        delivered = [position for position in outcome.delivered if _hold(position)]
-        awaiting = [transfer for transfer in outcome.awaiting if _hold(transfer.message)]
-        settled = [settlement for settlement in outcome.settled if _hold(settlement.message)]
+        delivered = [position for position in outcome.delivered if hold(position)]
+        awaiting = [transfer for transfer in outcome.awaiting if hold(transfer.message)]
+        settled = [settlement for settlement in outcome.settled if hold(settlement.message)]
         return Deferred.fromCoroutine(self._leave(key, delivered, awaiting, settled))
 
     async def _leave(
@@ -383,7 +406,7 @@ class Sequences:
         for settlement in settlements:
             queue = self._performer.model.collection.awaiting
             position = queue.positions.get(settlement.message)
-            if position is not None and _hold(position):
+            if position is not None and hold(position):
                 await self._dispose(position, settlement.message_class, settlement.disposal)
 
     async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
@@ -404,24 +427,14 @@ class Sequences:
                 copies.append(copy)
             model.holdings.reserve(changes)
         if message_class and disposal is not Disposal.JOURNAL and position.view is not None:
-            changes += self._events.trim([self._event(position.view, message_class, disposal)])
+            changes += self._events.trim(
+                [fate(position.view, message_class, disposal, performer.clock.now())]
+            )
         changes += removals([position])
         changes += as_changes(self._awaiting.take_changes())
         await self._persist(changes)
         model.stored(changes)
         performer.perform(model.disposed(position, copies, performer.clock.now()))
-
-    def _event(self, view: UserMessageView, message_class: int, disposal: Disposal) -> AppendEvent:
-        name = view.destination_format_name()
-        return AppendEvent(
-            self._performer.clock.now().wall,
-            view.identity,
-            "received" if message_class == _RECEIVED else "failed",
-            f"final acknowledgement {class_name(message_class)}"
-            + ("; kept as a dead letter" if disposal is Disposal.DEAD_LETTER else ""),
-            message_class,
-            str(name) if name is not None else "",
-        )
 
     async def _persist(self, changes: Sequence[Change]) -> None:
         """Store these changes, however often the store has to be asked.
@@ -450,26 +463,6 @@ class Sequences:
             performer.perform(performer.model.release(messages, now))
         if isinstance(key, OutgoingQueue):
             self.on_room(key)
-
-
-_RECEIVED = 0x4000
-
-
-def _hold(position: MessagePosition) -> bool:
-    """Lock a message that is about to leave; false if it is leaving already."""
-    if position.queue.is_deleted:
-        return False
-    if position.state is PositionState.AVAILABLE:
-        position.queue.let_go(position)
-        position.state = PositionState.LOCKED_READER
-    elif position.state is PositionState.PURGE_PENDING:
-        # It had arrived before its queue was purged.
-        position.state = PositionState.LOCKED_READER
-    if position.state is not PositionState.LOCKED_READER:
-        return False
-    # The session that was about to send it has it no more.
-    position.owner = _hold
-    return True
 
 
 def _receiver(session: ISession) -> Receiver | None:

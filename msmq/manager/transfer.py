@@ -389,8 +389,9 @@ class Transfer:
         return self.arrivals.take(session, messages, first_recoverable)
 
     def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
-        """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten."""
+        """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten, unless its receiver has to say so."""
         performer = self._performer
+        self._sequences.kept(plain(messages))
         removal = performer.model.remove(
             message for message in plain(messages) if isinstance(message, MessagePosition)
         )

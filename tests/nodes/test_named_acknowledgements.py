@@ -30,7 +30,7 @@ class NamedTestCase(ScriptedTestCase):
         super().setUp()
         if self.gate != Gate():
             self.alpha = self.restart(self.alpha, options={"gate": self.gate})
-        self.peer = self.dial("ALPHA")
+        self.peer = self.dial("ALPHA", is_prompt=True)
 
     def put(self, *bodies: bytes, **properties: Any) -> None:
         """Send transactional messages, in one transaction."""
@@ -67,6 +67,38 @@ class SourceTests(NamedTestCase):
         self.put(b"1", b"2")
         self.say(self.other(), order_ack(self.sequence, 2))
         self.assertEqual((self.waiting(self.alpha), self.refused), (0, {}))
+
+    def test_nothing_leaves_before_somebody_has_it(self) -> None:
+        """What nothing vouches for takes only what is stored where it was sent to; the rest follows."""
+        self.peer.is_prompt = False
+        self.put(b"1", b"2", b"3")
+        self.say(self.other(), order_ack(self.sequence, 2))
+        self.assertEqual((self.waiting(self.alpha), self.refused), (3, {}))
+        self.peer.acknowledge()
+        self.clock.advance(0.1)
+        self.assertEqual(self.waiting(self.alpha), 1)
+        self.say(self.other(), order_ack(self.sequence, 3))
+        self.assertEqual(self.waiting(self.alpha), 0)
+
+    def test_nothing_is_lost_with_its_session(self) -> None:
+        """It is sent again, for all that anybody says, until it is stored."""
+        self.peer.is_prompt = False
+        self.put(b"1", b"2")
+        self.say(self.other(), order_ack(self.sequence, 2))
+        self.peer.hang_up()
+        self.clock.advance(1)
+        self.peer = self.dial("ALPHA")
+        self.assertEqual(self.peer.bodies, [b"1", b"2"])
+        self.peer.acknowledge()
+        self.clock.advance(0.1)
+        self.assertEqual(self.waiting(self.alpha), 0)
+
+    def test_who_is_taken_at_his_word(self) -> None:
+        """Stands for the session as well (reading 53)."""
+        self.peer.is_prompt = False
+        self.put(b"1")
+        self.say(self.other("127.0.0.9"), order_ack(self.sequence, 1))
+        self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_a_gate_on_the_way_says_that_it_did_not_arrive(self) -> None:
         """That it was received, or purged, only its receiver can say."""

@@ -57,6 +57,10 @@ class Gate:
         # What is no address of IP is the other end of a connection within this machine.
         return is_loopback(address) or read_address(address) is None
 
+    def vouches(self, address: str) -> bool:
+        """Whether the configuration says of this address that it may."""
+        return self.admits(address) or (bool(self.acknowledgers) and self.may_acknowledge(address))
+
     def guards(self, session: ISession, queue: Queue) -> bool:
         """Whether it has anything against messages that are not signed."""
         return not self.admits(session.remote_address)

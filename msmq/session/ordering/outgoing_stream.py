@@ -79,6 +79,8 @@ class OutgoingStream(Generic[M]):
     """The sequence that is on the way, or was last."""
     _highest: int = attrs.field(default=0, init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
+    _claimed: int = attrs.field(default=0, init=False)
+    """Up to which number an OrderAck was that nothing vouched for, and that took less."""
     _is_barred: bool = attrs.field(default=False, init=False)
     _transfer: OutgoingTransferSequence = attrs.field(init=False)
 
@@ -334,22 +336,53 @@ class OutgoingStream(Generic[M]):
         if self._active is not None:
             by_sequence.pop(self._active, None)
         self._active = sequence
-        self._acknowledged = self._highest = 0
+        self._acknowledged = self._highest = self._claimed = 0
         self._flying.clear()
         by_sequence[sequence] = self
 
     # What the receiver says
 
-    def order_acknowledged(self, number: int, now: Moment) -> Outcome[M]:
+    def order_acknowledged(self, number: int, now: Moment, *, is_vouched: bool = True) -> Outcome[M]:
         """[MS-MQQB] 3.1.5.6: an OrderAck of the sequence that is on the way, up to C{number}.
 
-        It stands for the session's acknowledgement too (reading 53).
+        It stands for the session's acknowledgement too (reading 53), unless nothing vouches for it: then
+        nothing leaves before whom it was sent to has stored it.
         """
         self._transfer.heard(now)
         if self._active is None or number <= self._acknowledged:
             return Outcome()
         if number > self._highest and self._shared.identifiers.is_ours(self._active):
             self._shared.ignored["acknowledges what was not sent"] += 1
+            return Outcome()
+        if not is_vouched:
+            self._claimed = max(self._claimed, number)
+            number = self._kept_through(number)
+        return self._acknowledge(number, now)
+
+    def kept(self, messages: Iterable[M], now: Moment) -> Outcome[M]:
+        """[MS-MQQB] 3.1.5.5.2: whom these messages were sent to has stored them; what may leave for that."""
+        for message in messages:
+            transfer = self._by_message.get(message)
+            if transfer is not None:
+                transfer.is_kept = True
+        if self._claimed <= self._acknowledged:
+            return Outcome()
+        return self._acknowledge(self._kept_through(self._claimed), now)
+
+    def _kept_through(self, number: int) -> int:
+        """Up to which number, C{number} at most, all that was sent is kept by whom it was sent to."""
+        number = min(number, self._highest)
+        for transfers in (self._flying, self._again):
+            for transfer in transfers:
+                if transfer.number > number:
+                    break
+                if not transfer.is_gone and not transfer.is_kept:
+                    number = transfer.number - 1
+                    break
+        return number
+
+    def _acknowledge(self, number: int, now: Moment) -> Outcome[M]:
+        if self._active is None or number <= self._acknowledged:
             return Outcome()
         self._acknowledged = number
         self._transfer.progress(self._active, number)

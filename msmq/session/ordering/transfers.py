@@ -94,6 +94,7 @@ class Transfer(Generic[M]):
     @ivar message_id: MessageID.
     @ivar wanted: see L{wanted_of}.
     @ivar is_gone: it is here no more, and wherever it is still listed it counts as nothing.
+    @ivar is_kept: ReceivedSessionAck: whom it was sent to has stored it.
     """
 
     message: M
@@ -102,11 +103,12 @@ class Transfer(Generic[M]):
     message_id: int
     wanted: int
     is_gone: bool = False
+    is_kept: bool = False
 
 
 @attrs.define(eq=False)
 class Transmitted(Generic[M]):
-    """A transactional message as a session sends it; the session's acknowledgement of it means nothing.
+    """A transactional message as a session sends it; the session's acknowledgement of it alone means nothing.
 
     It is not the message itself, so that whoever removes what sessions acknowledge, and gives back what
     they did not, need not tell one from the other.

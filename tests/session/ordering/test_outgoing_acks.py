@@ -36,6 +36,37 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(sender.order_ack(3), positions[:3])
         self.assertEqual(sender.queue, positions[3:])
 
+    def test_what_nothing_vouches_for(self) -> None:
+        """It takes what was stored by whom it was sent to, and the rest when that is, with no gap between."""
+        sender = Sender()
+        positions = sender.put(5)
+        sender.send()
+
+        def keep(*numbers: int) -> list[Position]:
+            kept = [positions[number - 1] for number in numbers]
+            return list(sender.stream.kept(kept, sender.now).delivered)
+
+        self.assertEqual(keep(1, 3, 4), [])
+        outcome = sender.stream.order_acknowledged(4, sender.now, is_vouched=False)
+        self.assertEqual(list(outcome.delivered), positions[:1])
+        self.assertEqual(keep(5), [])
+        self.assertEqual(keep(2), positions[1:4])
+        self.assertEqual(sender.stream.unacknowledged, 1)
+        outcome = sender.stream.order_acknowledged(5, sender.now, is_vouched=False)
+        self.assertEqual(list(outcome.delivered), positions[4:])
+
+    def test_what_nothing_vouches_for_after_a_restart(self) -> None:
+        """What was not sent again yet is, whatever the number."""
+        sender = Sender()
+        sender.put(3)
+        sender.send()
+        sender = sender.restart()
+        sender.send(1)
+        outcome = sender.stream.order_acknowledged(0xFFFFFFFF, sender.now, is_vouched=False)
+        self.assertFalse(outcome)
+        self.assertEqual([number for number, _ in sender.sent()], [2, 3])
+        self.assertEqual(list(sender.stream.kept(sender.queue, sender.now).delivered), sender.queue)
+
     def test_an_older_acknowledgement_changes_nothing(self) -> None:
         """MQQB-3.1.5.6-05: 5 and then 3 leaves LastAck at 5."""
         sender = Sender()
