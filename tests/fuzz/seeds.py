@@ -263,6 +263,9 @@ SDDL: Final = (
     "D:",
     f"O:PSD:(OA;;CCDC;{GAMMA};;BU)(OD;;RP;;{GAMMA};AU)(A;NP;RCWDWO;;;PS)",
     "D:(XD;;0x4;;;AU;(Not_Member_of {SID(BU), SID(BA)} || !(Exists Title)))",
+    'S:(RA;CI;;;;WD;("a%0020b",TS,0x10002,"x","(;)"))(RA;;;;;S-1-1-0;( "s" , TD , 0x0 , BA , S-1-5-18 ))',
+    'S:(RA;;;;;WD;("i",TI,0x0,-5,0x10,010))(RA;;;;;WD;("u",TU,0x0,5))(RA;;;;;WD;("x",TX,0x0,#0a,#))'
+    '(RA;;;;;WD;("b",TB,0x3f,1,0))',
     'D:(XA;;GA;;;WD;(@User.a%0020b == {"x", -0x5, #0a} && (@Resource.c > @Device.d || e Any_of 017)))',
 )
 
