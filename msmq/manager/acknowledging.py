@@ -103,7 +103,12 @@ class Acknowledgements:
         return False
 
     def _by_another(self, batch: Batch) -> None:
-        self._refuse(batch, "ACKNOWLEDGEMENT_BY_ANOTHER", "is about messages that others got")
+        self._refuse(
+            batch,
+            "ACKNOWLEDGEMENT_BY_ANOTHER",
+            "is about messages that others got, or that went to another address; "
+            "[security] trust_identifiers would believe it of their receiver wherever that is",
+        )
 
     def _refuse(self, batch: Batch, reason: str, why: str) -> None:
         self._refused[reason] += 1

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 from uuid import UUID
 
 import attrs
 
+from msmq.interfaces.session import ISession
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.session.ordering.records import StateChange, numbered, reading
 from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
+from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import PrivateFormatName
+from msmq.wire.addresses import read_address
 from msmq.wire.guid import NULL_GUID, guid_from_bytes
 from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
@@ -56,6 +59,12 @@ class Told(enum.Enum):
     BY_ANOTHER = "others got the messages"
 
 
+def _plainly(address: str) -> str:
+    """An address as it is compared: one of IPv4 may come as one of IPv6."""
+    found = read_address(address)
+    return address if found is None else str(found)
+
+
 @attrs.frozen
 class Receiver:
     """A queue manager as a session shows it.
@@ -65,7 +74,7 @@ class Receiver:
     """
 
     identifier: UUID
-    address: str
+    address: str = attrs.field(converter=_plainly)
 
 
 class Receivers:
@@ -110,14 +119,19 @@ class Receivers:
             self._arrived[sequence] = None
         return stale
 
-    def is_known(self, destination: str, receiver: Receiver) -> bool:
-        """Whether it is stored that messages for this destination go to this queue manager."""
-        return receiver in self._by_destination.get(destination, ())
+    def is_known(self, destination: str, places: Sequence[Receiver]) -> bool:
+        """Whether it is stored that messages for this destination go to this queue manager.
 
-    def introduce(self, destination: str, receiver: Receiver) -> list[StateChange]:
+        @param places: that one, at every address at which it may be.
+        """
+        known = self._by_destination.get(destination, ())
+        return all(receiver in known for receiver in places)
+
+    def introduce(self, destination: str, places: Sequence[Receiver]) -> list[StateChange]:
         """Messages for this destination are about to go to this queue manager; what to store first."""
         receivers = self._by_destination.pop(destination, {})
-        _add(receivers, receiver)
+        for receiver in places:
+            _add(receivers, receiver)
         self._by_destination[destination] = receivers
         if destination not in self._names:
             self._names[destination] = self._next
@@ -133,9 +147,10 @@ class Receivers:
             changes.append((f"{PREFIX}{self._names.pop(oldest)}", None))
         return changes
 
-    def withdraw(self, destination: str, receiver: Receiver) -> None:
+    def withdraw(self, destination: str, places: Sequence[Receiver]) -> None:
         """What L{introduce} gave could not be stored."""
-        self._by_destination.get(destination, {}).pop(receiver, None)
+        for receiver in places:
+            self._by_destination.get(destination, {}).pop(receiver, None)
 
     def sent(self, sequence: int, receiver: Receiver) -> None:
         """Messages of a sequence go to this queue manager."""
@@ -195,6 +210,22 @@ class Receivers:
         if self._trusts:
             return any(teller.identifier == receiver.identifier for receiver in receivers)
         return teller in receivers
+
+
+def places(queue: OutgoingQueue, session: ISession) -> Sequence[Receiver]:
+    """The queue manager that gets messages of a queue with a direct name, wherever it may be.
+
+    That is where the session leads, and where the name says that it is: they differ where the way to it leads
+    through another host, of which C{[hosts]} tells for example, while its own sessions come straight from it.
+    """
+    peer = session.remote_identifier
+    name = queue.destination
+    if peer is None or not isinstance(name, DirectFormatName):
+        return ()
+    found = [Receiver(peer, session.remote_address)]
+    if name.protocol is DirectProtocol.TCP and (named := Receiver(peer, name.address)) not in found:
+        found.append(named)
+    return found
 
 
 def owners(queue: object) -> frozenset[UUID]:

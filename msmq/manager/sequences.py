@@ -15,7 +15,16 @@ from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.fates import fate, hold
 from msmq.manager.performing import Performer
-from msmq.manager.receivers import ANYWHERE, Receiver, Receivers, Told, addressees, is_of_receiver, owners
+from msmq.manager.receivers import (
+    ANYWHERE,
+    Receiver,
+    Receivers,
+    Told,
+    addressees,
+    is_of_receiver,
+    owners,
+    places,
+)
 from msmq.manager.state import as_changes
 from msmq.moment import Moment
 from msmq.queues.changes import Change
@@ -164,13 +173,13 @@ class Sequences:
         The receiver of a queue with a direct name has been introduced before.
         """
         transmission = stream.transmit(positions, now)
-        receiver = _receiver(session)
         if stream.sequence is not None:
             if _destination(queue) is None:
                 for owner in owners(queue) or addressees(positions):
                     self._receivers.sent(stream.sequence, Receiver(owner, ANYWHERE))
-            elif receiver is not None:
-                self._receivers.sent(stream.sequence, receiver)
+            else:
+                for receiver in places(queue, session):
+                    self._receivers.sent(stream.sequence, receiver)
         done = self._act(queue, transmission.outcome)
         if done is not None:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
@@ -179,22 +188,22 @@ class Sequences:
 
     def has_to_introduce(self, queue: OutgoingQueue, session: ISession) -> bool:
         """Whether messages of a queue have to wait until it is stored who gets them."""
-        destination, receiver = _destination(queue), _receiver(session)
-        if destination is None or receiver is None:
+        destination = _destination(queue)
+        if destination is None or self.find(queue) is None:
             return False
-        return self.find(queue) is not None and not self._receivers.is_known(destination, receiver)
+        return not self._receivers.is_known(destination, places(queue, session))
 
     async def introduce(self, queue: OutgoingQueue, session: ISession) -> None:
         """Store who gets the messages of a queue, if that has to be.
 
         @raise MQError: the store failed.
         """
-        destination, receiver = _destination(queue), _receiver(session)
-        if destination is not None and receiver is not None and self.has_to_introduce(queue, session):
+        destination, receivers = _destination(queue), places(queue, session)
+        if destination is not None and self.has_to_introduce(queue, session):
             try:
-                await self._performer.commit(as_changes(self._receivers.introduce(destination, receiver)))
+                await self._performer.commit(as_changes(self._receivers.introduce(destination, receivers)))
             except MQError:
-                self._receivers.withdraw(destination, receiver)
+                self._receivers.withdraw(destination, receivers)
                 raise
 
     def connected(self, queue: OutgoingQueue, now: Moment) -> None:

@@ -80,7 +80,7 @@ class ReceiversTests(SynchronousTestCase):
     def stored(self, receivers: Receivers, *introduced: tuple[str, Receiver]) -> dict[str, bytes]:
         """What the store keeps after these have been introduced."""
         state: dict[str, bytes] = {}
-        for name, value in (change for each in introduced for change in receivers.introduce(*each)):
+        for name, value in (change for to, who in introduced for change in receivers.introduce(to, [who])):
             if value is None:
                 del state[name]
             else:
@@ -96,7 +96,7 @@ class ReceiversTests(SynchronousTestCase):
         self.assertEqual(len(state), MOST_DESTINATIONS)
         again = Receivers()
         self.assertEqual(again.load(state, ()), [])
-        self.assertEqual([again.is_known(name, here) for name in (names[9], names[10])], [False, True])
+        self.assertEqual([again.is_known(name, [here]) for name in (names[9], names[10])], [False, True])
 
     def test_receivers_of_one_have_an_end(self) -> None:
         """Sixteen took each other's place at one address; the first is forgotten for the next."""
@@ -106,7 +106,7 @@ class ReceiversTests(SynchronousTestCase):
         self.assertEqual(len(state), 1)
         again = Receivers()
         again.load(state, ())
-        self.assertEqual([again.is_known(ORDERS, receiver) for receiver in known[:2]], [False, True])
+        self.assertEqual([again.is_known(ORDERS, [receiver]) for receiver in known[:2]], [False, True])
 
     def test_who_may_tell(self) -> None:
         """Who got it, at the address at which he got it."""
