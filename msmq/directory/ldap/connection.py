@@ -87,6 +87,7 @@ class LdapConnection:
         self._is_noted = False
         self._noted: LdapServer | None = None
         self._is_closed = False
+        self._number = 0
 
     def add_servers(self, names: Sequence[str]) -> None:
         """Others to try, after those that are known; only where the settings name none.
@@ -122,6 +123,14 @@ class LdapConnection:
         if self._root is None:
             raise self._away("the connection was lost")
         return self._root
+
+    async def number(self) -> int:
+        """The number of the connection: it rises each time a server is reached.
+
+        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}.
+        """
+        await self._reach()
+        return self._number
 
     async def ask(
         self, request: Request, controls: Sequence[Control] = (), *, repeatable: bool = False
@@ -225,6 +234,7 @@ class LdapConnection:
                 faults[server] = _explain(error)
             else:
                 self._server = server
+                self._number += 1
                 for each in faults:
                     self._try_last(each)
                 return

@@ -12,6 +12,13 @@ from msmq.directory.ldap.connection import SUCCESS, LdapConnection
 from msmq.directory.ldap.filters import ANYTHING, Equal, Filter, of_class
 from msmq.directory.ldap.mapping import GUID, SECURITY
 from msmq.directory.ldap.names import folded
+from msmq.directory.ldap.ranges import (
+    NO_RANGE_ERROR,
+    ValueList,
+    ValueRangeError,
+    ranged_attributes,
+    with_values,
+)
 from msmq.directory.ldap.root import Root
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.values import pack_guid
@@ -38,6 +45,9 @@ PAGE_SIZE: Final = 500
 
 LOOK_UPS_AT_ONCE: Final = 32
 """How many single entries are asked for before the first has come."""
+
+READS_OF_A_LIST: Final = 3
+"""How many times a long value list is read that is changed while it is read."""
 
 NO_SUCH_ATTRIBUTE: Final = 16
 CONSTRAINT_VIOLATION: Final = 19
@@ -143,7 +153,7 @@ class Operations:
             raise DirectoryError(
                 DirectoryOperationResult.GENERIC_ERROR, f"{base}: a part of it is on other servers"
             )
-        return answered.entries
+        return await self._whole(answered.entries)
 
     async def search(
         self,
@@ -169,13 +179,53 @@ class Operations:
                     return
                 self._check(answered.result, base)
                 cookie = answered.result.cookie
-                if not await take(answered.entries) or not cookie:
+                if not await take(await self._whole(answered.entries)) or not cookie:
                     break
             if cookie:
                 # RFC 2696 3: a size of nothing tells the server that the rest is not wanted.
                 await self._connection.ask(request, (paged(0, cookie),))
         finally:
             self._paging.release()
+
+    async def _whole(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """[MS-ADTS] 3.1.1.3.1.3.3 the entries with all values of each attribute, also of those that the
+        server answers in ranges.
+        """
+        if not any(map(ranged_attributes, entries)):
+            return entries
+        return [
+            with_values(entry, {name: await self._values(entry.name, name) for name in ranged})
+            if (ranged := ranged_attributes(entry))
+            else entry
+            for entry in entries
+        ]
+
+    async def _values(self, name: str, attribute: str) -> list[bytes]:
+        """All values of an attribute, which are read again from the first if they change meanwhile."""
+        for _ in range(READS_OF_A_LIST):
+            read = ValueList(name, attribute)
+            connection = await self._connection.number()
+            is_last = False
+            while not is_last:
+                request = Search(name, Scope.ENTRY, ANYTHING, read.following)
+                answered = await self._connection.ask(request, (NO_RANGE_ERROR,), repeatable=True)
+                if answered.result.code == NO_SUCH_OBJECT:
+                    return []
+                self._check(answered.result, name)
+                if not answered.entries:
+                    return []
+                try:
+                    is_last = read.add(answered.entries[0])
+                except ValueRangeError as error:
+                    raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, str(error)) from error
+            # The values are in the same order in all requests of one connection, and in no others.
+            if not read.is_changed and await self._connection.number() == connection:
+                return read.values
+        raise DirectoryError(
+            DirectoryOperationResult.GENERIC_ERROR,
+            f"{name}: {attribute} was changed in each of {READS_OF_A_LIST} attempts to read it;"
+            f" repeat the request",
+        )
 
     async def add(self, name: str, class_name: str, values: Values) -> None:
         """[MS-MQDSSM] 3.1.6.12 make an entry."""

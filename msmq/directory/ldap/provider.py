@@ -13,6 +13,7 @@ from msmq.directory.ldap.accounts import LdapAccounts
 from msmq.directory.ldap.connection import FindServers, LdapConnection
 from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import CLASSES, GUID, SID, found_names
+from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.publishing import Publishing
 from msmq.directory.ldap.searching import Searching
@@ -30,6 +31,7 @@ from msmq.interfaces.directory import (
     IServedDirectory,
 )
 from msmq.queues.directory.entry import DirectoryEntry, check_names
+from msmq.queues.directory.names import MOST_ELEMENTS
 from msmq.queues.directory.objects import DirectoryObject
 from msmq.queues.directory.requests import Attributes
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder, check_query, select
@@ -217,13 +219,21 @@ class LdapDirectory:
         if not found:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no {name}")
         names = [value.decode(errors="replace") for value in found[0].all("member")]
+        if len(names) > MOST_ELEMENTS:
+            raise _generic(
+                f"{found[0].name} has {len(names)} members;"
+                f" a message is sent to at most {MOST_ELEMENTS} queues"
+            )
         try:
             entries = await self._operations.entries(names, _MEMBER_ATTRIBUTES)
         except ValueError as error:
             raise _generic(f"{found[0].name} has a member that is none: {error}") from error
-        if len(entries) < len(names):
+        missing = [name for name in names if folded(name) not in entries]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise DirectoryError(
-                DirectoryOperationResult.OBJECT_NOT_FOUND, f"{found[0].name} has a member that there is not"
+                DirectoryOperationResult.OBJECT_NOT_FOUND,
+                f"{found[0].name}: member {missing[0]} does not exist{more}",
             )
         return [_format_name(entry) for entry in entries.values()]
 

@@ -125,7 +125,7 @@ class Control:
     """RFC 4511 4.1.11 Control."""
 
     kind: bytes
-    value: bytes
+    value: bytes | None = None
     is_critical: bool = False
 
 
