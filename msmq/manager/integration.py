@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory, IServedDirectory, IWatchedDirectory
@@ -21,7 +22,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
 from msmq.manager.routing import DirectoryRouter
 from msmq.manager.undivided import undivided
-from msmq.manager.wakeup import Wakeup
+from msmq.moment import Moment
 from msmq.queues.changes import Change
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
 from msmq.queues.directory.access import DirectoryAccess
@@ -150,7 +151,7 @@ class Integration:
         self._ciphers = ciphers
         self._queues = PublicQueues(self.access)
         self._runner = DirectoryRunner(directory, performer.clock, self._perform)
-        self._wakeup = Wakeup(reactor, performer.clock, self.access.timers.deadline, self._expire)
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
         self._unpublished: dict[str, Mapping[str, Any]] = {}
         self._reactor = reactor
         self._public_names: PublicNames | None = None
@@ -244,7 +245,7 @@ class Integration:
 
     def stop(self) -> Deferred[None]:
         """Ask nothing more."""
-        self._wakeup.stop()
+        self._timer.stop()
         if self._public_names is not None:
             self._public_names.stop()
         return self._directory.close()
@@ -376,10 +377,11 @@ class Integration:
         finally:
             self._performer.model.time_to_reach_queue = self.access.local.default_time_to_reach_queue
             self._note_servers()
-            self._wakeup.look()
+            self._timer.set(self.access.timers.deadline())
 
-    def _expire(self) -> None:
-        procedures = expire(self.access, self._host, self._performer.clock.now())
+    def _expire(self, now: Moment) -> None:
+        procedures = expire(self.access, self._host, now)
+        self._timer.set(self.access.timers.deadline())
         Deferred.fromCoroutine(self._keep_up(procedures)).addErrback(
             lambda failure: self.log.failure("what is known of the directory is not kept up", failure)
         )

@@ -6,16 +6,17 @@ from collections.abc import Coroutine
 from typing import Any, ClassVar, Final
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
-from msmq.manager.turns import Turns
 from msmq.moment import Moment
 from msmq.session.ordering.acknowledgements import final_ack, order_ack, order_queue, wants_final_ack
-from msmq.session.ordering.incoming_streams import OwedOrderAck
+from msmq.session.ordering.incoming_streams import IncomingStreams, OwedOrderAck
 from msmq.structures.format_name import FormatName
 from msmq.structures.message_class import MessageClass
 from msmq.structures.queue_names import QueueNameKind
@@ -36,20 +37,37 @@ class OrderAcks:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox, turns: Turns, acks: AckSessions) -> None:
+    def __init__(
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        streams: IncomingStreams,
+        acks: AckSessions,
+        reactor: IReactorTime,
+    ) -> None:
         self._performer = performer
         self._outbox = outbox
-        self._turns = turns
+        self._streams = streams
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
         self._acks = acks
         own_address = performer.model.identifier.bytes_le
         self._own = own_address
         self._for_us = (own_address, NULL_GUID.bytes_le)
         outbox.final_ack = self.final_ack
 
-    def expire(self, now: Moment) -> None:
+    def schedule(self) -> None:
+        """Call this after the streams have changed: an OrderAck may be owed earlier."""
+        self._timer.set(self._streams.deadline)
+
+    def stop(self) -> None:
+        """Send no OrderAck any more."""
+        self._timer.stop()
+
+    def _expire(self, now: Moment) -> None:
         """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event."""
-        for owed in self._turns.streams.expire(now):
+        for owed in self._streams.expire(now):
             self._begin(self._order_ack(owed, now), "an order acknowledgement")
+        self.schedule()
 
     def final_ack(
         self, view: UserMessageView, message_class: MessageClass, is_refusal: bool, only_at: str | None = None
@@ -67,7 +85,7 @@ class OrderAcks:
         if not is_refusal and view.queue_manager_address not in self._for_us:
             return None
         if only_at is None:
-            answer_to = self._turns.streams.answer_to(view)
+            answer_to = self._streams.answer_to(view)
         elif view.destination_kind is QueueNameKind.DIRECT and self._outbox.send_insecure:
             answer_to = f"TCP:{only_at}"
         else:

@@ -50,7 +50,6 @@ from msmq.manager.sequences import Sequences
 from msmq.manager.transactions import Transactions
 from msmq.manager.transfer import Transfer
 from msmq.manager.turns import Turns
-from msmq.manager.wakeup import Wakeup
 from msmq.manager.ways import Ways
 from msmq.queues.directory.access import NO_DIRECTORY
 from msmq.queues.directory.entry import DirectoryEntry
@@ -60,6 +59,7 @@ from msmq.queues.directory.requests import Outcome
 from msmq.queues.directory.selecting import AttributeFilter, equals
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.snapshot import Snapshot
+from msmq.session.ordering.incoming_streams import IncomingStreams
 from msmq.session.securing.choosing import Preferences
 from msmq.session.settings import SessionSettings
 from msmq.structures.status import MQError
@@ -107,10 +107,11 @@ class Parts:
         self.reports = Reports(performer, outbox)
         self.departures = Departures(performer, outbox, self.events)
         self.sequences = Sequences(performer, self.events, settings, reactor)
-        self.turns = Turns(performer, settings)
         self.peers = Peers(model.identifier, clock, trusts=settings.trust_identifiers)
         acks = AckSessions(self.peers)
-        self.order_acks = OrderAcks(performer, outbox, self.turns, acks)
+        streams = IncomingStreams(settings)
+        self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
+        self.turns = Turns(performer, settings, streams, self.order_acks, reactor)
         self.administration = Administration(
             performer, self.departures, outbox, self.events, reactor, new_identifier
         )
@@ -146,8 +147,9 @@ class Parts:
         self.ways = Ways(model.identifier, router, reactor)
         forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
         self.ciphers = None if directory is None else ciphers
-        self.decryption = Decryption(clock, self.ciphers, preferences)
+        self.decryption = Decryption(reactor, clock, self.ciphers, preferences)
         self.encryption = Encryption(
+            reactor,
             clock,
             self.ciphers,
             None if self.integration is None else self.integration.encryption_keys,
@@ -165,7 +167,6 @@ class Parts:
             new_identifier,
             beside,
         )
-        self.securing.on_change = lambda: self.wakeup.look()
         if self.integration is not None and self.securing.certificates is not None:
             self.securing.certificates.users = UserDirectory(self._read_user, self._write_user)
         outbox.secure = self.securing.signer.secure
@@ -199,9 +200,6 @@ class Parts:
         if report_messages:
             arrivals.on_reached = self.reports.arrived
             self.transfer.on_sent = self.reports.departed
-        self.wakeup = Wakeup(reactor, clock, self._deadline, self._expire)
-        self.sequences.on_change = self.turns.on_change = self.wakeup.look
-        self.encryption.on_change = self.decryption.on_change = self.wakeup.look
         self.keyed = KeyedMessages(clock, send_keys)
         self.transactions = Transactions(performer, outbox, self.sequences, self.keyed)
         self.search = Search(performer, outbox, self.events, self.transactions, reactor, new_identifier)
@@ -250,7 +248,9 @@ class Parts:
         """Begin to send what waits."""
         self.outbox.start()
         self.logs.start()
-        self.wakeup.look()
+        self.sequences.start()
+        self.turns.start()
+        self.order_acks.schedule()
         # What has expired while nobody looked leaves now.
         self.performer.perform(())
         self.transfer.bring_online()
@@ -258,12 +258,15 @@ class Parts:
     def stop(self) -> Deferred[Any]:
         """End the sessions and the waits, then close the store."""
         self.logs.stop()
-        self.wakeup.stop()
         self.sequences.stop()
+        self.turns.stop()
+        self.order_acks.stop()
+        self.encryption.stop()
+        self.decryption.stop()
         self.flow.stop()
         self.transfer.stop()
         self.performer.stop()
-        self.inspector.stop()
+        self.securing.stop()
         closed: Deferred[Any] = succeed(None) if self.router is None else self.router.close()
         integration = self.integration
         if integration is not None:
@@ -289,25 +292,6 @@ class Parts:
             return True
         sites = map(topology.site, machine.sites)
         return any(site is None or site.is_foreign for site in sites)
-
-    def _deadline(self) -> float | None:
-        deadlines = (
-            self.sequences.deadline,
-            self.turns.deadline,
-            self.encryption.deadline,
-            self.decryption.deadline,
-            self.securing.deadline,
-        )
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-    def _expire(self) -> None:
-        now = self.clock.now()
-        self.sequences.expire(now)
-        self.order_acks.expire(now)
-        self.turns.history.expire(now)
-        self.encryption.expire(now)
-        self.decryption.expire(now)
-        self.securing.expire(now)
 
     async def _read_directory(
         self,

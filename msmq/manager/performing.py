@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.storage import IMessageStore, StorageError, StorageFull
+from msmq.moment import Moment
 from msmq.queues.admission import Admission
 from msmq.queues.changes import Change
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
@@ -57,7 +59,7 @@ class Performer:
         self._overflowing = 0
         self._drained: list[Deferred[None]] = []
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
-        self._timer: IDelayedCall | None = None
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
         self._pauses: set[Deferred[None]] = set()
         self.is_stopped = True
 
@@ -101,10 +103,11 @@ class Performer:
         failure.trap(MQError)
         self.log.error("{what} not stored: {error}", what=what, error=failure.value)
 
-    async def insist(self, changes: Sequence[Change], what: str) -> bool:
+    async def insist(self, changes: Sequence[Change], what: str, *, every: float = RETRY) -> bool:
         """Store these changes, however often the store has to be asked; false if it stopped before that.
 
         @param what: as for L{commit_later}.
+        @param every: seconds between two attempts.
         """
         while not self.is_stopped:
             try:
@@ -112,7 +115,7 @@ class Performer:
                 return True
             except MQError as error:
                 self.log.error("{what} not stored, but tried again: {error}", what=what, error=error)
-            await self.pause(RETRY)
+            await self.pause(every)
         return False
 
     def insist_later(self, changes: Sequence[Change], what: str) -> None:
@@ -236,7 +239,8 @@ class Performer:
                     self.on_outgoing(queue)
                 case Departure():
                     self.on_departure(effect)
-        self._schedule()
+        if not self.is_stopped:
+            self._timer.set(self.model.deadline(self.clock.now()))
 
     def start(self) -> None:
         """Take what is asked for, from now on."""
@@ -245,9 +249,7 @@ class Performer:
     def stop(self) -> None:
         """End every wait, and let none begin."""
         self.is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.set(None)
         for waiting in list(self._pauses):
             waiting.callback(None)
         readers, self._readers = self._readers, {}
@@ -255,26 +257,8 @@ class Performer:
             self.model.cancel(tag)
             reader.errback(_stopped())
 
-    def _schedule(self) -> None:
-        if self.is_stopped:
-            return
-        now = self.clock.now()
-        deadline = self.model.deadline(now)
-        if deadline is None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            return
-        delay = max(0.0, deadline - now.monotonic)
-        if self._timer is not None:
-            if self._timer.getTime() <= self._reactor.seconds() + delay:
-                return
-            self._timer.cancel()
-        self._timer = self._reactor.callLater(delay, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        self.perform(self.model.expire(self.clock.now()))
+    def _expire(self, now: Moment) -> None:
+        self.perform(self.model.expire(now))
 
 
 async def _nobody(departure: Departure) -> None:

@@ -13,9 +13,10 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.routing import IRouter
-from msmq.manager.wakeup import Wakeup
+from msmq.moment import Moment
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import (
@@ -91,7 +92,7 @@ class DirectoryRouter:
         self._changed = changed
         self._beside = beside
         self._rest: tuple[Topology, frozenset[UUID], Snapshot] | None = None
-        self._wakeup = Wakeup(reactor, clock, lambda: self.core.deadline, self._expire)
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
 
     # IRouter
 
@@ -121,7 +122,7 @@ class DirectoryRouter:
 
     def close(self) -> Deferred[None]:
         """See L{IRouter.close}."""
-        self._wakeup.stop()
+        self._timer.stop()
         self.core.stop()
         return succeed(None)
 
@@ -168,8 +169,9 @@ class DirectoryRouter:
             self._rest = whole, unreachable, rest
         return self._rest[2]
 
-    def _expire(self) -> None:
-        self._start(self.core.expire(self._clock.now()))
+    def _expire(self, now: Moment) -> None:
+        self._start(self.core.expire(now))
+        self._timer.set(self.core.deadline)
 
     def _start(self, effects: Sequence[RoutingEffect]) -> None:
         if effects:
@@ -188,7 +190,7 @@ class DirectoryRouter:
                         self._changed()
                 case TopologyRefused(detail):
                     self.log.warn("The enterprise is routed as before: {detail}", detail=detail)
-        self._wakeup.look()
+        self._timer.set(self.core.deadline)
 
     async def _read(self) -> list[RoutingEffect]:
         """Read all of it, and make a table of it where that holds up nobody."""

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.fates import fate, hold
@@ -63,7 +63,6 @@ class Sequences:
     """The streams of all outgoing queues, and what is done when their receivers say something.
 
     @ivar on_room: told of an outgoing queue from which more may be sent.
-    @ivar on_change: told that L{deadline} may have changed.
     @ivar is_answered_for: whether another may acknowledge what is for a queue manager.
     """
 
@@ -75,18 +74,16 @@ class Sequences:
         self._performer = performer
         self._events = events
         self._settings = settings
-        self._reactor = reactor
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
         identifier = performer.model.identifier
         self._streams: OutgoingStreams[MessagePosition] = OutgoingStreams(
             identifier, settings, {}, performer.clock.now()
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
         self._receivers = Receivers(trusts=settings.trust_identifiers)
-        self._retries: set[Deferred[None]] = set()
         self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
         self.on_room: Callable[[OutgoingQueue], None] = lambda queue: None
-        self.on_change: Callable[[], None] = lambda: None
         self.is_answered_for: Callable[[UUID], bool] = lambda queue_manager: False
 
     # Life
@@ -106,21 +103,20 @@ class Sequences:
         stale += self._receivers.load(state, self._awaiting)
         performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
 
+    def start(self) -> None:
+        """Send again what was not acknowledged before the last stop."""
+        self._timer.set(self._streams.deadline)
+
     def stop(self) -> None:
-        """Try no more."""
+        """Send nothing again any more."""
         self._is_stopped = True
-        for retry in list(self._retries):
-            retry.cancel()
+        self._timer.stop()
 
-    @property
-    def deadline(self) -> float | None:
-        """When L{expire} has something to do, in seconds of the monotonic clock."""
-        return self._streams.deadline
-
-    def expire(self, now: Moment) -> None:
+    def _expire(self, now: Moment) -> None:
         """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: what was not acknowledged is sent again."""
         for key, messages in self._streams.expire(now):
             self._give_back(key, messages, now)
+        self._timer.set(self._streams.deadline)
 
     def info(self, queue: OutgoingQueue) -> OutgoingTransferInfo | None:
         """[MS-MQDMPR] 3.1.1.4 what management shows of the sequence of a queue; C{None} if none was sent."""
@@ -183,7 +179,7 @@ class Sequences:
         done = self._act(queue, transmission.outcome)
         if done is not None:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
-        self.on_change()
+        self._timer.set(self._streams.deadline)
         return transmission
 
     def has_to_introduce(self, queue: OutgoingQueue, session: ISession) -> bool:
@@ -225,7 +221,7 @@ class Sequences:
             left = list(positions)
             stream.left(left)
             stream.removed(left)
-            self.on_change()
+            self._timer.set(self._streams.deadline)
             if isinstance(queue, OutgoingQueue):
                 self.on_room(queue)
 
@@ -306,7 +302,7 @@ class Sequences:
                 await self._settle_awaiting(settlements)
                 return
             result = self._streams.final_acknowledged(ack)
-        self.on_change()
+        self._timer.set(self._streams.deadline)
         if result is not None:
             key, outcome = result
             done = self._act(key, outcome)
@@ -330,7 +326,7 @@ class Sequences:
         done = self._act(queue, outcome)
         if done is not None:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
-            self.on_change()
+            self._timer.set(self._streams.deadline)
             if isinstance(queue, OutgoingQueue):
                 self.on_room(queue)
 
@@ -450,24 +446,12 @@ class Sequences:
 
         @raise CancelledError: the queue manager stops; what was not stored is told again by the receiver.
         """
-        while True:
-            try:
-                await self._performer.commit(changes)
-                return
-            except MQError as error:
-                self.log.error("messages that arrived elsewhere are still stored: {error}", error=error)
-            if self._is_stopped:
-                raise CancelledError
-            retry: Deferred[None] = deferLater(self._reactor, RETRY)
-            self._retries.add(retry)
-            try:
-                await retry
-            finally:
-                self._retries.discard(retry)
+        if not await self._performer.insist(changes, "that messages arrived elsewhere", every=RETRY):
+            raise CancelledError
 
     def _give_back(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:
         performer = self._performer
-        self.on_change()
+        self._timer.set(self._streams.deadline)
         if messages:
             performer.perform(performer.model.release(messages, now))
         if isinstance(key, OutgoingQueue):

@@ -6,13 +6,17 @@ the first had failed, and then the store would remember messages that it does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 
+from msmq.deadline_timer import DeadlineTimer
+from msmq.manager.order_acks import OrderAcks
 from msmq.manager.performing import Performer
 from msmq.manager.state import as_changes
+from msmq.moment import Moment
 from msmq.queues.changes import Change
 from msmq.session.ordering.duplicates import DuplicateHistory
 from msmq.session.ordering.incoming_stream import Verdict
@@ -40,10 +44,18 @@ class Turns:
     @ivar history: the recoverable messages that came lately.
     """
 
-    def __init__(self, performer: Performer, settings: SessionSettings) -> None:
-        self.streams = IncomingStreams(settings)
+    def __init__(
+        self,
+        performer: Performer,
+        settings: SessionSettings,
+        streams: IncomingStreams,
+        order_acks: OrderAcks,
+        reactor: IReactorTime,
+    ) -> None:
+        self.streams = streams
         self.history = DuplicateHistory(settings)
-        self.on_change: Callable[[], None] = lambda: None
+        self._order_acks = order_acks
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
         self._performer = performer
         self._waiting: list[_Waiting] = []
         self._is_storing = False
@@ -70,7 +82,6 @@ class Turns:
         for message, is_duplicate in zip(messages, self.history.judge(messages, now), strict=True):
             if is_duplicate:
                 verdicts[message] = Verdict.DUPLICATE
-        self.on_change()
         return verdicts
 
     def has_passed(self, message: UserMessageView) -> bool:
@@ -114,15 +125,22 @@ class Turns:
                     self.streams.stored(now)
                     self.history.stored(now)
                     _tell(turn, is_stored=True)
-                self.on_change()
+                self._timer.set(self.history.deadline)
+                self._order_acks.schedule()
         finally:
             self._is_storing = False
 
-    @property
-    def deadline(self) -> float | None:
-        """When something is due, in seconds of the monotonic clock."""
-        deadlines = (self.streams.deadline, self.history.deadline)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+    def start(self) -> None:
+        """Forget duplicates in time from now on."""
+        self._timer.set(self.history.deadline)
+
+    def stop(self) -> None:
+        """Forget nothing any more."""
+        self._timer.stop()
+
+    def _expire(self, now: Moment) -> None:
+        self.history.expire(now)
+        self._timer.set(self.history.deadline)
 
 
 def _tell(turn: Iterable[_Waiting], *, is_stored: bool) -> None:

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
-    IDelayedCall,
     IPushProducer,
     ISSLTransport,
     ITransport,
@@ -20,6 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
@@ -90,7 +90,7 @@ class SessionProtocol(Protocol):
         self._waits_for: Deferred[None] | None = None
         self._is_write_paused = False
         self._is_connected = False
-        self._timer: IDelayedCall | None = None
+        self._timer = DeadlineTimer(factory.reactor, factory.clock, self._expire)
         self._tells_each_arrival = self._overrides("message_arriving")
         self._tells_each_sent = self._overrides("message_sent")
         self._tells_each_acknowledged = self._overrides("message_acknowledged")
@@ -371,7 +371,11 @@ class SessionProtocol(Protocol):
                 self._perform_one(self._effects.popleft())
         finally:
             self._is_performing = False
-        self._schedule()
+        deadline = self.session.deadline
+        if deadline is None and not self._is_connected and self.session.state in _OVER:
+            self._timer.stop()
+        else:
+            self._timer.set(deadline)
 
     def _perform_one(self, effect: Effect) -> None:
         match effect:
@@ -478,26 +482,5 @@ class SessionProtocol(Protocol):
             if not self._is_performing:
                 self._perform(())
 
-    def _schedule(self) -> None:
-        """Keep one delayed call, no later than the session's earliest deadline.
-
-        A call that comes too early finds nothing due and is made again, which is cheaper than
-        moving it with every batch of packets.
-        """
-        deadline = self.session.deadline
-        if deadline is None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            return
-        delay = max(0.0, deadline - self._now().monotonic)
-        reactor = self._factory.reactor
-        if self._timer is not None:
-            if self._timer.getTime() <= reactor.seconds() + delay:
-                return
-            self._timer.cancel()
-        self._timer = reactor.callLater(delay, self._expire)
-
-    def _expire(self) -> None:
-        self._timer = None
-        self._perform(self.session.expire(self._now()))
+    def _expire(self, now: Moment) -> None:
+        self._perform(self.session.expire(now))

@@ -22,7 +22,6 @@ from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.replies import Replies
 from msmq.manager.securing.signing import Signer
-from msmq.moment import Moment
 from msmq.queues.model import QueueManagerModel
 from msmq.session.securing.certificate_cache import UserCertCache
 from msmq.session.securing.unproven_senders import UnprovenSenders
@@ -57,7 +56,6 @@ class Securing:
     @ivar certificates: to sign with; C{None} if nothing can be signed.
     @ivar signer: has messages say who sent them, and signs them.
     @ivar user_cert_cache: the certificates that the directory has vouched for.
-    @ivar on_change: called when C{deadline} may be another.
     """
 
     def __init__(
@@ -73,10 +71,10 @@ class Securing:
         new_identifier: Callable[[], UUID],
         beside: Callable[..., Deferred[Any]],
     ) -> None:
-        self.on_change: Callable[[], None] = lambda: None
         self.user_cert_cache = UserCertCache()
         unproven = UnprovenSenders()
         self.certificates: Certificates | None = None
+        self._authentication: Authentication | None = None
         signing, policy = providers.signing, providers.signing_policy
         steps: list[Step] = [gate, Demands(), decryption]
         if signing is not None:
@@ -90,18 +88,17 @@ class Securing:
                     unproven.forget(security_id)
 
                 certificates.on_published = published
-            steps.append(
-                Authentication(
-                    signing,
-                    policy,
-                    clock,
-                    self.user_cert_cache,
-                    unproven,
-                    lambda: () if self.certificates is None else self.certificates.kept,
-                    read_directory,
-                    lambda: self.on_change(),
-                )
+            self._authentication = Authentication(
+                signing,
+                policy,
+                clock,
+                reactor,
+                self.user_cert_cache,
+                unproven,
+                lambda: () if self.certificates is None else self.certificates.kept,
+                read_directory,
             )
+            steps.append(self._authentication)
         self.signer = Signer(model.identifier, providers.sender, signing, policy, clock, self.certificates)
         self.signer.tells_sender = providers.tells_sender
         admission = Admission(gate, descriptors)
@@ -117,11 +114,8 @@ class Securing:
         if self.certificates is not None:
             self.certificates.load()
 
-    @property
-    def deadline(self) -> float | None:
-        """When L{expire} has something to do, on the clock that never goes back."""
-        return self.user_cert_cache.deadline
-
-    def expire(self, now: Moment) -> None:
-        """Forget what is too old."""
-        self.user_cert_cache.expire(now)
+    def stop(self) -> None:
+        """Inspect nothing more, and leave the cache of certificates as it is."""
+        self.inspector.stop()
+        if self._authentication is not None:
+            self._authentication.stop()

@@ -14,11 +14,14 @@ from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.interfaces.signing import CertificateFacts, ISigning, KeptCertificate, Unusable
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
+from msmq.moment import Moment
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, UserObject
 from msmq.queues.directory.requests import Outcome as DirectoryOutcome
@@ -112,16 +115,13 @@ class Authentication:
         signing: ISigning,
         policy: SigningPolicy,
         clock: IClock,
+        reactor: IReactorTime,
         cache: UserCertCache,
         unproven: UnprovenSenders,
         kept: Callable[[], Sequence[KeptCertificate]],
         read_directory: ReadDirectory,
-        remembered: Callable[[], None],
     ) -> None:
-        """Believe what this policy lets pass.
-
-        @param remembered: called after something was put into C{cache}, whose timer may have started.
-        """
+        """Believe what this policy lets pass."""
         self._signing = signing
         self._policy = policy
         self._clock = clock
@@ -130,7 +130,16 @@ class Authentication:
         self._owner_reads = TokenBucket.full(OWNER_READS, clock.now())
         self._kept = kept
         self._read_directory = read_directory
-        self._remembered = remembered
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
+
+    def stop(self) -> None:
+        """Leave the cache of certificates as it is."""
+        self._timer.stop()
+
+    def _expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.13 UserCertCache Cleanup Timer Event."""
+        self._cache.expire(now)
+        self._timer.set(self._cache.deadline)
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """What is not signed has nothing to verify; whether it may come L{Demands} decides."""
@@ -251,7 +260,7 @@ class Authentication:
         for entry in entries:
             if entry.certificate == certificate:
                 self._cache.add(entry, sender, now)
-                self._remembered()
+                self._timer.set(self._cache.deadline)
                 return attrs.evolve(message, sender=sender)
         known = self._unproven.add(sender, [entry.certificate for entry in entries], now)
         reason = self._not_among(certificate, sid, known.count)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import attrs
+from twisted.internet.interfaces import IReactorTime
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers
 from msmq.interfaces.clock import IClock
@@ -29,13 +29,13 @@ class Decryption:
     each whether its padding is right. So a signed message that cannot be read goes on to where signatures are
     verified, and is refused there as one whose signature is wrong, which it is in any case; and a key is
     remembered as soon as it is known, whatever the body turns out to be.
-
-    @ivar on_change: told that L{deadline} may have changed.
     """
 
     message_class = MessageClass.NACK_BAD_ENCRYPTION
 
-    def __init__(self, clock: IClock, ciphers: ICiphers | None, preferences: Preferences) -> None:
+    def __init__(
+        self, reactor: IReactorTime, clock: IClock, ciphers: ICiphers | None, preferences: Preferences
+    ) -> None:
         """Decrypt with the keys of this queue manager.
 
         @param ciphers: C{None} without a directory: then nobody can know a key of ours.
@@ -44,16 +44,16 @@ class Decryption:
         self._ciphers = ciphers
         self._preferences = preferences
         self._cache = SymmetricKeyCache(preferences.receive_keys, preferences.lifetime)
-        self.on_change: Callable[[], None] = lambda: None
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
 
-    @property
-    def deadline(self) -> float | None:
-        """When L{expire} has something to do, in seconds of the monotonic clock."""
-        return self._cache.deadline
+    def stop(self) -> None:
+        """Leave the cache of keys as it is."""
+        self._timer.stop()
 
-    def expire(self, now: Moment) -> None:
+    def _expire(self, now: Moment) -> None:
         """[MS-MQQB] 3.1.6.10 ReceiveSymmetricKeyCache Cleanup Timer Event."""
         self._cache.expire(now)
+        self._timer.set(self._cache.deadline)
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """A message without a SecurityHeader is not encrypted."""
@@ -103,7 +103,7 @@ class Decryption:
                 )
             key = CachedSymmetricKey(source, provider, algorithm, encrypted_key, found.key, now.monotonic)
             self._cache.add_received(key, now)
-            self.on_change()
+            self._timer.set(self._cache.deadline)
         if (
             preferences.rejects_40_bits
             and level == PrivacyLevel.ENHANCED

@@ -12,7 +12,9 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 import attrs
+from twisted.internet.interfaces import IReactorTime
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers
 from msmq.interfaces.clock import IClock
@@ -117,13 +119,11 @@ class Sealed:
 
 
 class Encryption:
-    """Encrypts what was asked to be encrypted.
-
-    @ivar on_change: told that L{deadline} may have changed.
-    """
+    """Encrypts what was asked to be encrypted."""
 
     def __init__(
         self,
+        reactor: IReactorTime,
         clock: IClock,
         ciphers: ICiphers | None,
         read_keys: ReadKeys | None,
@@ -140,16 +140,16 @@ class Encryption:
         self._preferences = preferences
         self._cache = SymmetricKeyCache(preferences.send_keys, preferences.lifetime)
         self._remote: OrderedDict[UUID, _RemoteKeys] = OrderedDict()
-        self.on_change: Callable[[], None] = lambda: None
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
 
-    @property
-    def deadline(self) -> float | None:
-        """When L{expire} has something to do, in seconds of the monotonic clock."""
-        return self._cache.deadline
+    def stop(self) -> None:
+        """Leave the cache of keys as it is."""
+        self._timer.stop()
 
-    def expire(self, now: Moment) -> None:
+    def _expire(self, now: Moment) -> None:
         """[MS-MQQB] 3.1.6.11 SendSymmetricKeyCache Cleanup Timer Event."""
         self._cache.expire(now)
+        self._timer.set(self._cache.deadline)
 
     def concerns(self, positions: Iterable[MessagePosition]) -> bool:
         """Whether any of these messages, as far as they are in memory, is to be encrypted."""
@@ -268,7 +268,7 @@ class Encryption:
             owner, choice.provider_name, choice.algorithm, made.encrypted, made.key, now.monotonic
         )
         self._cache.add_to_send(key, now)
-        self.on_change()
+        self._timer.set(self._cache.deadline)
         return key
 
 

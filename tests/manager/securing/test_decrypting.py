@@ -53,7 +53,7 @@ def message(body: bytes, level: int, algorithm: int, key: bytes) -> UserMessageV
 
 def outcome(view: UserMessageView, decryption: Decryption | None = None) -> Accepted | Refused:
     """What the step makes of it."""
-    step = decryption or Decryption(ManualClock(), ciphers(), Preferences(weak=True))
+    step = decryption or Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences(weak=True))
     return step.check(NOBODY, NOWHERE, Accepted(view, view.security()))
 
 
@@ -115,7 +115,7 @@ class DecryptionTests(SynchronousTestCase):
         """It is left alone, whatever PrivacyLevel says."""
         view = UserMessageView(user_packet(BODY))
         given = Accepted(view, None)
-        step = Decryption(ManualClock(), ciphers(), Preferences())
+        step = Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences())
         self.assertIs(step.check(NOBODY, NOWHERE, given), given)
         self.assertFalse(step.guards(NOBODY, NOWHERE))
 
@@ -123,25 +123,26 @@ class DecryptionTests(SynchronousTestCase):
         """A key is remembered once it is known, be the body right or wrong; what is no key is not."""
         made = MemoryCiphers("beta")
         made.open()
-        step = Decryption(ManualClock(), made, Preferences(weak=True))
+        clock = ManualClock()
+        step = Decryption(clock.reactor, clock, made, Preferences(weak=True))
         key: Any = made.make_session_key(0x6610, 256, 256, made.encryption_keys.keys[2].key)
         spoilt = key.encrypted[:-1] + bytes((key.encrypted[-1] ^ 1,))
         for number in range(1, 4):
             self.assertIsInstance(outcome(message(b"rubbish", 5, 0x6610, spoilt), step), Refused)
             self.assertEqual(made.recovered, number)
-            self.assertIsNone(step.deadline)
+            self.assertEqual(clock.reactor.getDelayedCalls(), [])
         wrong = message(b"rubbish", 5, 0x6610, key.encrypted)
         right = message(made.encrypt(0x6610, key.key, BODY), 5, 0x6610, key.encrypted)
         for view, expected in ((wrong, Refused), (right, Accepted)) * 2:
             self.assertIsInstance(outcome(view, step), expected)
             self.assertEqual(made.recovered, 4)
-        self.assertIsNotNone(step.deadline)
+        self.assertEqual(len(clock.reactor.getDelayedCalls()), 1)
 
     def test_cipher_of_the_blob(self) -> None:
         """The blob and the packet have to name the same."""
         made = MemoryCiphers("beta")
         made.open()
-        step = Decryption(ManualClock(), made, Preferences(weak=True))
+        step = Decryption(ManualClock().reactor, ManualClock(), made, Preferences(weak=True))
         key: Any = made.make_session_key(0x660E, 128, 128, made.encryption_keys.keys[2].key)
         found = outcome(message(bytes(16), 5, 0x6610, key.encrypted), step)
         assert isinstance(found, Refused)
