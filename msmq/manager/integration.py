@@ -39,7 +39,7 @@ from msmq.queues.directory.objects import (
     UserObject,
 )
 from msmq.queues.directory.public_queues import PublicQueues, definition_of
-from msmq.queues.directory.publishing import publish_keys
+from msmq.queues.directory.publishing import publish_keys, publish_roles
 from msmq.queues.directory.requests import (
     CreateLocally,
     DeleteLocally,
@@ -148,6 +148,7 @@ class Integration:
         self._served: IServedDirectory | None = IServedDirectory(directory, None)
         self._host = host
         self._site = site
+        self._routing_server = routing_server
         self._ciphers = ciphers
         self._queues = PublicQueues(self.access)
         self._runner = DirectoryRunner(directory, performer.clock, self._perform)
@@ -182,6 +183,26 @@ class Integration:
                     " the next start tries again: {detail}",
                     detail=written.detail or written.result.value,
                 )
+        await self._publish_roles()
+
+    async def _publish_roles(self) -> None:
+        """Have other members find this queue manager by its roles, or say why they cannot."""
+        own = self.access.local.object
+        if self._routing_server and not own.routing_server:
+            self.log.warn(
+                "routing_server is true in the configuration and not in the directory, so that no other queue"
+                " manager sends by way of this one; an administrator sets it with msmq enterprise role {name}"
+                " --routing",
+                name=own.computer_name,
+            )
+        written = await self._run(publish_roles(self.access))
+        if not written.succeeded:
+            self.log.warn(
+                "the roles of this queue manager were not published in its sites; the next start tries again,"
+                " and an administrator can with msmq enterprise role {name} --routing: {detail}",
+                name=own.computer_name,
+                detail=written.detail or written.result.value,
+            )
 
     def _keys(self) -> QueueManagerKeys:
         """The keys that there are; which those are is decided by the configuration."""

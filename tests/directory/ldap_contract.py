@@ -303,6 +303,37 @@ class LdapDirectoryContract(WritableDirectoryContract):
         self.assertEqual(sites, manager.site_identifier_list)
         self.assert_holds(read, held, "site_identifier_list", "qualified_computer_name")
 
+    async def test_settings_follow_the_site(self) -> None:
+        """[MS-MQDSSM] 3.1.6.7.1.9: a server that gets or changes its site afterwards has settings there."""
+        directory = await self.opened()
+        london, paris = await self.sites("london", "paris")
+        root = await self.operations.root()
+        manager = await self.alpha(routing_server=True, site_identifier_list=())
+        places = [
+            f"CN=MSMQ Settings,CN=ALPHA,CN=Servers,CN={site},{root.sites}" for site in ("london", "paris")
+        ]
+
+        async def told() -> list[bool]:
+            return [await self.operations.entry(name, (GUID,)) is not None for name in places]
+
+        self.assertEqual(await told(), [False, False])
+        for sites, expected in (((london,), [True, False]), ((paris,), [False, True]), ((), [False, False])):
+            moved = attrs.evolve(manager, site_identifier_list=tuple(site.identifier for site in sites))
+            await directory.write(moved, ("site_identifier_list",))
+            self.assertEqual(await told(), expected)
+
+    async def test_settings_are_completed(self) -> None:
+        """A server whose site was written by other means has settings once it publishes its role."""
+        directory = await self.opened()
+        [london] = await self.sites("london")
+        root = await self.operations.root()
+        manager = await self.alpha(routing_server=True, site_identifier_list=())
+        own = child("msmq", child("ALPHA", root.computers))
+        await self.operations.modify(own, {"mSMQSites": [pack_guid(london.identifier)]})
+        await directory.write(manager, ("routing_server",))
+        name = f"CN=MSMQ Settings,CN=ALPHA,CN=Servers,CN=london,{root.sites}"
+        self.assertIsNotNone(await self.operations.entry(name, (GUID,)))
+
     async def test_settings_of_a_server(self) -> None:
         """[MS-MQDSSM] 3.1.6.7.1.9: a queue manager that serves others says so in each of its sites."""
         directory = await self.opened()

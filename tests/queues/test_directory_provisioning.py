@@ -20,12 +20,17 @@ from msmq.queues.directory.objects import (
     QueueManagerObject,
     QueueObject,
 )
+from msmq.queues.directory.publishing import publish_roles
 from msmq.queues.directory.requests import (
+    Answer,
+    AskDirectory,
     FindDirectoryServers,
     MakeKeys,
     QueueManagerChanged,
     Store,
+    WriteObject,
 )
+from msmq.queues.directory.selecting import equals
 from msmq.structures.public_key_blob import KeyAlgorithm
 from msmq.structures.public_keys import (
     AES_PROVIDER,
@@ -37,6 +42,7 @@ from tests.queues.directory_builders import ALPHA, OWN, QUEUE, SITE
 from tests.queues.directory_machine import (
     FAR_GATE,
     GATE,
+    IN_LONDON,
     LINK,
     LONDON,
     PARIS,
@@ -164,6 +170,35 @@ class ProvisioningTests(MachineTestCase):
         self.assertEqual((held.identifier, held.queue_manager_quota), (OWN, 99))
         self.assertEqual((held.site_identifier_list, len(held.public_signing_key_list.keys)), ((SITE,), 3))
 
+    def test_object_that_was_created_empty(self) -> None:
+        """MQDMPR-3.1.3-16: an object without values, as a domain creates it to give it a GUID, gets all."""
+        self.machine = Machine()
+        self.directory = self.machine.directory
+        self.machine.start(integrated=True)
+        self.furnish(None)
+        own = self.machine.access.local.object
+        self.machine.access.local.object = attrs.evolve(own, routing_server=True, queue_manager_quota=77)
+        self.directory.add(QueueManagerObject(identifier=OWN, computer_name="ALPHA"), ("computer_name",))
+        local = self.provision()
+        held = self.held()
+        self.assertTrue(held.routing_server and local.object.routing_server)
+        self.assertEqual((held.queue_manager_quota, held.journal_quota), (77, own.journal_quota))
+        self.assertEqual(held.qualified_computer_name, "ALPHA.example.com")
+        values = self.successResultOf(
+            self.directory.read(QueueManagerObject, [equals("identifier", OWN)])
+        ).values
+        for name in ("operating_system_type", "foreign_system", "directory_server", "supporting_server"):
+            self.assertIn(name, values)
+
+    def test_roles_of_the_directory_stay(self) -> None:
+        """What an administrator has decided before the first start holds, whatever the configuration says."""
+        own = self.machine.access.local.object
+        self.machine.access.local.object = attrs.evolve(own, routing_server=True)
+        self.directory.add(
+            QueueManagerObject(computer_name="ALPHA", identifier=OWN), ("computer_name", "routing_server")
+        )
+        self.assertFalse(self.provision().object.routing_server or self.held().routing_server)
+
     def test_directory_refuses(self) -> None:
         """What keeps the object from being published is the reason why there is no queue manager."""
         for refused, result, status in (
@@ -190,6 +225,49 @@ class ProvisioningTests(MachineTestCase):
         self.machine.failing = MakeKeys
         self.fails(self.initialization(provisioning=Provisioning()))
         self.assertIs(self.machine.access.local.queue_manager_state, QueueManagerState.STOPPED)
+
+
+class RoleTests(MachineTestCase):
+    """[MS-MQDSSM] 3.1.6.7.1.9 what a server has the directory make of its roles."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine.start(integrated=True)
+
+    def publish(self) -> list[WriteObject]:
+        """Start, publish the roles, and answer what was written for that."""
+        self.initialize()
+        procedure = publish_roles(self.machine.access)
+        asked: list[WriteObject] = []
+        try:
+            effect = next(procedure)
+            while True:
+                if isinstance(effect, AskDirectory) and isinstance(effect.request, WriteObject):
+                    asked.append(effect.request)
+                effect = procedure.send(Answer(self.machine.clock.now()))
+        except StopIteration as end:
+            self.assertTrue(end.value.succeeded)
+        return asked
+
+    def test_server(self) -> None:
+        """A routing server writes its roles, whatever site it got meanwhile, and nothing else."""
+        self.furnish(attrs.evolve(IN_LONDON, routing_server=True))
+        [written] = self.publish()
+        self.assertEqual(written.object, self.machine.access.local.object)
+        self.assertEqual(written.attributes, ("routing_server", "directory_server", "supporting_server"))
+
+    def test_no_server(self) -> None:
+        """A queue manager that serves no others writes nothing."""
+        self.furnish(IN_LONDON)
+        self.assertEqual(self.publish(), [])
+
+    def test_directory_away(self) -> None:
+        """A directory that is away is not asked a second time."""
+        self.furnish(attrs.evolve(IN_LONDON, routing_server=True))
+        self.initialize()
+        self.machine.access.local.directory_offline = True
+        with self.assertRaises(StopIteration):
+            next(publish_roles(self.machine.access))
 
 
 class UpkeepTests(MachineTestCase):

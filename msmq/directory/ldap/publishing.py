@@ -6,26 +6,30 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
+from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import CLASSES, GUID, LINKED, SECURITY, SERVICE_TYPE, ldap_attributes
-from msmq.directory.ldap.names import CONFIGURATION, child, link_name, parent, stored_queue_name, value_at
+from msmq.directory.ldap.names import (
+    CONFIGURATION,
+    child,
+    folded,
+    link_name,
+    parent,
+    stored_queue_name,
+    value_at,
+)
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.reading import Faults, Related, to_object
 from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import Dialect
-from msmq.directory.ldap.values import pack_guid, unpack_guid
-from msmq.directory.ldap.wire import Entry
-from msmq.directory.ldap.writing import (
-    SERVICES,
+from msmq.directory.ldap.settling import (
+    SETTINGS_ATTRIBUTES,
     SETTINGS_SOURCES,
-    is_server,
-    packed,
-    packed_for_computer,
-    path_parts,
-    server_name,
-    service_type,
-    settings_name,
-    settings_values,
+    settings_changes,
+    settings_places,
 )
+from msmq.directory.ldap.values import pack_guid, unpack_guid
+from msmq.directory.ldap.wire import Add, Delete, Entry, Modify, Scope, Values
+from msmq.directory.ldap.writing import SERVICES, packed, packed_for_computer, path_parts, service_type
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.queues.directory.attributes import attributes_of_type
 from msmq.queues.directory.entry import DirectoryEntry
@@ -102,10 +106,9 @@ class Publishing:
             _refuse(f"a {of.TYPE} is not deleted here")
         entry = await self.entry_of(deleted, _CONFIGURATION_ATTRIBUTES)
         await self._operations.delete(entry.name)
-        if of is QueueManagerObject and is_server(entry):
-            computer = value_at(entry.name, 1)
-            for site in await self._sites(entry):
-                await self._operations.delete_if_there(settings_name(computer, site.name))
+        if of is QueueManagerObject:
+            for settings in await self._settings(entry, ()):
+                await self._operations.delete_if_there(settings.name)
 
     async def write(self, written: DirectoryObject, names: Collection[str]) -> None:
         """[MS-MQDSSM] 3.1.6.7 set these attributes of an object."""
@@ -117,7 +120,7 @@ class Publishing:
         if isinstance(written, QueueManagerObject) and not SERVICES.isdisjoint(names):
             before = int(entry.first(SERVICE_TYPE) or b"0")
             values[SERVICE_TYPE] = (str(service_type(written, names, before)).encode(),)
-        await self._operations.modify(entry.name, values)
+        await self._operations.modify(entry.name, _changed(entry, values))
         if security:
             await self._operations.set_security(entry.name, security[0])
         if isinstance(written, QueueManagerObject):
@@ -251,24 +254,53 @@ class Publishing:
         return sites
 
     async def _settle(self, name: str) -> None:
-        """[MS-MQDSSM] 3.1.6.7.1.9 make, change or delete the mSMQSettings of a queue manager in its sites."""
+        """[MS-MQDSSM] 3.1.6.7.1.9 make, change or delete the mSMQSettings of a queue manager.
+
+        There is one in each site of a queue manager that serves others, and none anywhere else: also not in
+        a site that it has left. Nothing is written where all of it is there already.
+        """
         configuration = await self._operations.entry(name, _CONFIGURATION_ATTRIBUTES)
-        identifier = None if configuration is None else configuration.first(GUID)
-        if configuration is None or identifier is None:
+        if configuration is None or configuration.first(GUID) is None:
             return
-        computer = value_at(name, 1)
-        values = settings_values(configuration, unpack_guid(identifier))
-        for site in await self._sites(configuration):
-            settings = settings_name(computer, site.name)
-            if not is_server(configuration):
-                await self._operations.delete_if_there(settings)
-            elif await self._operations.entry(settings, (GUID,)) is not None:
-                await self._operations.modify(settings, values)
-            else:
-                server = server_name(computer, site.name)
-                await self._operations.add_if_missing(parent(server), "serversContainer")
-                await self._operations.add_if_missing(server, "server")
-                await self._operations.add_if_missing(settings, "mSMQSettings", values)
+        sites = [site.name for site in await self._sites(configuration)]
+        held = await self._settings(configuration, sites)
+        for change in settings_changes(configuration, sites, held):
+            await self._make(change)
+
+    async def _make(self, change: Add | Modify | Delete) -> None:
+        """Make a change that another queue manager, or an administrator, may have made meanwhile."""
+        match change:
+            case Add(name, values):
+                [kept] = values["objectClass"]
+                others = {attribute: each for attribute, each in values.items() if attribute != "objectClass"}
+                await self._operations.add_if_missing(name, kept.decode(), others)
+            case Modify(name, values):
+                await self._operations.modify(name, values)
+            case Delete(name):
+                await self._operations.delete_if_there(name)
+
+    async def _settings(self, configuration: Entry, sites: Sequence[str]) -> list[Entry]:
+        """The mSMQSettings of a queue manager, wherever they are, and what stands in their place."""
+        found: dict[str, Entry] = {}
+        root = await self._operations.root()
+        identifier = configuration.first(GUID)
+        if identifier is not None:
+            wanted = of_class("mSMQSettings", Equal("mSMQQMID", identifier))
+            for entry in await self._operations.find(root.sites, Scope.TREE, wanted, SETTINGS_ATTRIBUTES):
+                found[folded(entry.name)] = entry
+        computer = value_at(configuration.name, 1)
+        places = [place for site in sites for place in settings_places(computer, site)]
+        found |= await self._operations.entries(places, SETTINGS_ATTRIBUTES)
+        return list(found.values())
+
+
+def _changed(entry: Entry, values: Values) -> Values:
+    """Those of these values that an entry, of which its C{_CONFIGURATION_ATTRIBUTES} were read, has not."""
+    return {
+        name: each
+        for name, each in values.items()
+        if name not in _CONFIGURATION_ATTRIBUTES or set(entry.all(name)) != set(each)
+    }
 
 
 def _refuse(detail: str) -> NoReturn:

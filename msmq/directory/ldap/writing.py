@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
-from uuid import UUID
 
-from msmq.directory.ldap.mapping import CLASSES, SERVICE_TYPE, Column
-from msmq.directory.ldap.names import SETTINGS, child, escape
+from msmq.directory.ldap.mapping import CLASSES, Column
 from msmq.directory.ldap.reading import REMOTE_ACCESS, ROUTES, SERVER_BITS
-from msmq.directory.ldap.values import BOOLEAN, pack_guid
-from msmq.directory.ldap.wire import Entry
 from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
 
 SERVICES: Final = frozenset(
@@ -23,14 +19,6 @@ SERVICES: Final = frozenset(
     }
 )
 """The attributes of a queue manager that its mSMQSettings repeat."""
-
-SETTINGS_SOURCES: Final = {
-    "mSMQServices": SERVICE_TYPE,
-    "mSMQRoutingService": "mSMQRoutingServices",
-    "mSMQDsService": "mSMQDsServices",
-    "mSMQDependentClientService": "mSMQDependentClientServices",
-}
-"""[MS-MQDSSM] 3.1.6.1.1.3 the attributes of an mSMQSettings, and of which of the configuration they are."""
 
 _SERVER_MASK: Final = sum(SERVER_BITS.values())
 
@@ -71,37 +59,6 @@ def service_type(held: QueueManagerObject, names: Collection[str], before: int) 
         if held.directory_server and held.directory_server_type is not None:
             value |= SERVER_BITS.get(held.directory_server_type, 0)
     return value
-
-
-def is_server(configuration: Entry) -> bool:
-    """[MS-MQDSSM] 3.1.6.20.1 whether a queue manager has to have an mSMQSettings in each of its sites."""
-    return any(
-        configuration.first(source) == b"TRUE"
-        for attribute, source in SETTINGS_SOURCES.items()
-        if attribute != "mSMQServices"
-    )
-
-
-def settings_values(configuration: Entry, identifier: UUID) -> dict[str, Sequence[bytes]]:
-    """[MS-MQDSSM] 3.1.6.1.1.3 the attributes of an mSMQSettings."""
-    values: dict[str, Sequence[bytes]] = {"mSMQQMID": (pack_guid(identifier),)}
-    for attribute, source in SETTINGS_SOURCES.items():
-        default = b"0" if attribute == "mSMQServices" else BOOLEAN.pack(False)[0]
-        values[attribute] = (configuration.first(source) or default,)
-    return values
-
-
-def server_name(computer: str, site: str) -> str:
-    """The name of the entry of a computer in a site."""
-    return f"CN={escape(computer)},CN=Servers,{site}"
-
-
-def settings_name(computer: str, site: str) -> str:
-    """[MS-MQDSSM] 2.2.1 the name of the mSMQSettings of a computer in a site.
-
-    @param site: the distinguished name of the site.
-    """
-    return child(SETTINGS, server_name(computer, site))
 
 
 def security_flags(descriptor: bytes) -> int:

@@ -40,7 +40,23 @@ KEYS: Final = (
 _NOTIFICATION: Final = "non_ldap_capable_queue_manager_notification"
 _OF_THE_DIRECTORY: Final = ("identifier", "full_path", "create_time", "modify_time")
 _WRITTEN_AGAIN: Final = ("site_identifier_list", "public_encryption_key_list", "public_signing_key_list")
-"""What a queue manager that is provisioned decides, whatever the directory held of one of its name."""
+"""Attributes that a provisioned queue manager always writes to an object of its name."""
+
+_FILLED_IN: Final = (
+    "operating_system_type",
+    "qualified_computer_name",
+    "queue_manager_quota",
+    "journal_quota",
+    "foreign_system",
+    "directory_server",
+    "remote_access_server",
+    "routing_server",
+    "supporting_server",
+)
+"""Attributes that a provisioned queue manager writes where an object of its name has no value.
+
+A value that is there is the administrator's decision and stays.
+"""
 
 
 @attrs.frozen
@@ -176,17 +192,23 @@ def _publish(access: DirectoryAccess) -> Procedure[None]:
 
 
 def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
-    """Take over an object that the directory has, with new keys, and with our site."""
+    """Take over an object that the directory has: with new keys, our site, and our values where it has none.
+
+    An object that was created empty, as Active Directory requires it before the Identifier is known, is
+    complete afterwards.
+    """
     held = access.local.object
     sites = dict.fromkeys((*entry["site_identifier_list"], *held.site_identifier_list))
+    missing = [name for name in _FILLED_IN if name not in entry.values]
     taken = attrs.evolve(
         entry.onto(held),
         site_identifier_list=tuple(sites),
         public_encryption_key_list=held.public_encryption_key_list,
         public_signing_key_list=held.public_signing_key_list,
+        **{name: getattr(held, name) for name in missing},
     )
     yield from _become(access, taken)
-    written = yield from access.write_directory(taken, _WRITTEN_AGAIN)
+    written = yield from access.write_directory(taken, (*_WRITTEN_AGAIN, *missing))
     if not written.succeeded:
         raise _refused(written, f"queue manager {taken.computer_name}")
 

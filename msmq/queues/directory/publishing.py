@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.3 the keys of this queue manager in the directory, as they are now."""
+"""[MS-MQDMPR] 3.1.3 what this queue manager publishes of itself at each start: its keys and its roles."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import attrs
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.requests import Outcome, Procedure, QueueManagerKeys, Store
 
+_ROLES: Final = ("routing_server", "directory_server", "supporting_server")
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
 
 
@@ -32,3 +33,22 @@ def publish_keys(access: DirectoryAccess, keys: QueueManagerKeys) -> Procedure[O
         local.object = published
         yield Store([local.object_change()])
     return written
+
+
+def publish_roles(access: DirectoryAccess) -> Procedure[Outcome]:
+    """Have the directory hold what follows from the roles of this queue manager and from its sites.
+
+    A directory keeps objects of its own for servers in their sites ([MS-MQDSSM] 3.1.6.7.1.9), which are
+    missing where a site or a role was set by other means than L{WriteObject
+    <msmq.queues.directory.requests.WriteObject>}. The roles themselves stay as the directory has them.
+    It is for after L{initialize<msmq.queues.directory.initialization.initialize>}.
+
+    @return: of the writing; a success without one if the queue manager serves no others, or if the directory
+        was away a moment ago.
+    """
+    held = access.local.object
+    if access.local.directory_offline or not (
+        held.routing_server or held.directory_server or held.supporting_server
+    ):
+        return Outcome()
+    return (yield from access.write_directory(held, _ROLES))
