@@ -16,6 +16,7 @@ from msmq.manager.batch import Batch
 from msmq.manager.events import EventLog
 from msmq.manager.forwarding import TOO_MANY_QUEUES, Forwarding
 from msmq.manager.outbox import Outbox
+from msmq.manager.peer_dead_letters import KEPT, PeerDeadLetters
 from msmq.manager.performing import Performer
 from msmq.manager.securing.arrival import Inspection, Inspector
 from msmq.manager.sequences import Sequences
@@ -66,7 +67,9 @@ class Arrivals:
         sequences: Sequences,
         forwarding: Forwarding,
         inspector: Inspector,
+        dead_letters: PeerDeadLetters,
     ) -> None:
+        self._dead_letters = dead_letters
         self._inspector = inspector
         self._turns = turns
         self._performer = performer
@@ -78,8 +81,6 @@ class Arrivals:
         self.admits: Callable[[str], bool] = lambda address: True
         """Whether who is at an address is taken at his word about who he is."""
         self.forwarding = forwarding
-        self.keeps_refused = True
-        """Whether what a queue has no room for becomes a dead letter, where its sender asks for one."""
         self.on_reached: Callable[[Sequence[UserMessageView]], None] | None = None
         """Told of messages that have reached their queues, before their senders are."""
         self.refused: Counter[str] = Counter()
@@ -177,6 +178,8 @@ class Arrivals:
         admission = model.admit(arrivals, now)
         if self._report(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
+        admission.letters += batch.letters
+        admission.changes += batch.changes
         if batch.close is not None:
             session.close(batch.close)
         if admission.overflow:
@@ -213,12 +216,13 @@ class Arrivals:
         outcome = self.forwarding.forward(message, batch.session.remote_address, now)
         if isinstance(outcome, tuple):
             return outcome
-        if outcome == TOO_MANY_QUEUES and message.is_recoverable and not batch.is_cut:
+        comes_again = outcome == TOO_MANY_QUEUES and message.is_recoverable and not batch.is_cut
+        if comes_again:
             # It is not acknowledged, so its sender keeps it.
             batch.is_cut = True
             batch.close = CloseReason.NO_RESOURCES
             batch.last_recoverable -= 1
-        self._refuse(batch, message, outcome)
+        self._refuse(batch, message, outcome, comes_again=comes_again)
         return None
 
     def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
@@ -409,17 +413,12 @@ class Arrivals:
         tries again later ([MS-MQQB] 3.1.5.8.8, reading 67).
         """
         is_full = False
-        model = self._performer.model
         for refusal in admission.refusals:
-            view = refusal.view
             if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
                 is_full = True
-                self._refuse(batch, view, refusal.status.name)
-            elif self.keeps_refused and model.bury(admission, refusal, self._performer.clock.now()):
-                changes = admission.changes if view.is_recoverable else None
-                self._refuse(batch, view, _REFUSED[refusal.status], "; kept as a dead letter", changes)
+                self._refuse(batch, refusal.view, refusal.status.name)
             else:
-                self._refuse(batch, view, _REFUSED[refusal.status])
+                self._refuse(batch, refusal.view, _REFUSED[refusal.status])
         return is_full
 
     def _refuse(
@@ -428,14 +427,16 @@ class Arrivals:
         message: UserMessageView,
         why: MessageClass | str,
         addition: str = "",
-        changes: list[Change] | None = None,
+        *,
+        comes_again: bool = False,
     ) -> None:
         """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
 
         @param why: the class of the negative acknowledgement, or a name of our own if there is none.
         @param addition: what else the event log tells.
-        @param changes: where the event is stored with others.
+        @param comes_again: it is not acknowledged, so its sender keeps it.
         """
+        kept = "" if comes_again else self._dead_letters.keep(batch, message, why)
         if isinstance(why, MessageClass):
             reason = why.name
             only_at = batch.session.remote_address if message in batch.strange else None
@@ -448,14 +449,14 @@ class Arrivals:
             self._performer.clock.now().wall,
             message.identity,
             "refused",
-            f"{reason} from {session.remote_address}{addition}",
+            f"{reason} from {session.remote_address}{addition}{kept}",
             int(why) if isinstance(why, MessageClass) else 0,
             _destination(message),
         )
-        if changes is None:
-            self._events.record(event)
+        if kept == KEPT and message.is_recoverable:
+            batch.changes += self._events.trim([event])
         else:
-            changes += self._events.trim([event])
+            self._events.record(event)
         if (others := self._lines.take(self._performer.clock.now())) is not None:
             self.log.warn(
                 "message {message} for {destination} from {address} not taken: {reason}{others}",

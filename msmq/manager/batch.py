@@ -10,6 +10,8 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.session import ISession
 from msmq.manager.answers import Answers
 from msmq.manager.securing.arrival import Refused
+from msmq.queues.changes import Change
+from msmq.queues.position import MessagePosition
 from msmq.session.effects import CloseReason
 from msmq.session.ordering.incoming_stream import Verdict
 from msmq.structures.user_message_view import UserMessageView
@@ -23,6 +25,8 @@ class Batch:
     @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
     @ivar verdicts: what was found of those that were judged.
     @ivar answers: what their senders are told.
+    @ivar letters: dead letters of refused messages; they are stored and shown with the others.
+    @ivar changes: what has to be stored for those, with the events of the stored ones.
     @ivar is_judged: they have to be stored with what judged them.
     @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
     @ivar refused: which of them their security forbids to take.
@@ -39,6 +43,8 @@ class Batch:
     verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
     refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
     strange: Container[UserMessageView] = ()
+    letters: list[MessagePosition] = attrs.field(factory=list)
+    changes: list[Change] = attrs.field(factory=list)
     is_judged: bool = False
     is_cut: bool = False
     acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)

@@ -30,6 +30,7 @@ from msmq.manager.opening import Opening
 from msmq.manager.order_acks import OrderAcks
 from msmq.manager.outbox import Outbox
 from msmq.manager.ownership import check_owner, claim
+from msmq.manager.peer_dead_letters import PeerDeadLetters
 from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
@@ -145,7 +146,7 @@ class Parts:
                 router = integration.router(reactor, clock, lambda: self.ways.changed(), beside)
         self.router = router
         self.ways = Ways(model.identifier, router, reactor)
-        forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server())
+        forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server(), gate)
         self.ciphers = None if directory is None else ciphers
         self.decryption = Decryption(reactor, clock, self.ciphers, preferences)
         self.encryption = Encryption(
@@ -174,9 +175,15 @@ class Parts:
         outbox.tells_sender = security.tells_sender
         self.inspector = self.securing.inspector
         arrivals = Arrivals(
-            performer, outbox, self.events, self.turns, self.sequences, forwarding, self.inspector
+            performer,
+            outbox,
+            self.events,
+            self.turns,
+            self.sequences,
+            forwarding,
+            self.inspector,
+            PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
         )
-        arrivals.keeps_refused = dead_letter_over_quota
         arrivals.trusts_identifiers = settings.trust_identifiers
         arrivals.admits = self.peers.admits = gate.admits
         arrivals.acknowledgements.gate = gate

@@ -9,7 +9,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.acknowledgement import is_quiet
-from msmq.queues.admission import Admission, EnqueueStatus, Refusal, admit
+from msmq.queues.admission import Admission, admit
 from msmq.queues.changes import Change
 from msmq.queues.copying import Copying
 from msmq.queues.counters import Numbers
@@ -17,10 +17,10 @@ from msmq.queues.effects import Effect
 from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, forget_queues
 from msmq.queues.leaving import gone_with_queue, removals
-from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept, PositionState
+from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.showing import Showing
+from msmq.structures.message_class import MessageClass
 from msmq.structures.user_header import UserHeader
 
 if TYPE_CHECKING:
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 
 _BURIED = UserHeader.JN | UserHeader.TH
+
+
+def wants_burial(view: UserMessageView) -> bool:
+    """Whether the sender of a message asked for a dead letter that is kept where the message fails.
+
+    That is one with negative source journaling which is not transactional, and no acknowledgement.
+    """
+    return view.flags & _BURIED == UserHeader.JN and not is_quiet(view)
 
 
 @attrs.define(eq=False)
@@ -55,26 +63,25 @@ class Arrivals:
         admission.changes += self._numbers.reservations()
         return admission
 
-    def bury(self, admission: Admission, refusal: Refusal, now: Moment) -> bool:
-        """[MS-MQQB] 3.1.5.8.8 keep a message that was refused over the quota of its queue as a dead letter.
+    def bury(
+        self,
+        view: UserMessageView,
+        message_class: MessageClass,
+        now: Moment,
+        letters: list[MessagePosition],
+        changes: list[Change],
+    ) -> bool:
+        """[MS-MQQB] 3.1.5.8.8, reading 64: keep a message that was refused on arrival as a dead letter.
 
-        That is one of another queue manager that is not transactional, if its sender asked for it (reading
-        67); it is stored, and shown, with the others.
-
-        @return: whether it is kept.
+        @param view: a message for which L{wants_burial} is true.
+        @param letters: gets the dead letter, which is shown once C{changes} are stored (L{commit}), or
+            withdrawn with the admission that both become part of (L{withdraw}).
+        @return: whether it is kept; false if a limit is reached.
         """
-        view = refusal.view
-        if (
-            refusal.status is not EnqueueStatus.QUEUE_QUOTA_EXCEEDED
-            or view.flags & _BURIED != UserHeader.JN
-            or isinstance(refusal.queue, OutgoingQueue)
-            or is_quiet(view)
-        ):
-            return False
-        letter = self._copying.keep_refused(refusal.queue, view, now.wall, admission.changes)
+        letter = self._copying.keep_refused(view, message_class, now.wall, changes)
         if letter is None:
             return False
-        admission.letters.append(letter)
+        letters.append(letter)
         return True
 
     def commit(self, admission: Admission, now: Moment) -> list[Effect]:

@@ -13,6 +13,7 @@ from msmq.queues.leaving import Departure, Removal, Settlement, removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
+from msmq.structures.kept_packet import is_marked_for_dead_letters, packet_of
 from msmq.structures.message_class import MessageClass
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError
@@ -138,19 +139,38 @@ class Copying:
     ) -> MessagePosition | None:
         """A dead letter of a message that has failed here, if its sender asked for one and there is room.
 
-        Those of transactional messages are kept where they were sent from alone, as are those of messages
-        that failed on their way (readings 46 and 68). A transactional message has failed unless it was
-        received; any other was delivered when an administrator removes it from the queue that it was for.
+        Those of transactional messages are kept where they were sent from alone (reading 68); any other is
+        kept where it fails, in transit if L{msmq.structures.kept_packet} marks it (reading 64). A
+        transactional message has failed unless it was received; any other was delivered when an
+        administrator removes it from the queue that it was for (reading 46).
         """
         view = position.view
         if view is None or not view.flags & UserHeader.JN or position.queue.is_system or is_quiet(view):
             return None
         if view.is_transactional or isinstance(position.queue, OutgoingQueue):
             if view.source_queue_manager != self.source:
-                return None
+                return self._bury_in_transit(position, view, message_class, changes)
         elif message_class in _BY_HAND:
             return None
         return self.letter(view, message_class, position, changes)
+
+    def _bury_in_transit(
+        self, position: MessagePosition, view: UserMessageView, message_class: int, changes: list[Change]
+    ) -> MessagePosition | None:
+        if view.is_transactional or not is_marked_for_dead_letters(view):
+            return None
+        return self._copy_of_peer(view, message_class, position, changes)
+
+    def _copy_of_peer(
+        self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A dead letter of a message of another queue manager; C{None} beyond their limit."""
+        letter = UserMessageView(packet_of(patch_message_class(view, message_class)))
+        limit = self.holdings.storage.peer_letters
+        if limit is not None and self.deadletter.total_bytes + letter.size > limit:
+            self.dropped += 1
+            return None
+        return self.copy(self.deadletter, letter, source, changes)
 
     def letter(
         self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
@@ -244,22 +264,22 @@ class Copying:
         return self.copy(self.machine_journal, view, position, changes)
 
     def keep_refused(
-        self, queue: Queue, view: UserMessageView, now: float, changes: list[Change]
+        self, view: UserMessageView, message_class: int, now: float, changes: list[Change]
     ) -> MessagePosition | None:
-        """[MS-MQQB] 3.1.5.8.8 a dead letter of a message from elsewhere that its queue has no room for.
+        """[MS-MQQB] 3.1.5.8.8 a dead letter of a message from elsewhere that was refused on arrival.
 
-        Other dead letters come in place of a message that was here. This one is more, so every limit holds
-        for it; C{None} if there is no room.
+        Other dead letters replace a message that was here. This one is additional, so every limit applies to
+        it; C{None} if one is reached.
 
+        @param message_class: why it was refused.
         @param now: when it came, in seconds since 1970-01-01 UTC.
         """
         storage = self.holdings.storage
         if view.size > (storage.free if view.is_recoverable else min(storage.free, storage.express_room)):
             self.dropped += 1
             return None
-        letter = UserMessageView(patch_message_class(view, MessageClass.NACK_Q_EXCEED_QUOTA))
-        came = MessagePosition(queue, (7 - view.priority) << 56, view, view.size, now)
-        copy = self.copy(self.deadletter, letter, came, changes)
+        came = MessagePosition(self.deadletter, (7 - view.priority) << 56, view, view.size, now)
+        copy = self._copy_of_peer(view, message_class, came, changes)
         self.holdings.reserve(changes)
         return copy
 

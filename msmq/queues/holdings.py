@@ -25,6 +25,8 @@ class Storage:
     @ivar journal_limit: JournalQuota in bytes, for all journals and dead-letter queues together; C{None} for
         no limit.
     @ivar journaled: bytes of the packets in these.
+    @ivar peer_letters: bytes of the dead-letter queue up to which messages of other queue managers that fail
+        on arrival or in transit become dead letters here; C{None} for no limit.
     @ivar throttled: Throttled, nothing comes in for now.
     @ivar express_limit: bytes of express messages beyond which they go to the store; C{None} for no limit.
     @ivar express: bytes of the express messages that only memory has.
@@ -36,6 +38,7 @@ class Storage:
     used: int = 0
     journal_limit: int | None = None
     journaled: int = 0
+    peer_letters: int | None = None
     throttled: bool = False
     express_limit: int | None = None
     express: int = 0

@@ -7,7 +7,7 @@ What has to be stored is asked for first and takes effect for others when its ca
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -75,6 +75,10 @@ FindPublic: TypeAlias = Callable[[PublicFormatName | PathName], PublicQueue]
 FindMembers: TypeAlias = Callable[[DistributionListFormatName], Sequence[FormatName]]
 
 
+PEER_DEAD_LETTERS: Final = 64 * 1024
+"""Kilobytes of the dead-letter queue that messages of other queue managers may fill by default."""
+
+
 class QueueManagerModel:
     """[MS-MQDMPR] 3.1.1.1 QueueManager and the QueueCollection.
 
@@ -106,6 +110,7 @@ class QueueManagerModel:
         is_own_address: Callable[[str], bool] = _nowhere,
         quota: int = DEFAULT_QUEUE_MANAGER_QUOTA,
         journal_quota: int = UNLIMITED,
+        peer_dead_letters: int = PEER_DEAD_LETTERS,
         express_memory: int | None = None,
         packet_memory: int | None = None,
         poison_after: int = 0,
@@ -120,6 +125,8 @@ class QueueManagerModel:
             interfaces come and go.
         @param quota: QueueManagerQuota in kilobytes, 0xFFFFFFFF for none.
         @param journal_quota: JournalQuota in kilobytes, for all journals and dead-letter queues together.
+        @param peer_dead_letters: kilobytes of the dead-letter queue up to which messages of other queue
+            managers that fail on arrival or in transit are kept there; 0xFFFFFFFF for no limit.
         @param express_memory: bytes of express messages beyond which they go to the store; C{None} for none.
         @param packet_memory: bytes of stored packets that memory keeps as well; C{None} for all.
         @param poison_after: how many aborted transactions a message may have been received in before it is
@@ -135,6 +142,7 @@ class QueueManagerModel:
         self.storage = Storage(
             quota_in_bytes(quota),
             journal_limit=quota_in_bytes(journal_quota),
+            peer_letters=quota_in_bytes(peer_dead_letters),
             express_limit=express_memory,
             cache_limit=packet_memory,
         )

@@ -168,6 +168,7 @@ def compose(
         is_own_address=own.is_own_address,
         quota=_quota(configuration, store),
         journal_quota=limits.journal_quota,
+        peer_dead_letters=limits.peer_dead_letters,
         express_memory=limits.express_memory if store.durable else None,
         packet_memory=limits.packet_memory if store.durable else None,
         poison_after=configuration.queues.poison_after,

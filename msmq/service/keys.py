@@ -192,6 +192,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "pings_per_second": _counted(0, 1_000_000, _SESSION["pings_per_second"], "pings a second"),
         "quota": _counted(1, _U32, _LIMITS["quota"], "KB"),
         "journal_quota": _counted(0, _U32, _LIMITS["journal_quota"], "KB"),
+        "peer_dead_letters": _counted(0, _U32, _LIMITS["peer_dead_letters"], "KB"),
         "express_memory": _counted(4 * 1024 * 1024, 1 << 50, _LIMITS["express_memory"], "bytes"),
         "packet_memory": _counted(0, 1 << 50, _LIMITS["packet_memory"], "bytes"),
         "events": _counted(1, 1_000_000_000, _LIMITS["events"], "events"),

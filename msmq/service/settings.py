@@ -77,6 +77,10 @@ class Limits:
     journal_quota: int = 0xFFFFFFFF
     """[MS-MQDMPR] 3.1.1.1 JournalQuota: kilobytes of all journals and dead-letter queues together."""
 
+    peer_dead_letters: int = 64 * 1024
+    """Kilobytes of the dead-letter queue up to which messages of other queue managers that fail here are
+    kept."""
+
     express_memory: int = 256 * 1024 * 1024
     """Bytes of express messages in memory; more of them go to the store, which is not waited for.
 

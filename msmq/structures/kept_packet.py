@@ -22,6 +22,10 @@ from msmq.wire.writer import Writer
 if TYPE_CHECKING:
     from msmq.structures.user_message_view import UserMessageView
 
+DEAD_LETTERS: Final = ".\\system$;deadletter"
+"""The path that is kept with a message in transit which becomes a dead letter of this queue manager if it
+fails here."""
+
 _PACKET_SIZE: Final = Struct("<8xI").unpack_from
 
 
@@ -111,6 +115,19 @@ def kept_headers(dead_letter_queue: str) -> bytes:
     return ExtensionHeader(letter.size, has_dead_letter_header=True).to_bytes() + letter.to_bytes()
 
 
+def marked_for_dead_letters(packet: bytes) -> bytes:
+    """The packet of a message in transit that becomes a dead letter here if it fails here.
+
+    @param packet: with Flags.JN, and with nothing kept behind it.
+    """
+    return packet + _DEAD_LETTER_MARK
+
+
+def is_marked_for_dead_letters(view: UserMessageView) -> bool:
+    """Whether a message in transit becomes a dead letter here if it fails here."""
+    return view.packet.endswith(_DEAD_LETTER_MARK) and dead_letter_queue_of(view) == DEAD_LETTERS
+
+
 def without_kept_headers(record: bytes) -> bytes | None:
     """The packet behind which headers are kept; C{None} if it has none that are well formed."""
     if len(record) < BaseHeader.SIZE:
@@ -151,3 +168,6 @@ def _read(record: bytes, position: int) -> DeadLetterHeader:
     if reader.remaining:
         raise reader.malformed("HeaderSize", f"{reader.remaining} bytes are left behind the header")
     return letter
+
+
+_DEAD_LETTER_MARK: Final = kept_headers(DEAD_LETTERS)

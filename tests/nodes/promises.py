@@ -205,6 +205,8 @@ class Judge:
             here.deadletter[number] += is_mourned(number) and "expired" in fates
             there = self._expected[batch.receiver].deadletter
             there[number] += is_mourned(number) and "timed out" in fates
+            # What the receiver refuses is kept where it failed (reading 64).
+            there[number] += is_mourned(number) and "late" in fates
 
     def _check_order(self, host: Host) -> None:
         for sender in self._world.hosts:

@@ -130,7 +130,7 @@ class SigningTestCase(ScriptedTestCase):
         """An express message of GAMMA."""
         self.number += 1
         kwargs = {"source": GAMMA, "recoverable": False, "message_id": self.number, "admin": "", **kwargs}
-        return Fields(acknowledge=0, **kwargs)
+        return Fields(acknowledge=0, **{"dead_letter": False, **kwargs})
 
     def say(self, *packets: bytes, seconds: float = 0.1) -> None:
         self.peer.send(*packets)

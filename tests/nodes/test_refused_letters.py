@@ -139,9 +139,8 @@ class LetterTests(RefusedTestCase):
         self.assertEqual(self.letters(), [])
         self.assertEqual(self.told(), [OVER_QUOTA, OVER_QUOTA])
 
-    def test_other_reasons(self) -> None:
-        """Only want of room makes dead letters here, and those that have room arrive."""
-        self.say(transactional(b"", (7, 1, 0), user_flags=NEGATIVE, is_transactional=False))
+    def test_only_what_has_no_room(self) -> None:
+        """Messages within the quota arrive, the first one beyond it becomes a dead letter."""
         self.run_to_end(self.beta.service.set_queue(self.path, {"quota": 1}))
         self.say(self.message(2), *(self.message(number, recoverable=True) for number in range(3, 7)))
         self.assertEqual(self.there(self.beta, self.path), [b"2", b"3", b"4", b"5"])
@@ -172,7 +171,9 @@ class NoRoomTests(RefusedTestCase):
         self.say(self.message(), self.message(2, recoverable=True))
         self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))
         self.assertEqual(self.beta.service.status()["copies_dropped"], 2)
-        self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4"])
+        self.assertEqual(
+            self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; there was no room for a dead letter"]
+        )
 
 
 class NoMemoryTests(RefusedTestCase):

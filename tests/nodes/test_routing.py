@@ -7,6 +7,7 @@ The cheapest way from the first to the third leads through the second.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +40,9 @@ ORDERS = ".\\private$\\orders"
 class EnterpriseTestCase(NodesTestCase):
     """Six queue managers in three sites, in one directory."""
 
+    options: Mapping[str, Any] = {}
+    """Of the queue managers that are started from now on."""
+
     def setUp(self) -> None:
         self.directory: MemoryDirectory | None = None
         self.disks: dict[str, MemoryMessageStore] = {}
@@ -64,6 +68,7 @@ class EnterpriseTestCase(NodesTestCase):
             self.settings,
             self.disks.setdefault(name, MemoryMessageStore(durable=True)),
             directory=self.directory,
+            options=self.options,
         )
 
     def enterprise(self) -> MemoryDirectory:

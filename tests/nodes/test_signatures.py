@@ -59,7 +59,7 @@ class ArrivingTests(SigningTestCase):
         """
         for level in LEVELS:
             for name, value in CHANGES.items():
-                original = self.fields(admin="OS:gamma\\private$\\admin")
+                original = self.fields(admin="OS:gamma\\private$\\admin", dead_letter=True)
                 change: dict[str, Any] = {name: value}
                 changed = attrs.evolve(original, **change)
                 if name in ("time_to_reach_queue", "time_to_be_received"):

@@ -64,10 +64,12 @@ class Refused:
     @ivar message_class: of the negative acknowledgement.
     @ivar reason: a sentence that names the right, certificate, algorithm or line of the configuration that
         it failed on.
+    @ivar is_authenticated: its signature proves who sent it, and it was refused for something else.
     """
 
     message_class: MessageClass
     reason: str
+    is_authenticated: bool = False
 
 
 Outcome: TypeAlias = Accepted | Refused
@@ -209,7 +211,7 @@ class Inspector:
                     f"{_name(step)} could not tell about it: {type(error).__name__}",
                 )
             if isinstance(outcome, Refused):
-                return outcome
+                return attrs.evolve(outcome, is_authenticated=message.sender is not None)
             message = outcome
         if message.unreadable is not None:
             # There may be no step that looks at signatures.
