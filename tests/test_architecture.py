@@ -61,7 +61,7 @@ ROOMS = {
     "interfaces": Room(3, BELOW_INTERFACES),
     # Providers meet each other, and whoever uses them, through interfaces.
     "storage": Room(4, (*BELOW_PROVIDERS, "durable")),
-    "directory": Room(4, (*BELOW_PROVIDERS, "toml")),
+    "directory": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
     "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
     "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer")),
     "manager": Room(5, (*BELOW_PROVIDERS, "deadline_timer", "decoding", "version")),

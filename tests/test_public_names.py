@@ -69,6 +69,8 @@ INTERFACES = [
     "IConditionalDirectory",
     "IConnector",
     "IDirectory",
+    "IObservedDirectory",
+    "DirectoryCondition",
     "IMessageStore",
     "IQueueManager",
     "IReservation",

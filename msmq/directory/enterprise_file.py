@@ -37,7 +37,7 @@ from msmq.routing.topology import Topology
 from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import MQError
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
-from msmq.toml.document import Document, DocumentError, nearest, read_document
+from msmq.toml.document import Document, DocumentError, decode_document, nearest, read_content
 from msmq.toml.kinds import type_name
 from msmq.toml.lines import Path as KeyPath
 from msmq.wire.sid import parse_sid
@@ -92,6 +92,8 @@ class EnterpriseFile:
     @ivar topology: what routing needs of it.
     @ivar accounts: its users and groups.
     @ivar advice: what is likely not meant.
+    @ivar content: the bytes of the file.
+    @ivar certificates: the bytes of the certificate files that it names, by their names there.
     """
 
     path: Path
@@ -100,6 +102,8 @@ class EnterpriseFile:
     topology: Topology
     accounts: tuple[Account, ...] = ()
     advice: tuple[FileProblem, ...] = ()
+    content: bytes = attrs.field(default=b"", repr=False)
+    certificates: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
 
 
 def load_enterprise(path: Path) -> EnterpriseFile:
@@ -109,7 +113,30 @@ def load_enterprise(path: Path) -> EnterpriseFile:
 
     @raise EnterpriseFileError: it cannot; says all that is wrong.
     """
-    reading = _read(path)
+    return parse_enterprise(path, read_enterprise(path))
+
+
+def read_enterprise(path: Path) -> bytes:
+    """The bytes of a file.
+
+    @raise EnterpriseFileError: there is no such file, or it cannot be read.
+    """
+    try:
+        return read_content(path)
+    except DocumentError as error:
+        raise EnterpriseFileError([FileProblem(str(path), None, "", error.problem)]) from error
+
+
+def parse_enterprise(
+    path: Path, content: bytes, certificates: Mapping[str, bytes] | None = None
+) -> EnterpriseFile:
+    """What stands in the bytes of a file; takes as long as L{load_enterprise}.
+
+    @param path: named in everything that is wrong; certificate files are relative to its directory.
+    @param certificates: the bytes of those files by their names, where they are not to be read.
+    @raise EnterpriseFileError: it cannot be used; says all that is wrong.
+    """
+    reading = _read(path, content, certificates)
     if any(problem.is_fault for problem in reading.problems):
         raise EnterpriseFileError(problem for problem in reading.sorted_problems() if problem.is_fault)
     return EnterpriseFile(
@@ -119,18 +146,24 @@ def load_enterprise(path: Path) -> EnterpriseFile:
         reading.topology,
         reading.accounts,
         tuple(reading.sorted_problems()),
+        content,
+        reading.certificates,
     )
 
 
 def check_enterprise(path: Path) -> list[FileProblem]:
     """Tell everything that is wrong with a file, or likely not meant, in the order of its lines."""
-    return _read(path).sorted_problems()
-
-
-def _read(path: Path) -> _Reading:
-    reading = _Reading(path)
     try:
-        reading.take(read_document(path))
+        content = read_enterprise(path)
+    except EnterpriseFileError as error:
+        return list(error.problems)
+    return _read(path, content).sorted_problems()
+
+
+def _read(path: Path, content: bytes, certificates: Mapping[str, bytes] | None = None) -> _Reading:
+    reading = _Reading(path, kept=certificates)
+    try:
+        reading.take(decode_document(content))
     except DocumentError as error:
         reading.refuse((), error.problem, error.line)
     return reading
@@ -154,6 +187,8 @@ class _Reading:
     addresses: dict[UUID, str] = attrs.field(factory=dict)
     topology: Topology = attrs.field(factory=Topology)
     accounts: tuple[Account, ...] = ()
+    certificates: dict[str, bytes] = attrs.field(factory=dict)
+    _kept: Mapping[str, bytes] | None = None
     _lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
     _sites: dict[str, UUID] = attrs.field(factory=dict)
     _machines: dict[str, UUID] = attrs.field(factory=dict)
@@ -350,11 +385,13 @@ class _Reading:
         sid = parse_sid(row.values["sid"])
         for index, name in enumerate(row.values.get("certificates", ())):
             try:
-                data = _der((self.path.parent / name).read_bytes())
-            except (OSError, ValueError) as error:
+                content = (self.path.parent / name).read_bytes() if self._kept is None else self._kept[name]
+                data = _der(content)
+            except (OSError, ValueError, KeyError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 self.refuse((*row.path, "certificates", index), f"{name!r} cannot be read: {reason}")
                 continue
+            self.certificates[name] = content
             certificates.append(MqUserSignCert.of(data, uuid5(UUID(int=0), data.hex())))
         return UserObject(
             identifier=uuid5(UUID(int=0), row.values["sid"]),

@@ -11,6 +11,7 @@ import attrs
 from twisted.plugin import getPlugins
 from zope.interface import implementer
 
+from msmq.directory.enterprise_copy import EnterpriseCopy
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
 from msmq.directory.file import FileDirectory
 from msmq.directory.ldap import LdapDirectoryFactory, LdapsDirectoryFactory
@@ -37,7 +38,7 @@ class FileDirectoryFactory:
 
     def make_directory(self, argument: str, context: DirectoryContext) -> IDirectory:
         """See L{IDirectoryFactory.make_directory}."""
-        return FileDirectory(_path(argument), context.clock, context.reactor)
+        return FileDirectory(_path(argument), context.clock, context.reactor, EnterpriseCopy(context.data))
 
     async def identifier_of(
         self, argument: str, computer_name: str, context: DirectoryContext
@@ -47,7 +48,10 @@ class FileDirectoryFactory:
             file = load_enterprise(_path(argument))
         except EnterpriseFileError as error:
             more = f", and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
-            raise ValueError(f"{error.problems[0]}{more}") from error
+            raise ValueError(
+                f"{error.problems[0]}{more}; the first start needs the file, which has the identifier of"
+                f" queue manager {computer_name}"
+            ) from error
         wanted = computer_name.casefold()
         for each in file.objects:
             if isinstance(each, QueueManagerObject) and each.computer_name.casefold() == wanted:

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias, TypeVar
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.directory.enterprise_file import EnterpriseFile, EnterpriseFileError, load_enterprise
+from msmq.directory.enterprise_copy import EnterpriseCopy, KeptFile
+from msmq.directory.enterprise_file import (
+    EnterpriseFile,
+    EnterpriseFileError,
+    parse_enterprise,
+    read_enterprise,
+)
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
+    DirectoryCondition,
     DirectoryError,
     DirectoryOperationResult,
     IAddressBook,
     IConditionalDirectory,
     IDirectory,
+    IObservedDirectory,
     IWatchedDirectory,
 )
 from msmq.queues.directory.entry import DirectoryEntry
@@ -33,10 +41,15 @@ from msmq.queues.directory.selecting import AttributeFilter, SortOrder
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 from msmq.wire.guid import NULL_GUID
 
+_T = TypeVar("_T")
+
 _KEYS: Final = "public_encryption_key_list"
 
 LOOK_EVERY: Final = 2.0
 """Seconds after which the file is looked at again."""
+
+RETRY_EVERY: Final = 60.0
+"""Seconds after which a file with faults is read again, although it is the same: what it names may be not."""
 
 
 @attrs.frozen
@@ -56,7 +69,9 @@ class _Stamp:
         return cls(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-@implementer(IDirectory, IAccounts, IAddressBook, IWatchedDirectory, IConditionalDirectory)
+@implementer(
+    IDirectory, IAccounts, IAddressBook, IWatchedDirectory, IObservedDirectory, IConditionalDirectory
+)
 class FileDirectory:
     """An enterprise in a file, for those who read; it is read anew when it changes.
 
@@ -65,8 +80,12 @@ class FileDirectory:
     What a queue manager writes of its own object, or of a queue of its own, is remembered for as long as its
     process lives, and nobody else sees it.
     A changed file that has faults changes nothing; they are logged, and the directory stays what it was.
+    If the file is missing or has faults when the directory is opened, the copy of the last good one is used;
+    without a copy every request is refused with C{DIRECTORY_NOT_CONNECTED}. In both cases the file is looked
+    at again every two seconds.
 
     @ivar path: the file.
+    @ivar condition: see L{IObservedDirectory.condition}.
     """
 
     name = "file"
@@ -77,31 +96,34 @@ class FileDirectory:
         path: Path,
         clock: IClock,
         reactor: IReactorTime,
+        copy: EnterpriseCopy,
         *,
         beside: Callable[..., Deferred[Any]] = deferToThread,
     ) -> None:
         """Serve what stands in a file, once L{open} has read it.
 
+        @param copy: keeps the last good file.
         @param beside: calls a function where it holds up nobody.
         """
         self.path = path
+        self.condition = DirectoryCondition(source=str(path))
+        self._copy = copy
         self._beside = beside
         self._clock = clock
         self._reactor = reactor
         self._contents = _Contents(None, MemoryDirectory(clock))
         self._written: dict[UUID, tuple[DirectoryObject, Attributes]] = {}
         self._watchers: list[Callable[[], None]] = []
+        self._observers: list[Callable[[DirectoryCondition], None]] = []
         self._stamp: _Stamp | None = None
+        self._retry = 0.0
         self._timer: IDelayedCall | None = None
         self._is_open = False
 
     def open(self) -> Deferred[None]:
-        """Read the file.
-
-        @raise EnterpriseFileError: it has faults.
-        """
+        """Read the file, or the copy of the last good one if that cannot be done. [MS-MQOD] 2.7.4."""
         self._is_open = True
-        return Deferred.fromCoroutine(self._load()).addCallback(lambda _: self._wait())
+        return Deferred.fromCoroutine(self._open()).addCallback(lambda _: self._wait())
 
     def close(self) -> Deferred[None]:
         """Look at the file no more."""
@@ -125,6 +147,10 @@ class FileDirectory:
         """See L{IWatchedDirectory.watch}."""
         self._watchers.append(changed)
 
+    def observe(self, changed: Callable[[DirectoryCondition], None]) -> None:
+        """See L{IObservedDirectory.observe}."""
+        self._observers.append(changed)
+
     # IDirectory
 
     def create(self, created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
@@ -142,7 +168,7 @@ class FileDirectory:
         attributes: Attributes = None,
     ) -> Deferred[DirectoryEntry[Any]]:
         """See L{IDirectory.read}."""
-        return self._contents.memory.read(of, filters, attributes)
+        return self._ask(lambda memory: memory.read(of, filters, attributes))
 
     def begin_read(
         self,
@@ -152,7 +178,7 @@ class FileDirectory:
         order: Sequence[SortOrder] = (),
     ) -> Deferred[int]:
         """See L{IDirectory.begin_read}."""
-        return self._contents.memory.begin_read(of, filters, attributes, order)
+        return self._ask(lambda memory: memory.begin_read(of, filters, attributes, order))
 
     def read_next(self, handle: int) -> Deferred[DirectoryEntry[Any]]:
         """See L{IDirectory.read_next}."""
@@ -164,8 +190,7 @@ class FileDirectory:
 
     def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
         """See L{IDirectory.write}: remembered in this process alone."""
-
-        writing = self._contents.memory.write(written, attributes)
+        writing: Deferred[None] = self._ask(lambda memory: memory.write(written, attributes))
         return writing.addCallback(lambda _: self._remember(written, attributes))
 
     def write_if_unchanged(
@@ -178,7 +203,10 @@ class FileDirectory:
                 self._remember(written, tuple(attributes))
             return is_written
 
-        return self._contents.memory.write_if_unchanged(written, former, attributes).addCallback(remember)
+        writing: Deferred[bool] = self._ask(
+            lambda memory: memory.write_if_unchanged(written, former, attributes)
+        )
+        return writing.addCallback(remember)
 
     def _remember(self, written: DirectoryObject, attributes: Attributes) -> None:
         identifier = self._contents.names.get(_name(written), written.identifier)
@@ -188,21 +216,21 @@ class FileDirectory:
 
     def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
         """See L{IDirectory.resolve_distribution_list}: a file holds none."""
-        return self._contents.memory.resolve_distribution_list(name)
+        return self._ask(lambda memory: memory.resolve_distribution_list(name))
 
     def object_sid(self, computer_name: str) -> Deferred[bytes]:
         """See L{IDirectory.object_sid}: a file holds none of computers."""
-        return self._contents.memory.object_sid(computer_name)
+        return self._ask(lambda memory: memory.object_sid(computer_name))
 
     # IAccounts
 
     def account(self, sid: bytes) -> Deferred[Account]:
         """See L{IAccounts.account}."""
-        return self._contents.memory.account(sid)
+        return self._ask(lambda memory: memory.account(sid))
 
     def account_named(self, name: str) -> Deferred[Account]:
         """See L{IAccounts.account_named}."""
-        return self._contents.memory.account_named(name)
+        return self._ask(lambda memory: memory.account_named(name))
 
     # How
 
@@ -224,7 +252,16 @@ class FileDirectory:
                     name=held.computer_name,
                 )
 
+    def _ask(self, question: Callable[[MemoryDirectory], Deferred[_T]]) -> Deferred[_T]:
+        return fail(self._away()) if self._contents.file is None else question(self._contents.memory)
+
+    def _away(self) -> DirectoryError:
+        problem = self.condition.problem or f"{self.path} was not read yet"
+        return DirectoryError(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, problem)
+
     async def _create(self, created: DirectoryObject, attributes: Attributes) -> UUID:
+        if self._contents.file is None:
+            raise self._away()
         title = _title(created)
         identifier = self._contents.names.get(_name(created))
         if not isinstance(created, QueueObject):
@@ -241,6 +278,8 @@ class FileDirectory:
         return identifier
 
     async def _delete(self, deleted: DirectoryObject) -> None:
+        if self._contents.file is None:
+            raise self._away()
         identifier = deleted.identifier
         if identifier == NULL_GUID:
             identifier = self._contents.names.get(_name(deleted), NULL_GUID)
@@ -255,14 +294,37 @@ class FileDirectory:
     def _refuse(self, detail: str) -> NoReturn:
         raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, detail)
 
-    async def _load(self) -> None:
-        """Read the file, beside the reactor, and take over what it holds.
+    async def _open(self) -> None:
+        try:
+            await self._load()
+        except EnterpriseFileError as error:
+            await self._use_copy(_first_problem(error))
 
-        @raise EnterpriseFileError: it has faults; nothing has changed.
+    async def _use_copy(self, problem: str) -> None:
+        """The file cannot be used at the start: what it held when it was read last is the directory."""
+        kept: KeptFile | None = await self._beside(self._copy.load, self.path)
+        if kept is not None:
+            try:
+                self._contents = await self._beside(
+                    _Contents.of, self.path, kept.content, self._clock, kept.certificates
+                )
+            except EnterpriseFileError:
+                # A copy of an older version, which took what this one does not.
+                kept = None
+        self._lost(problem, None if kept is None else kept.read)
+
+    async def _load(self) -> None:
+        """Read the file, in a worker thread, and take over what it holds.
+
+        @raise EnterpriseFileError: it cannot be read, or has faults; nothing has changed.
         """
+        # A file that cannot be read is read again at the next look, whatever its times say.
+        self._stamp = None
         stamp = _Stamp.of(self.path)
-        contents = await self._beside(_Contents.of, self.path, self._clock)
+        content: bytes = await self._beside(read_enterprise, self.path)
         self._stamp = stamp
+        contents: _Contents = await self._beside(_Contents.of, self.path, content, self._clock)
+        assert contents.file is not None
         contents.memory.continue_reads(self._contents.memory)
         self._contents = contents
         for identifier, (written, attributes) in list(self._written.items()):
@@ -270,6 +332,18 @@ class FileDirectory:
                 await contents.memory.write(written, attributes)
             else:
                 del self._written[identifier]
+        now = self._clock.now().wall
+        try:
+            kept = KeptFile(content, now, contents.file.certificates)
+            await self._beside(self._copy.keep, self.path, kept)
+        except OSError as error:
+            self.log.error(
+                "{copy} cannot be written, so a start without {path} knows no newer one: {error}",
+                copy=self._copy.path,
+                path=self.path,
+                error=error.strerror,
+            )
+        self._become(DirectoryCondition(source=str(self.path), read=now))
 
     def _wait(self) -> None:
         if self._is_open:
@@ -278,16 +352,10 @@ class FileDirectory:
     def _look(self) -> None:
         self._timer = None
         stamp = _Stamp.of(self.path)
-        if stamp == self._stamp:
+        is_due = not self.condition.is_reached and self._clock.now().monotonic >= self._retry
+        if stamp is not None and stamp == self._stamp and not is_due:
             self._wait()
             return
-        if stamp is None:
-            self.log.error("{path} is gone; what it held last stays", path=self.path)
-            self._stamp = None
-            self._wait()
-            return
-        # A file with faults is told of once, not whenever it is looked at.
-        self._stamp = stamp
         Deferred.fromCoroutine(self._reload()).addErrback(
             lambda failure: self.log.failure("the directory could not be read anew", failure)
         ).addBoth(lambda _: self._wait())
@@ -296,13 +364,25 @@ class FileDirectory:
         try:
             await self._load()
         except EnterpriseFileError as error:
-            self.log.error(
-                "{path} has faults, and what it held before stays: {error}", path=self.path, error=error
-            )
+            self._lost(_first_problem(error), self.condition.read)
             return
         self.log.info("{path} was read anew", path=self.path)
         for changed in self._watchers:
             changed()
+
+    def _lost(self, problem: str, read: float | None) -> None:
+        """The file cannot be used; reported once, and not whenever it is looked at."""
+        self._retry = self._clock.now().monotonic + RETRY_EVERY
+        self._become(DirectoryCondition(source=str(self.path), is_reached=False, read=read, problem=problem))
+
+    def _become(self, condition: DirectoryCondition) -> None:
+        before = self.condition
+        is_changed = before.since is None or before.is_reached != condition.is_reached
+        since = self._clock.now().wall if is_changed else before.since
+        self.condition = attrs.evolve(condition, since=since)
+        if is_changed or before.problem != condition.problem:
+            for changed in self._observers:
+                changed(self.condition)
 
 
 _Name: TypeAlias = tuple[type[DirectoryObject], tuple[Any, ...]]
@@ -322,12 +402,15 @@ class _Contents:
     computers: Mapping[str, UUID] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, path: Path, clock: IClock) -> _Contents:
-        """Read a file; for a thread.
+    def of(
+        cls, path: Path, content: bytes, clock: IClock, certificates: Mapping[str, bytes] | None = None
+    ) -> _Contents:
+        """Read the bytes of a file; for a thread.
 
+        @param certificates: those that it names, where they are not to be read.
         @raise EnterpriseFileError: it has faults.
         """
-        file = load_enterprise(path)
+        file = parse_enterprise(path, content, certificates)
         memory = MemoryDirectory(clock)
         names: dict[_Name, UUID] = {}
         computers: dict[str, UUID] = {}
@@ -350,3 +433,8 @@ def _title(held: DirectoryObject) -> str:
     names = (getattr(held, part) for part in held.NAME)
     shown = ", ".join(str(name) for name in names if not isinstance(name, bytes))
     return f"{held.TYPE} {shown}".rstrip()
+
+
+def _first_problem(error: EnterpriseFileError) -> str:
+    more = f", and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
+    return f"{error.problems[0]}{more}"

@@ -4,10 +4,12 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
 from msmq.interfaces.directory import (
+    DirectoryCondition,
     DirectoryError,
     IAddressBook,
     IConditionalDirectory,
     IDirectory,
+    IObservedDirectory,
     IServedDirectory,
     IWatchedDirectory,
 )
@@ -58,6 +60,7 @@ __all__ = [
     "BodyNotDecoded",
     "Change",
     "DecodedBody",
+    "DirectoryCondition",
     "DirectoryError",
     "Explanation",
     "IAddressBook",
@@ -68,6 +71,7 @@ __all__ = [
     "IConnector",
     "IDirectory",
     "IMessageStore",
+    "IObservedDirectory",
     "IQueueManager",
     "IReservation",
     "IRouter",

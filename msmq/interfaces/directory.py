@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
@@ -17,14 +18,35 @@ from msmq.queues.directory.selecting import AttributeFilter, SortOrder
 from msmq.structures.format_name import DistributionListFormatName, FormatName
 
 __all__ = [
+    "DirectoryCondition",
     "DirectoryError",
     "DirectoryOperationResult",
     "IAddressBook",
     "IConditionalDirectory",
     "IDirectory",
+    "IObservedDirectory",
     "IServedDirectory",
     "IWatchedDirectory",
 ]
+
+
+@attrs.frozen(kw_only=True)
+class DirectoryCondition:
+    """Whether a directory answers, and how old the data is that it answers from. [MS-MQOD] 2.7.4.
+
+    @ivar source: what is asked: the path of a file, or the name of a server.
+    @ivar is_reached: the last attempt succeeded; true before the first.
+    @ivar since: when C{is_reached} changed last, in seconds since 1970-01-01 UTC; C{None} before the first
+        attempt.
+    @ivar read: when the data was read from the directory, likewise; C{None} if there is none.
+    @ivar problem: why it is not reached, one line; empty if it is.
+    """
+
+    source: str
+    is_reached: bool = True
+    since: float | None = None
+    read: float | None = None
+    problem: str = ""
 
 
 class IDirectory(Interface):
@@ -162,6 +184,15 @@ class IWatchedDirectory(Interface):
 
     def watch(changed: Callable[[], None]) -> None:
         """Have this called after every change."""
+
+
+class IObservedDirectory(Interface):
+    """A directory that reports when it is lost and when it is reached again."""
+
+    condition: DirectoryCondition = Attribute("What it is in now.")
+
+    def observe(changed: Callable[[DirectoryCondition], None]) -> None:
+        """Have this called with the new condition after C{is_reached} or C{problem} has changed."""
 
 
 class IServedDirectory(Interface):

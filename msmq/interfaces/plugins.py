@@ -56,6 +56,8 @@ class IStorageProbe(Interface):
 class DirectoryContext:
     """What a directory gets besides the argument of its description.
 
+    @ivar data: the data directory of the queue manager, where a directory may keep what has to survive; it
+        may not exist yet.
     @ivar options: the other keys of the table C{[directory]}, as far as the configuration has them.
     @ivar find_servers: [MS-MQSD] 3.1.4.1 Get Directory Server List, for a directory that is on servers which
         its description does not name; it takes 15 seconds or more, answers with names of computers, of which
@@ -64,6 +66,7 @@ class DirectoryContext:
 
     clock: IClock
     reactor: IReactorTime
+    data: Path
     options: Mapping[str, object] = attrs.field(factory=dict)
     find_servers: Callable[[], Awaitable[Sequence[str]]] | None = None
 

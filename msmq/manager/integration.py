@@ -18,6 +18,7 @@ from msmq.interfaces.directory import IDirectory, IServedDirectory, IWatchedDire
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.topology import add_objects
 from msmq.manager.directory import DirectoryRunner
+from msmq.manager.directory_health import DirectoryHealth, Note
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
 from msmq.manager.routing import DirectoryRouter
@@ -54,7 +55,7 @@ from msmq.queues.directory.requests import (
     UpdateLocally,
 )
 from msmq.queues.directory.selecting import AttributeFilter, equals
-from msmq.queues.directory.upkeep import expire
+from msmq.queues.directory.upkeep import ask_again, expire
 from msmq.queues.queue import Queue
 from msmq.structures.path_name import PathName
 from msmq.structures.public_keys import MqdsPublicKeys
@@ -116,6 +117,7 @@ class Integration:
     heard of us.
 
     @ivar access: the directory core.
+    @ivar health: whether the directory is reached.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -127,11 +129,16 @@ class Integration:
         directory: IDirectory,
         reactor: IReactorTime,
         host: HostIdentity,
+        note: Note,
         *,
         routing_server: bool = False,
         site: UUID | None = None,
         ciphers: ICiphers | None = None,
     ) -> None:
+        """Follow a directory that is not open yet.
+
+        @param note: appends to the event log that the directory was lost, or is reached again.
+        """
         model = performer.model
         own = QueueManagerObject(
             identifier=model.identifier,
@@ -145,6 +152,7 @@ class Integration:
         self._performer = performer
         self._administration = administration
         self._directory = directory
+        self.health = DirectoryHealth(directory, performer.clock, note)
         self._served: IServedDirectory | None = IServedDirectory(directory, None)
         self._host = host
         self._site = site
@@ -156,6 +164,10 @@ class Integration:
         self._unpublished: dict[str, Mapping[str, Any]] = {}
         self._reactor = reactor
         self._public_names: PublicNames | None = None
+        self._router: DirectoryRouter | None = None
+        watched = IWatchedDirectory(directory, None)
+        if watched is not None:
+            watched.watch(self._changed)
         administration.directory = self
 
     # Life
@@ -249,15 +261,21 @@ class Integration:
             changed=changed,
             beside=beside,
         )
-        watched = IWatchedDirectory(self._directory, None)
-        if watched is not None:
-            watched.watch(lambda: self._refresh(router))
+        self._router = router
         return router
 
-    def _refresh(self, router: DirectoryRouter) -> None:
-        router.refresh().addErrback(
-            lambda failure: self.log.failure("the enterprise could not be read anew", failure)
-        )
+    def _changed(self) -> None:
+        """The directory has other contents, or it is reached again; what was known without it is old."""
+        if self.access.local.directory_offline:
+            self._start([ask_again(self.access, self._performer.clock.now())])
+        else:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        if self._router is not None:
+            self._router.refresh().addErrback(
+                lambda failure: self.log.failure("the enterprise could not be read anew", failure)
+            )
 
     def public_names(self, clock: IClock) -> PublicNames:
         """Finds the public queues of others in this directory."""
@@ -393,23 +411,33 @@ class Integration:
     # Procedures
 
     async def _run(self, procedure: Procedure[R]) -> R:
+        was_offline = self.access.local.directory_offline
         try:
             return await self._runner.run(procedure)
         finally:
             self._performer.model.time_to_reach_queue = self.access.local.default_time_to_reach_queue
+            self.health.asked(not self.access.local.directory_offline)
             self._note_servers()
             self._timer.set(self.access.timers.deadline())
+            if was_offline and not self.access.local.directory_offline:
+                self._refresh()
 
     def _expire(self, now: Moment) -> None:
         procedures = expire(self.access, self._host, now)
         self._timer.set(self.access.timers.deadline())
+        self._start(procedures)
+
+    def _start(self, procedures: Sequence[Procedure[None]]) -> None:
         Deferred.fromCoroutine(self._keep_up(procedures)).addErrback(
             lambda failure: self.log.failure("what is known of the directory is not kept up", failure)
         )
 
     async def _keep_up(self, procedures: Sequence[Procedure[None]]) -> None:
         for procedure in procedures:
-            await self._run(procedure)
+            try:
+                await self._run(procedure)
+            except MQError as error:
+                self.log.error("the directory is not used: {error}; it is asked again", error=error)
 
     async def _perform(self, effect: DirectoryEffect) -> Any:
         match effect:

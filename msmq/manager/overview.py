@@ -81,6 +81,9 @@ class Overview:
             "connection_active": self.connection_active,
             **describe_losses(self._parts.model),
             "events_dropped": self._parts.events.dropped,
+            "directory": None
+            if (integration := self._parts.integration) is None
+            else integration.health.describe(),
         }
 
     @property

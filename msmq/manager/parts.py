@@ -52,6 +52,7 @@ from msmq.manager.transactions import Transactions
 from msmq.manager.transfer import Transfer
 from msmq.manager.turns import Turns
 from msmq.manager.ways import Ways
+from msmq.queues.changes import AppendEvent
 from msmq.queues.directory.access import NO_DIRECTORY
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.local import HostIdentity
@@ -129,6 +130,7 @@ class Parts:
                 directory,
                 reactor,
                 host,
+                self._note,
                 routing_server=routing_server,
                 site=site,
                 ciphers=ciphers,
@@ -280,6 +282,10 @@ class Parts:
             closed.addBoth(lambda _: integration.stop())
         closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
         return closed.addCallback(lambda _: self.store.close())
+
+    def _note(self, event: str, reason: str) -> None:
+        """An event of the queue manager itself, and not of a message."""
+        self.events.record(AppendEvent(self.clock.now().wall, b"", event, reason))
 
     def _is_routing_server(self) -> bool:
         """Whether the directory says so of this queue manager."""

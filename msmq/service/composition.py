@@ -243,7 +243,9 @@ def directory_context(
     configuration: Configuration, reactor: IReactorTime, clock: IClock, search: DirectorySearch
 ) -> DirectoryContext:
     """What the directory of a configuration is made with."""
-    return DirectoryContext(clock, reactor, configuration.directory_options, search.find)
+    return DirectoryContext(
+        clock, reactor, configuration.queue_manager.data, configuration.directory_options, search.find
+    )
 
 
 def _gate(security: SecuritySettings) -> Gate:

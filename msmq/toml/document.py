@@ -54,10 +54,27 @@ def read_document(path: Path) -> Document:
 
     @raise DocumentError: there is none, or it is not TOML.
     """
+    return decode_document(read_content(path))
+
+
+def read_content(path: Path) -> bytes:
+    """The bytes of a file.
+
+    @raise DocumentError: there is none, or it cannot be read.
+    """
     try:
-        text = path.read_bytes().decode()
+        return path.read_bytes()
     except OSError as error:
         raise DocumentError(None, f"cannot be read: {error.strerror}") from error
+
+
+def decode_document(content: bytes) -> Document:
+    """The same of the bytes of a file.
+
+    @raise DocumentError: it is not TOML.
+    """
+    try:
+        text = content.decode()
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DocumentError(line, "is not UTF-8") from error

@@ -262,7 +262,7 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
     async def test_identity(self) -> None:
         """A queue manager can be what the domain calls it from its first start on."""
         await self.join("ALPHA")
-        context = DirectoryContext(SystemClock(), IReactorTime(reactor))
+        context = DirectoryContext(SystemClock(), IReactorTime(reactor), Path("data"))
         identifier = await identify(self.settings, "ALPHA", context)
         self.assertEqual(await identify(self.settings, "alpha", context), identifier)
         directory = await self.opened()

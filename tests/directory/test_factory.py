@@ -50,7 +50,7 @@ class FactoryTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         clock = ManualClock()
-        self.context = DirectoryContext(clock, clock.reactor)
+        self.context = DirectoryContext(clock, clock.reactor, Path("data"))
         self.path = Path(self.mktemp())
         people = WHOLE[: WHOLE.index("[[user]]")]
         self.path.write_text(people, encoding="utf-8")
@@ -113,7 +113,7 @@ class FactoryTests(SynchronousTestCase):
         """The first of its faults is told, and how many more there are."""
         self.path.write_text("[[site]]\n[[link]]\n", encoding="utf-8")
         error = self.fault("ALPHA")
-        self.assertRegex(str(error), rf"{self.path}.*, and \d+ more$")
+        self.assertRegex(str(error), rf"{self.path}.*, and \d+ more; the first start needs the file")
 
     def test_plugin(self) -> None:
         """A directory of somebody else is found by its name; it may know nothing of identifiers."""

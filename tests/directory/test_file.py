@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -11,10 +12,11 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from zope.interface.verify import verifyObject
 
-from msmq.directory.enterprise_file import EnterpriseFileError
-from msmq.directory.file import LOOK_EVERY, FileDirectory
-from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IWatchedDirectory
+from msmq.directory.enterprise_copy import EnterpriseCopy
+from msmq.directory.file import LOOK_EVERY, RETRY_EVERY, FileDirectory
+from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IObservedDirectory, IWatchedDirectory
 from msmq.interfaces.access import IAccounts
+from msmq.interfaces.directory import DirectoryCondition
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import (
     DirectoryObject,
@@ -22,13 +24,14 @@ from msmq.queues.directory.objects import (
     QueueManagerObject,
     QueueObject,
     SiteObject,
+    UserObject,
 )
 from msmq.queues.directory.selecting import equals
 from msmq.structures.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
 from msmq.wire.sid import parse_sid
-from tests.directory.test_enterprise_file import ACCOUNTS, ALPHA, BETA, WHOLE, EnterpriseFileTests, keyed
+from tests.directory.test_enterprise_file import ACCOUNTS, ALPHA, BETA, SID, WHOLE, EnterpriseFileTests, keyed
 
 ORDERS = UUID(int=0xF)
 
@@ -39,12 +42,26 @@ class FileDirectoryTests(EnterpriseFileTests):
     def setUp(self) -> None:
         self.clock = ManualClock()
         self.path = self.written(WHOLE)
-        self.directory = FileDirectory(self.path, self.clock, self.clock.reactor, beside=maybeDeferred)
+        self.copy = EnterpriseCopy(Path(self.mktemp()))
+        self.directory = self.made()
+
+    def made(self) -> FileDirectory:
+        """A directory of a process that has just started."""
+        return FileDirectory(self.path, self.clock, self.clock.reactor, self.copy, beside=maybeDeferred)
 
     def opened(self) -> FileDirectory:
         self.successResultOf(self.directory.open())
         self.addCleanup(self.directory.close)
         return self.directory
+
+    def restarted(self) -> list[DirectoryCondition]:
+        """End the process and start another; the conditions that it reports from then on."""
+        self.successResultOf(self.directory.close())
+        self.directory = self.made()
+        conditions: list[DirectoryCondition] = []
+        self.directory.observe(conditions.append)
+        self.opened()
+        return conditions
 
     def result_of(self, asked: Deferred[Any]) -> tuple[DirectoryOperationResult, str]:
         error = self.failureResultOf(asked, DirectoryError).value
@@ -62,7 +79,7 @@ class FileDirectoryTests(EnterpriseFileTests):
 
     def test_interfaces(self) -> None:
         """It is a directory that knows addresses, and tells when it changes."""
-        for interface in (IDirectory, IAccounts, IAddressBook, IWatchedDirectory):
+        for interface in (IDirectory, IAccounts, IAddressBook, IWatchedDirectory, IObservedDirectory):
             verifyObject(interface, self.directory)
 
     def test_keys_that_the_file_does_not_say(self) -> None:
@@ -116,12 +133,134 @@ class FileDirectoryTests(EnterpriseFileTests):
             result, _ = self.result_of(asked)
             self.assertEqual(result, DirectoryOperationResult.OBJECT_NOT_FOUND)
 
-    def test_file_with_faults(self) -> None:
-        """A directory that is misconfigured is not opened, and says what is wrong."""
-        self.change(WHOLE.replace("cost = 7", "cost = 0"))
-        failure = self.failureResultOf(self.directory.open(), EnterpriseFileError)
-        self.assertIn("estate.toml:15: link[1].cost: must be from 1 to 999999, not 0", str(failure.value))
-        self.directory.close()
+    def test_never_read(self) -> None:
+        """A file that is missing or has faults, without a copy: every request says so, until it is good."""
+        faulty = WHOLE.replace("cost = 7", "cost = 0").replace("foreign = true", "foreign = 1")
+        for text, problem in (
+            (None, f"{self.path}: cannot be read: No such file or directory"),
+            (
+                faulty,
+                f"{self.path}:11: site[2].foreign: must be true or false, not a whole number, and 2 more",
+            ),
+        ):
+            with self.subTest(problem=problem):
+                self.path.unlink(missing_ok=True)
+                if text is not None:
+                    self.path.write_text(text, encoding="utf-8")
+                [condition] = self.restarted()
+                self.assertEqual(
+                    condition,
+                    DirectoryCondition(
+                        source=str(self.path),
+                        is_reached=False,
+                        since=self.clock.now().wall,
+                        problem=problem,
+                    ),
+                )
+                self.assertEqual(self.directory.condition, condition)
+                own = QueueManagerObject(identifier=ALPHA, computer_name="ALPHA")
+                for asked in (
+                    self.directory.read(SiteObject),
+                    self.directory.begin_read(SiteObject),
+                    self.directory.write(own, ("computer_name",)),
+                    self.directory.create(own),
+                    self.directory.delete(own),
+                    self.directory.account(parse_sid("S-1-5-21-1-2-3-1001")),
+                ):
+                    self.assertEqual(
+                        self.result_of(asked), (DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, problem)
+                    )
+        told: list[str] = []
+        self.directory.watch(lambda: told.append("changed"))
+        self.clock.advance(5 * LOOK_EVERY)
+        self.change(WHOLE)
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(told, ["changed"])
+        self.assertTrue(self.directory.condition.is_reached)
+        self.assertEqual(self.found(SiteObject, "name", "Berlin")["name"], "Berlin")
+
+    def test_copy(self) -> None:
+        """A start without a good file uses the last one that was, whose age is known, and looks on."""
+        self.opened()
+        read = self.clock.now().wall
+        for text in (None, WHOLE[: len(WHOLE) // 2] + "[[", "\0" * 4000):
+            with self.subTest(text=text):
+                self.clock.advance(3600)
+                self.path.unlink(missing_ok=True)
+                if text is not None:
+                    self.path.write_text(text, encoding="utf-8")
+                [condition] = self.restarted()
+                self.assertEqual(
+                    (condition.is_reached, condition.since, condition.read),
+                    (False, self.clock.now().wall, read),
+                )
+                self.assertIn(str(self.path), condition.problem)
+                self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.2")
+                self.assertEqual(self.found(SiteObject, "name", "Berlin")["name"], "Berlin")
+        self.path.write_text(WHOLE.replace('"127.0.0.2"', '"127.0.0.5"'))
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.5")
+        self.assertEqual(self.directory.condition.read, self.clock.now().wall)
+        self.path.unlink()
+        self.restarted()
+        self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.5")
+
+    def test_copy_has_the_certificates(self) -> None:
+        """All that the file names is in the copy, and what was missing is noticed when it is there again."""
+        self.opened()
+        moved = self.path.parent.with_name("unmounted")
+        self.path.parent.rename(moved)
+        conditions = self.restarted()
+        self.assertIsNotNone(conditions[0].read)
+        user = self.found(UserObject, "security_identifier", parse_sid(SID))
+        self.assertEqual(len(user["certificates"].certificates), 2)
+        self.path.parent.mkdir()
+        moved.joinpath("estate.toml").rename(self.path)
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual(len(conditions), 2)
+        self.assertIn("one.pem", conditions[1].problem)
+        for name in ("one.pem", "two.der"):
+            moved.joinpath(name).rename(self.path.with_name(name))
+        self.clock.advance(RETRY_EVERY + LOOK_EVERY)
+        self.assertTrue(self.directory.condition.is_reached)
+
+    def test_copy_of_another_file(self) -> None:
+        """A copy holds for the file that it was made of, and a damaged one for none."""
+        self.opened()
+        self.path.rename(self.path.with_name("elsewhere.toml"))
+        content = self.copy.path.read_bytes()
+        for damaged in (b"", b"{}", b"[" * 100_000, content[:-9], content.replace(b"estate", b"ESTATE")):
+            self.copy.path.write_bytes(damaged)
+            [condition] = self.restarted()
+            self.assertEqual((condition.is_reached, condition.read), (False, None))
+        self.copy.path.write_bytes(content)
+        [condition] = self.restarted()
+        self.assertIsNotNone(condition.read)
+
+    def test_copy_cannot_be_written(self) -> None:
+        """A disk that takes no copy is reported, and the directory works."""
+        self.copy.path.parent.write_text("a file where the data directory should be")
+        with capturedLogs() as told:
+            self.opened()
+        errors = [formatEvent(event) for event in told if event.get("log_level") is LogLevel.error]
+        self.assertEqual(len(errors), 1, errors)
+        self.assertIn(str(self.copy.path), errors[0])
+        self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.2")
+
+    def test_unreadable(self) -> None:
+        """A file that could not be read is tried again although it has not changed since."""
+        self.opened()
+        moved = self.path.with_name("moved")
+        self.path.rename(moved)
+        self.path.mkdir()
+        conditions = self.restarted()
+        self.clock.advance(10 * LOOK_EVERY)
+        self.assertEqual(len(conditions), 1, "it is reported once")
+        self.assertIn("Is a directory", conditions[0].problem)
+        self.path.rmdir()
+        moved.rename(self.path)
+        self.clock.advance(LOOK_EVERY)
+        self.assertEqual([each.is_reached for each in conditions], [False, True])
 
     def test_queue_that_the_file_names(self) -> None:
         """It can be made, once, and gets the Identifier of the file; what it is given is remembered."""

@@ -17,7 +17,7 @@ from msmq.structures.base_header import INFINITE
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA, GAMMA
 from tests.control.support import Disk
-from tests.nodes.support import NodesTestCase
+from tests.nodes.support import Node, NodesTestCase
 
 ORDERS = ".\\orders"
 NOWHERE = "DIRECT=TCP:127.0.0.9\\private$\\nowhere"
@@ -256,14 +256,30 @@ class QueueManagerTests(DirectoryTestCase):
         self.assertEqual(self.refused(sending), Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
 
     def test_a_start_while_the_directory_is_away(self) -> None:
-        """The first fails; a later one goes on with what was known."""
+        """It goes on with what was known; one that was never published is, once the directory is back."""
         self.directory.is_connected = False
         self.restart(directory=self.directory)
         self.assertEqual(self.service.status()["state"], "running")
-        fresh = self.node("ALPHA", UUID(int=9), directory=self.directory)
-        failed = self.failureResultOf(self.deferred(fresh.service.open()), MQError).value
-        self.assertEqual(fresh.service.status()["state"], "stopped")
-        self.assertIn(failed.status, (Status.MQ_ERROR_NO_DS, Status.MQ_ERROR_DS_ERROR))
+        self.assertFalse(self.service.status()["directory"]["reached"])
+        fresh = self.node("DELTA", UUID(int=9), directory=self.directory)
+        fresh.start()
+        self.addCleanup(fresh.service.stopService)
+        status = fresh.service.status()
+        self.assertEqual((status["state"], status["directory"]["reached"]), ("running", False))
+        self.assertEqual(status["directory"]["problem"], "the directory could not be reached")
+        self.assertEqual(self.events_of(fresh), ["directory_lost"])
+        self.clock.advance(61)
+        self.assertFalse(fresh.service.status()["directory"]["reached"])
+        self.directory.is_connected = True
+        self.clock.advance(61)
+        self.assertTrue(fresh.service.status()["directory"]["reached"])
+        read = self.directory.read(QueueManagerObject, [equals("identifier", UUID(int=9))])
+        self.assertEqual(self.successResultOf(read)["computer_name"], "DELTA")
+        self.assertEqual(self.events_of(fresh), ["directory_lost", "directory_reached"])
+
+    def events_of(self, node: Node) -> list[str]:
+        """The words of the event log."""
+        return [each.event.event for each in self.successResultOf(node.store.read_events(0, 100))]
 
     def test_a_directory_that_gives_identifiers(self) -> None:
         """It would call us by a name under which nobody knows us, so the start fails and tells so."""

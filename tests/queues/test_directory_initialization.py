@@ -12,7 +12,7 @@ from msmq.queues.changes import Change
 from msmq.queues.directory.attributes import directory_attributes
 from msmq.queues.directory.enumerations import QueueManagerState
 from msmq.queues.directory.initialization import Provisioning
-from msmq.queues.directory.local import HostIdentity, KnownSite
+from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, KnownSite
 from msmq.queues.directory.objects import (
     EnterpriseObject,
     QueueManagerObject,
@@ -27,6 +27,7 @@ from msmq.queues.directory.requests import (
 )
 from msmq.queues.directory.selecting import equals
 from msmq.queues.directory.timers import DirectoryTimer, DirectoryTimes
+from msmq.queues.directory.upkeep import expire
 from msmq.structures.status import Status
 from tests.queues.directory_builders import ALPHA, ENTERPRISE, SITE
 from tests.queues.directory_machine import (
@@ -327,8 +328,43 @@ class OfflineStartTests(MachineTestCase):
         return gate
 
     def test_provisioning(self) -> None:
-        """Nobody can be provisioned without the directory."""
+        """It starts offline, and is published when the directory is back; a start in between begins anew."""
         self.machine.start(integrated=True)
         self.directory.is_connected = False
-        error = self.fails(self.initialization(provisioning=Provisioning()))
-        self.assertIs(error.status, Status.MQ_ERROR_NO_DS)
+        local = self.initialize(provisioning=Provisioning())
+        self.assertIs(local.queue_manager_state, QueueManagerState.READY)
+        self.assertTrue(local.directory_offline)
+        self.assertNotIn(QUEUE_MANAGER, self.machine.state)
+        self.machine.clock.advance(60)
+        self.expire()
+        self.assertTrue(local.directory_offline)
+        self.directory.is_connected = True
+        self.furnish(None)
+        self.machine.clock.advance(60)
+        self.expire()
+        self.assertFalse(local.directory_offline)
+        read = self.directory.read(QueueManagerObject, [equals("identifier", local.object.identifier)])
+        self.assertEqual(self.successResultOf(read).object.computer_name, "ALPHA")
+        assert local.enterprise_reference is not None
+        self.assertEqual(local.enterprise_reference.identifier, ENTERPRISE)
+        self.assertIn(QUEUE_MANAGER, self.machine.state)
+
+    def test_provisioning_is_refused(self) -> None:
+        """A directory that refuses the queue manager when it is back is asked again; nothing is stored."""
+        self.machine.start(integrated=True)
+        self.directory.is_connected = False
+        local = self.initialize(provisioning=Provisioning())
+        held = local.object
+        self.directory.is_connected = True
+        self.furnish(None)
+        self.machine.failing = QueueManagerChanged
+        for _ in range(2):
+            self.machine.clock.advance(60)
+            [procedure] = expire(self.machine.access, HOST, self.machine.clock.now())
+            self.fails(procedure)
+            self.assertEqual((local.directory_offline, local.object), (True, held))
+            self.assertNotIn(QUEUE_MANAGER, self.machine.state)
+        self.machine.failing = None
+        self.machine.clock.advance(60)
+        self.expire()
+        self.assertFalse(local.directory_offline)

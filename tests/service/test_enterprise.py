@@ -10,10 +10,14 @@ from uuid import UUID
 
 from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+import msmq.directory.file
 from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
+from msmq.manager.service import QueueManagerService
+from msmq.queues.message import Message
 from msmq.service.configuration import Overrides, check, load
 from msmq.service.identity import identity_path, load_identity
 from msmq.service.server import Server
@@ -65,6 +69,15 @@ class SamePortTests(TestCase):
         self.assertIn(f"UDP {address}:1801", server.addresses)
 
 
+async def known(manager: QueueManagerService, *, is_reached: bool) -> None:
+    """Wait until the enterprise is known, of a directory that is reached or of the copy of one."""
+    while (
+        manager.status()["directory"]["reached"] is not is_reached
+        or not (await manager.topology())["queue_managers"]
+    ):
+        await deferLater(IReactorTime(reactor), 0)
+
+
 class EnterpriseServerTests(TestCase):
     """A server whose C{[directory]} names a file."""
 
@@ -73,18 +86,19 @@ class EnterpriseServerTests(TestCase):
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
         self.data = self.directory / "data"
+        self.patch(msmq.directory.file, "LOOK_EVERY", 0.01)
         self.file = self.directory / "estate.toml"
         self.file.write_text(ENTERPRISE, encoding="utf-8")
 
-    def server(self, name: str = "ALPHA") -> Server:
+    def server(self, name: str = "ALPHA", storage: str = "memory") -> Server:
         path = self.directory / "msmq.toml"
         path.write_text(CLOSED + f'[directory]\nbackend = "file:{self.file}"\n', encoding="utf-8")
         self.assertEqual(check(path), [])
-        overrides = Overrides(name=name, data=os.fspath(self.data), storage="memory")
+        overrides = Overrides(name=name, data=os.fspath(self.data), storage=storage)
         return Server(load(path, overrides), IReactorTime(reactor))
 
-    async def started(self, name: str = "ALPHA") -> Server:
-        server = self.server(name)
+    async def started(self, name: str = "ALPHA", storage: str = "memory") -> Server:
+        server = self.server(name, storage)
         server.startService()
         self.addCleanup(server.stopService)
         await server.started
@@ -135,6 +149,59 @@ class EnterpriseServerTests(TestCase):
         server = await self.started("BETA")
         assert server.parts is not None
         self.assertEqual(server.parts.manager.model.identifier, BETA)
+
+    async def test_file_is_missing_later(self) -> None:
+        """A member that ran before starts without the file, or with a spoiled one, on its copy of it.
+
+        It says so in its status and its events, looks on, and uses the file when it is good again.
+        """
+        for storage, text in (("sqlite", None), ("sqlite", "[[queue_manager"), ("memory", None)):
+            with self.subTest(storage=storage, text=text):
+                self.file.write_text(ENTERPRISE, encoding="utf-8")
+                await (await self.started(storage=storage)).stopService()
+                self.file.unlink()
+                if text is not None:
+                    self.file.write_text(text, encoding="utf-8")
+                server = await self.started(storage=storage)
+                assert server.parts is not None
+                manager = server.parts.manager
+                directory = manager.status()["directory"]
+                self.assertEqual(
+                    (directory["kind"], directory["source"], directory["reached"]),
+                    ("file", str(self.file), False),
+                )
+                self.assertIn(str(self.file), directory["problem"])
+                self.assertIsNotNone(directory["read"])
+                self.assertIn(directory["age"], range(600))
+                await known(manager, is_reached=False)
+                route = await manager.route("ALPHA", "BETA")
+                self.assertEqual([hop["name"] for hop in route["hops"]], ["BETA"])
+                events = [each.event for each in await manager.store.read_events(0, 100)]
+                lost = [each for each in events if each.event == "directory_lost"][-1]
+                self.assertIn(directory["problem"], lost.reason)
+                self.assertIn(directory["read"], lost.reason)
+                self.file.write_text(ENTERPRISE.replace("127.0.0.2", "127.0.0.9"), encoding="utf-8")
+                await known(manager, is_reached=True)
+                await server.stopService()
+
+    async def test_never_read(self) -> None:
+        """A member with an identity, and no copy of the file, works for itself until the file is there."""
+        self.data.mkdir()
+        load_identity(self.data, lambda: ALPHA)
+        self.file.unlink()
+        server = await self.started()
+        assert server.parts is not None
+        manager = server.parts.manager
+        self.assertEqual(manager.status()["state"], "running")
+        self.assertEqual(
+            (manager.status()["directory"]["reached"], manager.status()["directory"]["age"]), (False, None)
+        )
+        await manager.create_queue(".\\private$\\orders")
+        await manager.send(".\\private$\\orders", [Message()])
+        self.file.write_text(ENTERPRISE, encoding="utf-8")
+        await known(manager, is_reached=True)
+        route = await manager.route("ALPHA", "BETA")
+        self.assertEqual([hop["name"] for hop in route["hops"]], ["BETA"])
 
     def test_configuration(self) -> None:
         """A description that cannot be one is found before anything is started."""

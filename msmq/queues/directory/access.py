@@ -55,11 +55,13 @@ class DirectoryAccess:
 
     @ivar local: this queue manager.
     @ivar timers: those that have to do with the directory.
+    @ivar is_provisioned: false if the directory was away when this queue manager was to be published there.
     """
 
     def __init__(self, local: LocalQueueManager, times: DirectoryTimes | None = None) -> None:
         self.local = local
         self.timers = DirectoryTimers(times or DirectoryTimes())
+        self.is_provisioned = True
 
     # Writing
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.moment import Moment
+from msmq.queues.changes import Change
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import DirectoryOperationResult, QueueManagerState, refusal
@@ -76,7 +77,8 @@ def initialize(
 
     Names and domain are those of the host.
     With a directory the queue manager's own object, its sites and the enterprise are read, and the timers
-    run; a directory that is away lets it start with what it knew, offline, unless it is provisioned.
+    run; while the directory is away it starts with what it knew, offline, and is provisioned, if that is
+    due, when the directory is back (L{provision_again}).
     It is for others to bring up queues, and to run nothing before this has ended.
 
     @param provisioning: given at the first start; the queue manager is published then, and may get another
@@ -100,7 +102,7 @@ def initialize(
         if local.directory_integrated:
             yield from _integrate(access, host, now, provisioning)
         local.last_domain = local.machine_domain_id
-        yield Store([local.settings_change(), local.object_change(), local.enterprise_change()])
+        yield Store(_settled(access))
     except BaseException:
         access.timers.stop_all()
         local.queue_manager_state = QueueManagerState.STOPPED
@@ -149,6 +151,7 @@ def find_directory_servers(access: DirectoryAccess, domain_name: str) -> Procedu
 
 def _synchronize(access: DirectoryAccess, provisioning: Provisioning | None) -> Procedure[None]:
     local = access.local
+    access.is_provisioned = True
     outcome = yield from access.read_directory(
         QueueManagerObject, [equals("identifier", local.object.identifier)]
     )
@@ -163,8 +166,39 @@ def _synchronize(access: DirectoryAccess, provisioning: Provisioning | None) -> 
     elif outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND and provisioning is not None:
         yield from _publish(access)
         yield from read_sites(access)
-    elif provisioning is not None or not outcome.is_disconnected:
+    elif outcome.is_disconnected:
+        access.is_provisioned = provisioning is None
+    else:
         raise _refused(outcome, f"queue manager {format_guid(local.object.identifier)}")
+
+
+def _settled(access: DirectoryAccess) -> list[Change]:
+    """What the next start needs; a queue manager that was not provisioned keeps no object of its own."""
+    local = access.local
+    own = [local.object_change()] if access.is_provisioned else []
+    return [local.settings_change(), *own, local.enterprise_change()]
+
+
+def provision_again(access: DirectoryAccess) -> Procedure[None]:
+    """[MS-MQDMPR] 3.1.3 publish a queue manager whose directory was away when it was provisioned.
+
+    If the directory is still away, or refuses, it is tried again a minute later.
+
+    @raise MQError: as L{initialize}; the queue manager goes on offline.
+    """
+    local = access.local
+    held = local.object
+    local.directory_offline = False
+    try:
+        yield from _synchronize(access, Provisioning())
+        if access.is_provisioned:
+            yield from _read_enterprise(access)
+            yield Store(_settled(access))
+    except BaseException:
+        local.object = held
+        access.is_provisioned = False
+        local.directory_offline = True
+        raise
 
 
 def _publish(access: DirectoryAccess) -> Procedure[None]:
@@ -216,9 +250,10 @@ def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerOb
 def _become(access: DirectoryAccess, changed: QueueManagerObject) -> Procedure[None]:
     local = access.local
     former = local.object.identifier
+    # An identifier that is refused is not stored, or the next start would take it for its own.
+    yield QueueManagerChanged(changed, former if former != changed.identifier else None)
     local.object = changed
     yield Store([local.object_change()])
-    yield QueueManagerChanged(changed, former if former != changed.identifier else None)
 
 
 def _read_enterprise(access: DirectoryAccess) -> Procedure[None]:

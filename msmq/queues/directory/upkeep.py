@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msmq.moment import Moment
 from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.initialization import find_directory_servers
+from msmq.queues.directory.initialization import find_directory_servers, provision_again
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.directory.public_queues import retry_deletions
 from msmq.queues.directory.requests import Procedure, Store
@@ -24,7 +24,7 @@ def _event(
     access: DirectoryAccess, host: HostIdentity, timer: DirectoryTimer, now: Moment
 ) -> Procedure[None]:
     if timer is DirectoryTimer.DIRECTORY_ONLINE:
-        return _check_directory_online(access)
+        return ask_again(access, now)
     access.timers.start(timer, now)
     match timer:
         case DirectoryTimer.SITES_UPDATE:
@@ -35,7 +35,17 @@ def _event(
             return _directory_server_list_update(access, host)
 
 
-def _check_directory_online(access: DirectoryAccess) -> Procedure[None]:
+def ask_again(access: DirectoryAccess, now: Moment) -> Procedure[None]:
+    """[MS-MQDMPR] 3.1.6.5 see whether a directory that was away is back.
+
+    @raise MQError: as L{provision_again}.
+    """
+    if not access.is_provisioned:
+        access.timers.start(DirectoryTimer.DIRECTORY_ONLINE, now)
+        yield from provision_again(access)
+        if not access.is_provisioned:
+            return
+        access.timers.stop(DirectoryTimer.DIRECTORY_ONLINE)
     if (yield from access.check_directory_online()):
         yield from retry_deletions(access)
 

@@ -218,7 +218,9 @@ class IdentifyTests(ConfiguredTestCase):
     """Who a queue manager is, asked before it runs."""
 
     async def identity(self, settings: LdapSettings, name: str) -> UUID | None:
-        return await identify(settings, name, DirectoryContext(SystemClock(), IReactorTime(reactor)))
+        return await identify(
+            settings, name, DirectoryContext(SystemClock(), IReactorTime(reactor), Path("data"))
+        )
 
     async def fault(self, settings: LdapSettings) -> str:
         with self.assertRaises(ValueError) as refused:

@@ -97,7 +97,7 @@ class SettingsTests(SynchronousTestCase):
         """A configuration names it like every other directory."""
         clock = ManualClock()
         reactor: Any = clock.reactor
-        context = DirectoryContext(clock, reactor, {"dialect": "openldap"})
+        context = DirectoryContext(clock, reactor, Path("data"), {"dialect": "openldap"})
         for scheme in ("ldap", "ldaps"):
             directory = make_directory(f"{scheme}://127.0.0.1/dc=example,dc=com", context)
             assert isinstance(directory, LdapDirectory)

@@ -1,0 +1,85 @@
+"""The last good enterprise file, kept in the data directory. [MS-MQOD] 2.7.4."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from msmq.durable import write_durably
+
+COPY_NAME: Final = "directory-copy.json"
+"""The name of the copy in the data directory."""
+
+
+@attrs.frozen
+class KeptFile:
+    """The content of an enterprise file as it was when it was read last.
+
+    @ivar content: its bytes.
+    @ivar read: when it was read, in seconds since 1970-01-01 UTC.
+    @ivar certificates: the bytes of the certificate files that it names, by their names there.
+    """
+
+    content: bytes
+    read: float
+    certificates: Mapping[str, bytes] = attrs.field(factory=dict)
+
+
+class EnterpriseCopy:
+    """Keeps one enterprise file for starts at which the file is missing or has faults.
+
+    The copy belongs to the path that it was read from: another file never replaces the configured one.
+
+    @ivar path: where the copy is kept.
+    """
+
+    def __init__(self, data: Path) -> None:
+        """Keep it in this data directory."""
+        self.path = data / COPY_NAME
+
+    def keep(self, source: Path, kept: KeptFile) -> None:
+        """Have the copy on disk; blocks, so a reactor does it in a worker thread.
+
+        @param source: the file that was read.
+        @raise OSError: the disk does not take it; the copy of before stays.
+        """
+        document = {
+            "source": os.fspath(source.absolute()),
+            "read": kept.read,
+            "content_base64": _encoded(kept.content),
+            "certificates": {name: _encoded(data) for name, data in kept.certificates.items()},
+        }
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durably(self.path, json.dumps(document).encode("ascii") + b"\n")
+
+    def load(self, source: Path) -> KeptFile | None:
+        """The copy of this file; C{None} if there is none, it is of another file, or it is damaged."""
+        try:
+            match json.loads(self.path.read_bytes()):
+                case {
+                    "source": str(of),
+                    "read": float() | int() as read,
+                    "content_base64": str(content),
+                    "certificates": dict(certificates),
+                }:
+                    decoded = {str(name): _decoded(data) for name, data in certificates.items()}
+                    kept = KeptFile(_decoded(content), float(read), decoded)
+                case _:
+                    return None
+        except (OSError, ValueError, TypeError, RecursionError):
+            return None
+        return kept if of == os.fspath(source.absolute()) else None
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

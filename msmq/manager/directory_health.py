@@ -1,0 +1,97 @@
+"""Whether the directory is reached, as status and events report it. [MS-MQOD] 2.7.4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import attrs
+from twisted.logger import Logger
+
+from msmq.decoding.values import unix_time
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import DirectoryCondition, IDirectory, IObservedDirectory
+
+Note = Callable[[str, str], None]
+"""Appends to the event log: a word, and a text for people."""
+
+LOST = "directory_lost"
+REACHED = "directory_reached"
+
+
+class DirectoryHealth:
+    """Follows the condition of one directory.
+
+    A directory that observes itself (L{IObservedDirectory}) is believed; of another it is known whether the
+    last request reached it.
+    Each change is one line in the log and one event.
+
+    @param note: appends to the event log.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, directory: IDirectory, clock: IClock, note: Note) -> None:
+        self._name = directory.name
+        self._clock = clock
+        self._note = note
+        self._observed: IObservedDirectory | None = IObservedDirectory(directory, None)
+        self._condition = DirectoryCondition(source=directory.name)
+        self._is_lost = False
+        if self._observed is not None:
+            self._observed.observe(self._changed)
+
+    @property
+    def condition(self) -> DirectoryCondition:
+        """What is known of it now."""
+        return self._condition if self._observed is None else self._observed.condition
+
+    def asked(self, is_reached: bool) -> None:
+        """A request has reached the directory, or has not."""
+        before = self._condition
+        if self._observed is not None or (before.since is not None and before.is_reached == is_reached):
+            return
+        self._condition = attrs.evolve(
+            before,
+            is_reached=is_reached,
+            since=self._clock.now().wall,
+            problem="" if is_reached else "the directory could not be reached",
+        )
+        self._changed(self._condition)
+
+    def read(self, when: float) -> None:
+        """What is known of the enterprise is what the directory held at this time."""
+        self._condition = attrs.evolve(self._condition, read=when)
+
+    def describe(self) -> dict[str, Any]:
+        """The value of the key C{directory} of C{msmq status}."""
+        condition = self.condition
+        read = condition.read if condition.read is not None else self._condition.read
+        age = None if read is None else max(0, int(self._clock.now().wall - read))
+        return {
+            "kind": self._name,
+            "source": condition.source,
+            "reached": condition.is_reached,
+            "since": _time(condition.since),
+            "read": _time(read),
+            "age": age,
+            "problem": condition.problem,
+        }
+
+    def _changed(self, condition: DirectoryCondition) -> None:
+        if condition.is_reached:
+            if self._is_lost:
+                self._is_lost = False
+                self.log.info("directory {source} is reached again", source=condition.source)
+                self._note(REACHED, f"directory {condition.source} is reached again")
+            return
+        self._is_lost = True
+        read = condition.read if condition.read is not None else self._condition.read
+        known = "nothing is known of it" if read is None else f"what it held at {_time(read)} is used"
+        reason = f"directory {condition.source} is not reached: {condition.problem}; {known}"
+        self.log.error("{reason}", reason=reason)
+        self._note(LOST, reason)
+
+
+def _time(wall: float | None) -> str | None:
+    return None if wall is None else unix_time(int(wall))
