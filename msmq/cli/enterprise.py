@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from msmq.cli.enrolling import join, leave, link, role, site
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 
@@ -13,7 +14,11 @@ from msmq.cli.output import complain
 @click.group
 @common_options
 def enterprise() -> None:
-    """Look after the file that describes an enterprise."""
+    """Set the members, roles, sites and links of an enterprise, and check the file that describes one."""
+
+
+for _command in (join, leave, role, site, link):
+    enterprise.add_command(_command)
 
 
 @enterprise.command("check")

@@ -11,6 +11,8 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from msmq.directory.ldap import operations as operations_module
 from msmq.directory.ldap.connection import LdapConnection
+from msmq.directory.ldap.enrollment.performing import Enrollment
+from msmq.directory.ldap.enrollment.planning import EnrollmentError, Wanted
 from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.mapping import CLASSES, GUID
 from msmq.directory.ldap.names import child
@@ -333,6 +335,80 @@ class LdapDirectoryContract(WritableDirectoryContract):
         await directory.write(manager, ("routing_server",))
         name = f"CN=MSMQ Settings,CN=ALPHA,CN=Servers,CN=london,{root.sites}"
         self.assertIsNotNone(await self.operations.entry(name, (GUID,)))
+
+    async def add_computer(self, name: str) -> None:
+        """Have a computer join the domain, where there is one."""
+
+    async def test_enrollment(self) -> None:
+        """What C{msmq enterprise} makes is a whole queue manager, once; what it removes leaves nothing."""
+        directory = await self.opened()
+        london, paris = await self.sites("london", "paris")
+        root = await self.operations.root()
+        before = await self.names_below(root.services, root.sites)
+        for name in ("ALPHA", "BETA"):
+            await self.add_computer(name)
+        enrollment = Enrollment(self.operations, uuid4)
+        wanted = Wanted(("London",), routing=True, dns_name="alpha.msmq.test", quota=77)
+        planned = await Enrollment(self.operations, uuid4, dry_run=True).join("ALPHA", wanted)
+        made = await enrollment.join("ALPHA", wanted)
+        self.assertEqual([step.change.name for step in planned], [step.change.name for step in made])
+        self.assertEqual(await enrollment.join("ALPHA", wanted), [])
+        read = await directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])
+        expected = QueueManagerObject(
+            queue_manager_quota=77, routing_server=True, site_identifier_list=(london.identifier,)
+        )
+        self.assertEqual(read["qualified_computer_name"], "alpha.msmq.test")
+        for name in (
+            "queue_manager_quota",
+            "routing_server",
+            "operating_system_type",
+            "site_identifier_list",
+        ):
+            self.assertEqual(read[name], getattr(expected, name), name)
+        settings = f"CN=MSMQ Settings,CN=ALPHA,CN=Servers,CN=%s,{root.sites}"
+        entry = await self.operations.entry(settings % "London", ("mSMQQMID", "mSMQServices"))
+        assert entry is not None
+        self.assertEqual(
+            (entry.first("mSMQQMID"), entry.first("mSMQServices")), (read["identifier"].bytes_le, b"1")
+        )
+        await enrollment.join("BETA", Wanted(("paris",)))
+        gates = {"cost": 5, "gates": ("ALPHA", "BETA")}
+        [link] = await enrollment.link(("London", "Paris"), **gates)  # type: ignore[arg-type]
+        self.assertEqual(await enrollment.link(("paris", "london"), **gates), [])  # type: ignore[arg-type]
+        told = (await directory.read(RoutingLinkObject)).object
+        beta = await directory.read(QueueManagerObject, [equals("computer_name", "BETA")], ("identifier",))
+        self.assertEqual(
+            (told.site1_identifier, told.site2_identifier, told.actual_cost),
+            (london.identifier, paris.identifier, 5),
+        )
+        self.assertEqual(set(told.site_gate_identifier_list), {read["identifier"], beta["identifier"]})
+        await enrollment.change("ALPHA", Wanted(sites=("Paris",)))
+        self.assertIsNone(await self.operations.entry(settings % "London", (GUID,)))
+        self.assertIsNotNone(await self.operations.entry(settings % "Paris", (GUID,)))
+        await enrollment.change("ALPHA", Wanted(routing=False))
+        self.assertIsNone(await self.operations.entry(settings % "Paris", (GUID,)))
+        await enrollment.change("ALPHA", Wanted(routing=True))
+        await self.queue("orders")
+        with self.assertRaises(EnrollmentError):
+            await enrollment.leave("ALPHA")
+        await enrollment.leave("ALPHA", with_queues=True)
+        [gate] = (await directory.read(RoutingLinkObject))["site_gate_identifier_list"]
+        self.assertEqual(gate, beta["identifier"])
+        await enrollment.leave("BETA")
+        self.assertEqual(await enrollment.leave("BETA"), [])
+        await enrollment.link(("London", "Paris"), cost=None, gates=(), remove=True)
+        self.assertIsNone(await self.operations.entry(link.change.name, (GUID,)))
+        left = await self.names_below(root.services, root.sites) - before
+        # A site keeps the containers of its servers, as it keeps them in a domain.
+        self.assertEqual({name for name in left if not name.startswith("cn=servers,")}, set())
+
+    async def names_below(self, *bases: str) -> set[str]:
+        """The names of all entries below these."""
+        found: set[str] = set()
+        for base in bases:
+            entries = await self.operations.find(base, Scope.TREE, ANYTHING, (GUID,))
+            found |= {entry.name.lower() for entry in entries}
+        return found
 
     async def test_settings_of_a_server(self) -> None:
         """[MS-MQDSSM] 3.1.6.7.1.9: a queue manager that serves others says so in each of its sites."""

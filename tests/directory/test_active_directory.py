@@ -95,6 +95,9 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         await self.join(manager.computer_name)
         return await directory.create(manager)
 
+    async def add_computer(self, name: str) -> None:
+        await self.join(name)
+
     async def join(self, name: str, place: str = "") -> None:
         """Have a computer join the domain."""
         root = await self.operations.root()

@@ -73,7 +73,7 @@ def settings_changes(
     values = settings_values(configuration)
     kept = {folded(settings) for _, _, settings in wanted}
     changes: list[Add | Modify | Delete] = [
-        Delete(entry.name) for name, entry in known.items() if _is_settings(entry) and name not in kept
+        Delete(entry.name) for name, entry in known.items() if is_settings(entry) and name not in kept
     ]
     for servers, server, settings in wanted:
         entry = known.get(folded(settings))
@@ -89,5 +89,6 @@ def settings_changes(
     return changes
 
 
-def _is_settings(entry: Entry) -> bool:
+def is_settings(entry: Entry) -> bool:
+    """Whether an entry is an mSMQSettings."""
     return b"msmqsettings" in {value.lower() for value in entry.all("objectClass")}
