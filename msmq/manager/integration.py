@@ -19,6 +19,7 @@ from msmq.interfaces.routing import IRouter
 from msmq.interfaces.topology import add_objects
 from msmq.manager.directory import DirectoryRunner
 from msmq.manager.directory_health import DirectoryHealth, Note
+from msmq.manager.kept_topology import KeptTopology
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
 from msmq.manager.routing import DirectoryRouter
@@ -165,6 +166,7 @@ class Integration:
         self._reactor = reactor
         self._public_names: PublicNames | None = None
         self._router: DirectoryRouter | None = None
+        self._kept_topology: KeptTopology | None = None
         watched = IWatchedDirectory(directory, None)
         if watched is not None:
             watched.watch(self._changed)
@@ -180,6 +182,8 @@ class Integration:
         """
         await self._directory.open()
         self.access.local.restore(state)
+        if self._kept_topology is not None:
+            self._kept_topology.restore(state)
         if self._served is not None:
             self._served.add_servers(self.access.local.directory_server_list)
         if QUEUE_MANAGER in state:
@@ -251,12 +255,15 @@ class Integration:
         @param changed: called after ways have changed.
         @param beside: calls a function where it holds up nobody.
         """
+        kept = self._kept_topology = KeptTopology(self._performer.commit_later, beside)
         router = DirectoryRouter(
             self._performer.model.identifier,
             self.access,
             self._runner.run,
             reactor,
             clock,
+            kept=kept,
+            was_read=self.health.read,
             tell=add_objects,
             changed=changed,
             beside=beside,

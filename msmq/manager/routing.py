@@ -16,6 +16,7 @@ from zope.interface import implementer
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.routing import IRouter
+from msmq.manager.kept_topology import KeptTopology
 from msmq.moment import Moment
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.enumerations import DirectoryOperationResult
@@ -62,6 +63,8 @@ class DirectoryRouter:
     @ivar core: what is known, and when it is read anew.
     @param own: QueueManager.Identifier of the queue manager.
     @param run: runs the procedures of C{access}.
+    @param kept: what was read before the last restart, used until the directory can be read.
+    @param was_read: called with the time, in seconds since 1970-01-01 UTC, at which what is used was read.
     @param tell: tells a builder of objects of the directory.
     @param changed: called after ways have changed; what waits for one is worth another look.
     @param beside: calls a function where it holds up nobody.
@@ -78,6 +81,8 @@ class DirectoryRouter:
         reactor: IReactorTime,
         clock: IClock,
         *,
+        kept: KeptTopology,
+        was_read: Callable[[float], None],
         tell: Callable[[TopologyBuilder, Iterable[DirectoryObject]], None],
         changed: Callable[[], None] = lambda: None,
         times: RoutingTimes | None = None,
@@ -88,6 +93,9 @@ class DirectoryRouter:
         self._run = run
         self._reactor = reactor
         self._clock = clock
+        self._kept = kept
+        self._was_read = was_read
+        self._has_restored = False
         self._tell = tell
         self._changed = changed
         self._beside = beside
@@ -184,6 +192,9 @@ class DirectoryRouter:
             match effect:
                 case ReadTopology():
                     await self._perform(await self._read())
+                    if not self.core.has_read and not self._has_restored:
+                        self._has_restored = True
+                        await self._restore()
                 case TopologyTaken(snapshot, is_changed):
                     self._report(snapshot.enterprise)
                     if is_changed:
@@ -201,11 +212,26 @@ class DirectoryRouter:
                     f"the directory could not be read: {objects.detail or objects.result.name}",
                     self._clock.now(),
                 )
+            read = self._clock.now().wall
             snapshot: Snapshot = await self._beside(self._snapshot, objects)
+            if not snapshot.enterprise.faults:
+                await self._kept.keep(objects, read)
+                self._was_read(read)
         except Exception as error:
             self.log.failure("The enterprise could not be read.")
             return self.core.reading_failed(f"{type(error).__name__}: {error}", self._clock.now())
         return self.core.topology_read(snapshot, self._clock.now())
+
+    async def _restore(self) -> None:
+        """Route by what was known before the restart, while the directory is away."""
+        held = await self._kept.load()
+        if held is None:
+            return
+        snapshot: Snapshot = await self._beside(self._snapshot, held.objects)
+        effects = self.core.restored(snapshot)
+        if effects:
+            self._was_read(held.read)
+            await self._perform(effects)
 
     async def _read_objects(self) -> list[DirectoryObject] | Outcome:
         """All of each type, or the outcome of the first that fails.

@@ -97,6 +97,7 @@ class RoutingCore:
 
     @ivar snapshot: by which messages are routed.
     @ivar is_reading: a L{ReadTopology} is not answered yet.
+    @ivar has_read: the enterprise was read since the start.
     @ivar refused: why the last reading was not taken; C{None} if it was.
     """
 
@@ -109,6 +110,11 @@ class RoutingCore:
         self._has_read = False
         self._deadline: float | None = None
         self._last_read: float | None = None
+
+    @property
+    def has_read(self) -> bool:
+        """See above."""
+        return self._has_read
 
     @property
     def deadline(self) -> float | None:
@@ -158,6 +164,13 @@ class RoutingCore:
         self.snapshot = snapshot
         self.refused = None
         return [TopologyTaken(snapshot, is_changed)]
+
+    def restored(self, snapshot: Snapshot) -> list[RoutingEffect]:
+        """[MS-MQOD] 2.7.4: what was known before a restart holds until the enterprise is read."""
+        if self._has_read or not self._is_running:
+            return []
+        self.snapshot = snapshot
+        return [TopologyTaken(snapshot, True)]
 
     def reading_failed(self, detail: str, now: Moment) -> list[RoutingEffect]:
         """The enterprise could not be read, or not to its end.

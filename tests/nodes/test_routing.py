@@ -98,6 +98,14 @@ class EnterpriseTestCase(NodesTestCase):
             )
         return directory
 
+    def restart(self, name: str) -> Node:
+        """End one of them, and start it again on what its store has."""
+        self.nodes[name].deaf()
+        self.successResultOf(self.nodes[name].service.stopService())
+        node = self.nodes[name] = self.member(name)
+        node.start()
+        return node
+
     def private_name(self, node: Node, path: str) -> str:
         """The format name of a private queue, by which others reach it from afar."""
         name: str = node.service.queue(path)["format_name"]
@@ -374,6 +382,31 @@ class ChangingTests(EnterpriseTestCase):
         for _ in range(90):
             self.clock.advance(1)
         self.assertEqual(self.bodies(self.zeta, path), [b"late"])
+
+    def test_restart_while_the_directory_is_away(self) -> None:
+        """[MS-MQOD] 2.7.4: gates and senders that are started anew route as before, and say how old that is.
+
+        When the directory is back it is read, within the minute of the Directory Online Timer.
+        """
+        path = self.queue(self.zeta)
+        name = self.private_name(self.zeta, path)
+        assert self.directory is not None
+        self.directory.is_connected = False
+        self.clock.advance(100)
+        self.alpha = self.restart("ALPHA")
+        self.restart("DELTA")
+        self.clock.advance(0)
+        self.send(self.alpha, name, b"by what was known")
+        self.clock.advance(10)
+        [view] = self.take(self.zeta, path)
+        self.assertEqual(bytes(view.body), b"by what was known")
+        known = self.alpha.service.status()["directory"]
+        self.assertEqual((known["reached"], known["age"]), (False, 110))
+        self.directory.is_connected = True
+        self.clock.advance(61)
+        known = self.alpha.service.status()["directory"]
+        self.assertTrue(known["reached"])
+        self.assertLess(known["age"], 61)
 
     def test_unknown_queue_manager(self) -> None:
         """MQQB-3.1.7.5-03: without a way a message waits; when the directory knows one, it goes."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,11 +12,14 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
+import msmq.manager.kept_topology
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces import IRouter, NoRoute
 from msmq.interfaces.topology import add_objects
 from msmq.manager.directory import DirectoryRunner
+from msmq.manager.kept_topology import TOPOLOGY, TOPOLOGY_READ, KeptTopology
 from msmq.manager.routing import DirectoryRouter
+from msmq.queues.changes import Change, PutState
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.local import LocalQueueManager
 from msmq.queues.directory.objects import (
@@ -81,6 +85,22 @@ class RouterTestCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = ManualClock()
         self.changes = 0
+        self.times: list[float] = []
+        self.state: dict[str, bytes] = {}
+        self.written: list[str] = []
+        self.kept = KeptTopology(self.store, execute)
+
+    def store(self, changes: Sequence[Change], what: str) -> None:
+        """What the store of a queue manager would keep."""
+        for change in changes:
+            assert isinstance(change, PutState)
+            self.state[change.name] = change.value
+            self.written.append(change.name)
+
+    def restart(self) -> None:
+        """Have what the store has kept, and nothing else."""
+        self.kept = KeptTopology(self.store, execute)
+        self.kept.restore(self.state)
 
     def router(self, run: Any, own: str = "gA", beside: Any = execute) -> DirectoryRouter:
         local = LocalQueueManager(machine(own, "A"), directory_integrated=True)
@@ -90,6 +110,8 @@ class RouterTestCase(SynchronousTestCase):
             run,
             self.clock.reactor,
             self.clock,
+            kept=self.kept,
+            was_read=self.times.append,
             tell=add_objects,
             changed=self.change,
             beside=beside,
@@ -224,6 +246,59 @@ class DirectoryRouterTests(RouterTestCase):
         self.clock.advance(60)
         self.failureResultOf(router.next_hops(guid("gA"), guid("cC")), NoRoute)
         self.assertEqual(self.hops(router, "cC"), ["gC"])
+
+    def test_restart_while_it_is_away(self) -> None:
+        """[MS-MQOD] 2.7.4: the routes of before the restart hold, with their age, until it is back."""
+        self.opened()
+        read = self.clock.now().wall
+        self.clock.advance(600)
+        self.restart()
+        self.directory.is_connected = False
+        self.times.clear()
+        router = self.opened()
+        self.assertEqual(self.hops(router, "cB"), ["gB"])
+        self.assertEqual(self.times, [read])
+        self.assertIsNotNone(router.topology.queue_manager(guid("cB")))
+        self.assertRaises(NoRoute, router._next_hops, guid("gA"), guid("nobody"))
+        self.directory.is_connected = True
+        self.write_cost(20)
+        self.successResultOf(router.refresh())
+        self.assertEqual(self.times, [read, read + 600])
+        self.assertEqual(self.hops(router, "cC"), ["gB"])
+
+    def test_what_is_kept(self) -> None:
+        """A reading without news writes the time alone; one with faults, or that failed, writes nothing."""
+        router = self.opened()
+        self.assertEqual(self.written, [TOPOLOGY_READ, TOPOLOGY])
+        self.written.clear()
+        self.successResultOf(router.refresh())
+        self.assertEqual(self.written, [TOPOLOGY_READ])
+        self.directory.add(link("A", "A", 1))
+        self.successResultOf(router.refresh())
+        self.directory.is_connected = False
+        self.successResultOf(router.refresh())
+        self.assertEqual(self.written, [TOPOLOGY_READ])
+        self.assertNotIn(b"gA.example.com", self.state[TOPOLOGY], "it is compressed")
+
+    def test_damaged(self) -> None:
+        """What cannot be read of the store is logged and not used."""
+        self.opened()
+        self.directory.is_connected = False
+        whole = dict(self.state)
+        other = zlib.compress(b'[{"type": "User"}]')
+        bomb = zlib.compress(bytes(100_001))
+        self.patch(msmq.manager.kept_topology, "LARGEST", 100_000)
+        for key, value in (
+            (TOPOLOGY, b"rubbish"),
+            (TOPOLOGY, whole[TOPOLOGY][:-9]),
+            (TOPOLOGY, other),
+            (TOPOLOGY, bomb),
+            (TOPOLOGY_READ, b"soon"),
+        ):
+            self.state = {**whole, key: value}
+            self.restart()
+            self.assertEqual(self.opened().topology.queue_managers, ())
+            self.assertEqual(len(self.flushLoggedErrors()), 0)
 
     def test_fault(self) -> None:
         """Faults that come later are logged by name, and the last good table holds."""
