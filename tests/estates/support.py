@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from msmq.queues.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
@@ -19,9 +19,6 @@ MACHINE_JOURNAL = ".\\system$;journal"
 
 class EstateTestCase(EnterpriseTestCase):
     """Berlin: ALPHA and the gate BETA; Paris: GAMMA and the gate DELTA; Rome: ZETA and the gate EPSILON."""
-
-    options: ClassVar[Mapping[str, Any]] = {}
-    """What every queue manager of the estate is given besides."""
 
     def options_of(self, name: str) -> dict[str, Any]:
         """What one queue manager is given besides."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -128,7 +129,7 @@ class SeveralDestinationsTests(EstateTestCase):
 class TracingTests(EstateTestCase):
     """A traced message over gates."""
 
-    options = {"report_messages": True}  # noqa: RUF012
+    options: Mapping[str, Any] = {"report_messages": True}
 
     def test_each_hop_reports(self) -> None:
         """Each member reports the sending and the arrival of the message to a queue in another site."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from msmq.queues.directory.objects import QueueObject
 from msmq.queues.directory.selecting import equals
@@ -126,7 +126,7 @@ class SendInTransactionTests(EstateTestCase):
 class TransferTests(EstateTestCase):
     """[MS-MQOD] 2.5.5 Transfer Message; negative acknowledgements that reveal queue names are switched on."""
 
-    options: ClassVar[Mapping[str, Any]] = {"send_insecure_nacks": True}
+    options: Mapping[str, Any] = {"send_insecure_nacks": True}
 
     def test_failed_validation_is_acknowledged(self) -> None:
         """The destination lacks the queue: a negative acknowledgement reaches the administration queue."""
