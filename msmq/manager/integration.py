@@ -20,6 +20,7 @@ from msmq.interfaces.topology import add_objects
 from msmq.manager.directory import DirectoryRunner
 from msmq.manager.directory_health import DirectoryHealth, Note
 from msmq.manager.kept_topology import KeptTopology
+from msmq.manager.online import OnlineChecks
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
 from msmq.manager.routing import DirectoryRouter
@@ -170,6 +171,14 @@ class Integration:
         watched = IWatchedDirectory(directory, None)
         if watched is not None:
             watched.watch(self._changed)
+        self._online = OnlineChecks(
+            self.access,
+            self._run,
+            performer.clock,
+            reactor,
+            is_needed=self._is_needed,
+            returned=self._returned,
+        )
         administration.directory = self
 
     # Life
@@ -259,7 +268,7 @@ class Integration:
         router = DirectoryRouter(
             self._performer.model.identifier,
             self.access,
-            self._runner.run,
+            self._ask,
             reactor,
             clock,
             kept=kept,
@@ -286,12 +295,13 @@ class Integration:
 
     def public_names(self, clock: IClock) -> PublicNames:
         """Finds the public queues of others in this directory."""
-        names = self._public_names = PublicNames(self.access, self._runner.run, clock, self._reactor)
+        names = self._public_names = PublicNames(self.access, self._ask, clock, self._reactor)
         return names
 
     def stop(self) -> Deferred[None]:
         """Ask nothing more."""
         self._timer.stop()
+        self._online.stop()
         if self._public_names is not None:
             self._public_names.stop()
         return self._directory.close()
@@ -315,7 +325,7 @@ class Integration:
         attributes: tuple[str, ...] | None = None,
     ) -> Outcome:
         """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
-        return await self._run(self.access.read_directory(of, filters, attributes))
+        return await self._ask(self.access.read_directory(of, filters, attributes))
 
     async def write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
         """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
@@ -324,9 +334,9 @@ class Integration:
         @return: the value is false if somebody else has changed them since that was read.
         """
         if former is None:
-            return await self._run(self.access.create_directory_object(user))
+            return await self._ask(self.access.create_directory_object(user))
         attributes = ("certificate_digest_list", "certificates")
-        return await self._run(self.access.write_directory(user, attributes, former))
+        return await self._ask(self.access.write_directory(user, attributes, former))
 
     # Public queues
 
@@ -345,7 +355,7 @@ class Integration:
         self._unpublished[path] = own
         try:
             procedure = self._queues.create(name, self._performer.clock.now(), **published)
-            queue = await undivided(self._run(procedure))
+            queue = await undivided(self._ask(procedure))
         finally:
             self._unpublished.pop(path, None)
         return self._found(queue)
@@ -378,7 +388,7 @@ class Integration:
         @raise MQError: it does not take it.
         """
         now = self._performer.clock.now()
-        await undivided(self._run(self._queues.alter(self._object(queue), now, security=security)))
+        await undivided(self._ask(self._queues.alter(self._object(queue), now, security=security)))
 
     async def machine_sid(self) -> bytes:
         """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: what the directory has of this computer; empty if nothing."""
@@ -392,7 +402,7 @@ class Integration:
         published, own = _split(properties)
         if published:
             procedure = self._queues.alter(self._object(queue), self._performer.clock.now(), **published)
-            await undivided(self._run(procedure))
+            await undivided(self._ask(procedure))
         if own:
             await self._administration.alter(queue, own)
 
@@ -401,7 +411,7 @@ class Integration:
 
         @raise MQError: as L{PublicQueues.delete}.
         """
-        await undivided(self._run(self._queues.delete(self._object(queue))))
+        await undivided(self._ask(self._queues.delete(self._object(queue))))
 
     def _object(self, queue: Queue) -> QueueObject:
         held = self.access.local.public_queues.get(queue.definition.identifier)
@@ -417,17 +427,28 @@ class Integration:
 
     # Procedures
 
+    async def _ask(self, procedure: Procedure[R]) -> R:
+        """Run a procedure that needs the directory, which is asked again first if it was away."""
+        await self._online.look()
+        return await self._run(procedure)
+
+    def _is_needed(self) -> bool:
+        return self._public_names is not None and self._public_names.is_waiting
+
+    def _returned(self) -> None:
+        if self._public_names is not None:
+            self._public_names.look_again()
+        self._refresh()
+
     async def _run(self, procedure: Procedure[R]) -> R:
-        was_offline = self.access.local.directory_offline
         try:
             return await self._runner.run(procedure)
         finally:
             self._performer.model.time_to_reach_queue = self.access.local.default_time_to_reach_queue
             self.health.asked(not self.access.local.directory_offline)
             self._note_servers()
+            self._online.note()
             self._timer.set(self.access.timers.deadline())
-            if was_offline and not self.access.local.directory_offline:
-                self._refresh()
 
     def _expire(self, now: Moment) -> None:
         procedures = expire(self.access, self._host, now)

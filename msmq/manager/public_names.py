@@ -38,6 +38,10 @@ RETRY: Final = 60.0
 """Seconds after which a queue for which messages wait is looked for again."""
 
 
+LOOK_UPS_AT_ONCE: Final = 64
+LOOK_UPS_APART: Final = 0.05
+"""How many queues are looked for at once when the directory is back, and the seconds until the next ones."""
+
 PublicName: TypeAlias = PublicFormatName | DistributionListFormatName | PathName
 """What only a directory knows."""
 
@@ -161,6 +165,17 @@ class PublicNames:
         self._lists.move_to_end(name)
         if len(self._lists) > REMEMBERED_LISTS:
             self._lists.popitem(last=False)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether messages wait for a public queue of which the directory has not told."""
+        return bool(self._retries)
+
+    def look_again(self) -> None:
+        """Have every queue that messages wait for looked for now, a few at a time; the directory is back."""
+        self._unplaced.clear()
+        for count, call in enumerate(self._retries.values()):
+            call.reset(count // LOOK_UPS_AT_ONCE * LOOK_UPS_APART)
 
     def _retry(self, identifier: UUID) -> None:
         del self._retries[identifier]

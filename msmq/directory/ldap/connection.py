@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, connectProtocol, wrapClientTLS
 from twisted.internet.ssl import Certificate, optionsForClientTLS, trustRootFromCertificates
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -24,6 +25,9 @@ SUCCESS: Final = 0
 
 MOST_SERVERS: Final = 100
 """How many servers are remembered, whoever named them."""
+
+ATTEMPTS_APART: Final = 0.25
+"""Seconds from the beginning of an attempt to reach a server to that of the next one, at least."""
 
 FindServers: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Looks for servers, and answers with their names or addresses."""
@@ -62,6 +66,8 @@ class LdapConnection:
 
     All who ask meanwhile wait for the same attempt; the next after a failed one is made with the next
     request.
+    Attempts begin at least a quarter of a second apart: a request that comes earlier waits until then, so
+    that a server that is away, or that ends each connection, is not asked at the rate of the requests.
     An attempt tries one server after the other, and that which was lost last.
     Where no servers are configured they are looked for: before the first attempt, which waits for that, and
     after one that has reached nobody, which does not.
@@ -88,6 +94,7 @@ class LdapConnection:
         self._noted: LdapServer | None = None
         self._is_closed = False
         self._number = 0
+        self._next_attempt = 0.0
 
     def add_servers(self, names: Sequence[str]) -> None:
         """Others to try, after those that are known; only where the settings name none.
@@ -221,6 +228,10 @@ class LdapConnection:
         """
         if not self.servers:
             await self.find_servers()
+        pause = self._next_attempt - self._reactor.seconds()
+        if self.servers and pause > 0:
+            await deferLater(self._reactor, pause)
+        self._next_attempt = self._reactor.seconds() + ATTEMPTS_APART
         faults: dict[LdapServer, str] = {}
         for server in list(self.servers):
             attempt = Deferred.fromCoroutine(self._connect(server))

@@ -50,8 +50,8 @@ class DirectoryAccess:
 
     Each event is a L{Procedure} that returns the L{Outcome} which the document names rStatus.
     Without a directory (workgroup mode) each answers DirectoryNotConnected, asks nobody and changes nothing.
-    With one that was away, reading is answered from what is known here, and once a minute it is tried
-    whether the directory is back.
+    With one that was away, reading is answered from what is known here until Check Directory Online finds
+    it, which happens once a minute and whenever the manager has it done before a request.
 
     @ivar local: this queue manager.
     @ivar timers: those that have to do with the directory.
@@ -206,6 +206,16 @@ class DirectoryAccess:
 
         @return: whether the directory is there.
         """
+        is_online = yield from self.ask_whether_online()
+        if is_online:
+            yield from self.refresh_public_queues()
+        return is_online
+
+    def ask_whether_online(self) -> Procedure[bool]:
+        """[MS-MQDMPR] 3.1.7.1.25 the first half of Check Directory Online: our own object.
+
+        @return: whether the directory is there.
+        """
         local = self.local
         if not local.directory_integrated:
             return False
@@ -217,9 +227,16 @@ class DirectoryAccess:
         local.directory_offline = False
         self.timers.stop(DirectoryTimer.DIRECTORY_ONLINE)
         yield from self.take_over(answer.outcome.value)
-        for queue in list(local.public_queues.values()):
-            yield from self._refresh(queue)
         return True
+
+    def refresh_public_queues(self) -> Procedure[None]:
+        """[MS-MQDMPR] 3.1.7.1.25 the second half of Check Directory Online: our public queues, one by one,
+        until the directory is away again.
+        """
+        for queue in list(self.local.public_queues.values()):
+            if self.local.directory_offline:
+                return
+            yield from self._refresh(queue)
 
     def take_over(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
         """Have those attributes of our own object that were read, and keep them."""

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.connection import LdapConfigurationError
+from msmq.directory.ldap.connection import ATTEMPTS_APART, LdapConfigurationError
 from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import Dialect, LdapServer, LdapSettings
@@ -30,6 +30,7 @@ from msmq.queues.directory.objects import (
 )
 from msmq.queues.directory.selecting import equals
 from tests.servers.certificates import make_credentials
+from tests.servers.emulated_ldap import EmulatedDirectory
 from tests.servers.slapd import SUFFIX, SlapdServer
 
 NOBODY: Final = LdapServer("127.0.0.1", 1)
@@ -205,6 +206,22 @@ class LdapConnectionTests(ConfiguredTestCase):
                 self.assertIn(told, str(error))
             else:
                 self.fail(f"{told} was expected")
+
+    async def test_bounded_rate(self) -> None:
+        """A server that ends each connection is asked four times a second, and at once when it is back."""
+        server = EmulatedDirectory(bind_result=(52, "shutting down"))
+        port, address = server.listen(reactor)
+        self.addCleanup(port.stopListening)
+        directory = self.directory(LdapSettings((address,)))
+        time = IReactorTime(reactor)
+        began = time.seconds()
+        for _ in range(3):
+            self.assertIn("shutting down", await self.fault_of(directory.read(EnterpriseObject)))
+        self.assertGreaterEqual(time.seconds() - began, 2 * ATTEMPTS_APART)
+        server.bind_result = (0, "")
+        with self.assertRaises(DirectoryError) as refused:
+            await directory.read(EnterpriseObject)
+        self.assertIs(refused.exception.result, DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_close_while_it_is_reached(self) -> None:
         """Who closes it while it is being reached gets an answer."""

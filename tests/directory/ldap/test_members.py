@@ -117,6 +117,9 @@ class Members(TestCase):
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_NO_DS)
         self.server.start()
         await beta.create_queue("BETA\\bills")
+        # The next request that needs the directory asks it, which the member knew to be away.
+        await alpha.send("BETA\\bills", [Message(body=b"third")])
+        self.assertEqual(await self.take(beta, "BETA\\bills"), b"third")
         await beta.delete_queue("BETA\\orders")
         self.assertEqual((await directory.read(QueueObject))["pathname"], "beta\\bills")
 
