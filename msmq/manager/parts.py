@@ -23,6 +23,7 @@ from msmq.manager.departing import Departures
 from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
 from msmq.manager.forwarding import Forwarding
+from msmq.manager.handovers import Handovers
 from msmq.manager.integration import Integration
 from msmq.manager.keyed import KeyedMessages
 from msmq.manager.message_log import MessageLogs
@@ -191,6 +192,7 @@ class Parts:
         arrivals.acknowledgements.gate = gate
         self.sequences.is_answered_for = self._is_answered_for
         self.departures.on_left = self.sequences.left
+        self.handovers = Handovers()
         self.transfer = Transfer(
             performer,
             sessions,
@@ -202,6 +204,7 @@ class Parts:
             self.ways,
             _nobody if self.public is None else self.public.owner_of,
             self.encryption,
+            self.handovers,
         )
         forwarding.make_room = self.transfer.answer_room.make
         if self.public is not None:

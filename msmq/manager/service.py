@@ -470,10 +470,15 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         return await self._work.search.requeue(message)
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
-        """All that is known of a message: where it is, what happened to it, and what is odd of its sender."""
+        """All that is known of a message: where it is, what happened to it, and what is odd of its sender.
+
+        Of a message that asks for a dead letter also which next hop has acknowledged it, and when.
+        """
         explanation = await self._work.search.explain(message)
-        notices = list(self._parts.peers.notices(message))
-        return attrs.evolve(explanation, events=[*explanation.events, *notices]) if notices else explanation
+        events = list(explanation.events)
+        if handovers := list(self._parts.handovers.notices(message)):
+            events = sorted([*events, *handovers], key=lambda event: event.time)
+        return attrs.evolve(explanation, events=[*events, *self._parts.peers.notices(message)])
 
     # Message logs
 

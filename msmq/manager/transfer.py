@@ -23,6 +23,7 @@ from msmq.interfaces.session import ISession, ISessions
 from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.arriving import Arrivals
+from msmq.manager.handovers import Handovers
 from msmq.manager.next_hops import STILL, NextHops
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers import Peers
@@ -78,7 +79,9 @@ class Transfer:
         ways: Ways,
         owner_of: Callable[[UUID], UUID | None],
         encryption: Encryption,
+        handovers: Handovers,
     ) -> None:
+        self._handovers = handovers
         self.arrivals = arrivals
         self._sequences = sequences
         self._performer = performer
@@ -391,6 +394,7 @@ class Transfer:
     def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
         """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten, unless its receiver has to say so."""
         performer = self._performer
+        self._handovers.note(session, plain(messages), performer.clock.now())
         self._sequences.kept(plain(messages))
         removal = performer.model.remove(
             message for message in plain(messages) if isinstance(message, MessagePosition)

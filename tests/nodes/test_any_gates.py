@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.queues.message import Delivery, Message
+from tests.nodes.scripted import DEADLETTER
 from tests.nodes.support import ADDRESSES
 from tests.nodes.test_routing import GATES, EnterpriseTestCase
 
@@ -24,7 +25,9 @@ STEPS = st.lists(
         st.tuples(
             st.sampled_from(("crash", "cut", "revive")), st.sampled_from(sorted(GATES.values())), st.just(0)
         ),
-        st.tuples(st.sampled_from(("transactional", "recoverable")), st.just(""), st.integers(1, 5)),
+        st.tuples(
+            st.sampled_from(("transactional", "recoverable", "limited")), st.just(""), st.integers(1, 5)
+        ),
         st.tuples(st.just("wait"), st.just(""), st.sampled_from((0, 1, 7, 40, 70))),
     ),
     min_size=3,
@@ -39,6 +42,7 @@ class AnyGatesTests(EnterpriseTestCase):
         """The enterprise from its beginning, for one more history."""
         self.setUp()
         self.sent: dict[bool, list[bytes]] = {False: [], True: []}
+        self.limited: list[bytes] = []
         self.is_down: set[str] = set()
         plain = self.private_name(self.zeta, self.queue(self.zeta))
         ordered = self.private_name(self.zeta, self.queue(self.zeta, "ordered", transactional=True))
@@ -71,6 +75,20 @@ class AnyGatesTests(EnterpriseTestCase):
             message = Message(body=body, transactional=transactional, delivery=Delivery.RECOVERABLE)
             self.run_to_end(self.alpha.service.send(self.names[transactional], [message]))
 
+    def send_limited(self, count: int) -> None:
+        """Messages that have forty seconds for their way, and ask for a dead letter."""
+        for _ in range(count):
+            body = b"limited %d" % len(self.limited)
+            self.limited.append(body)
+            message = Message(
+                body=body, delivery=Delivery.RECOVERABLE, time_to_reach_queue=40, dead_letter=True
+            )
+            self.run_to_end(self.alpha.service.send(self.names[False], [message]))
+
+    def dead_letters(self) -> set[bytes]:
+        """What the dead-letter queues of all queue managers hold, wherever it failed."""
+        return {body for node in self.nodes.values() for body in self.bodies(node, DEADLETTER)}
+
     def wait(self, seconds: int) -> None:
         self.clock.advance(0)
         for _ in range(seconds):
@@ -86,13 +104,18 @@ class AnyGatesTests(EnterpriseTestCase):
                 self.start(name)
             case ("wait", _, seconds):
                 self.wait(seconds)
+            case ("limited", _, count):
+                self.send_limited(count)
             case (kind, _, count):
                 self.send_some(count, transactional=kind == "transactional")
 
     @settings(max_examples=RUNS)
     @given(STEPS)
     def test_all_arrive_once(self, steps: list[Step]) -> None:
-        """Whatever happens on the way, each message arrives once, and transactional ones in their order."""
+        """Whatever happens on the way, each message arrives once, and transactional ones in their order.
+
+        One with a limit of time arrives as well, or has a dead letter where the limit was reached.
+        """
         self.fresh()
         for step in steps:
             self.perform(step)
@@ -100,7 +123,11 @@ class AnyGatesTests(EnterpriseTestCase):
             self.start(gate)
         self.wait(800)
         self.assertEqual(self.bodies(self.zeta, ".\\private$\\ordered"), self.sent[True])
-        self.assertEqual(sorted(self.bodies(self.zeta, ".\\private$\\orders")), sorted(self.sent[False]))
+        arrived = self.bodies(self.zeta, ".\\private$\\orders")
+        limited = [body for body in arrived if body in self.limited]
+        self.assertEqual(sorted(set(arrived) - set(limited)), sorted(self.sent[False]))
+        self.assertEqual(len(set(arrived)), len(arrived))
+        self.assertEqual(self.dead_letters() | set(limited), set(self.limited))
         for name, node in self.nodes.items():
             self.assertEqual(sum(queue["messages"] for queue in node.service.outgoing()), 0, name)
             self.successResultOf(node.service.stopService())

@@ -8,10 +8,11 @@ from uuid import UUID
 from twisted.python.failure import Failure
 
 from msmq.interfaces.access import Account, IAccounts
+from msmq.manager import handovers
 from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.queues.directory.objects import EnterpriseObject
-from msmq.queues.message import Delivery
+from msmq.queues.message import Delivery, Message
 from msmq.security.access.control import AccessControl
 from msmq.structures.message_class import MessageClass
 from msmq.structures.security_header import SecurityHeader
@@ -340,3 +341,32 @@ class GateTests(EnterpriseTestCase):
         self.gate = self.nodes["BETA"]
         self.wait(90)
         self.assertEqual(letters(self, self.gate), [(b"tired", MessageClass.NACK_HOP_COUNT_EXCEEDED)])
+
+    def test_explained_by_its_sender(self) -> None:
+        """The sender knows up to which next hop: whom it was handed over to, and where to ask."""
+        self.stop_the_others()
+        body = Message(body=b"x", delivery=Delivery.RECOVERABLE, dead_letter=True, time_to_reach_queue=30)
+        number = self.run_to_end(self.alpha.service.send(self.name, [body]))[0]
+        self.wait(60)
+        [event] = self.run_to_end(self.alpha.service.explain(number)).events
+        self.assertEqual(event.event, "handed_over")
+        self.assertTrue(event.reason.startswith(f"acknowledged by {self.gate.address}, queue manager {{"))
+        [place] = self.run_to_end(self.gate.service.explain(number)).places
+        self.assertEqual(place.queue, DEADLETTER)
+
+    def test_not_asked_for(self) -> None:
+        """Of other messages nothing is remembered."""
+        number = self.run_to_end(self.alpha.service.send(self.name, [Message(body=b"x")]))[0]
+        self.wait(5)
+        self.assertEqual(list(self.run_to_end(self.alpha.service.explain(number)).events), [])
+
+    def test_only_the_latest(self) -> None:
+        """What is remembered is bounded: the oldest goes first."""
+        self.patch(handovers, "MOST_HANDOVERS", 2)
+        identifiers = []
+        for _ in range(3):
+            message = Message(body=b"x", dead_letter=True)
+            identifiers += self.run_to_end(self.alpha.service.send(self.name, [message]))
+        self.wait(30)
+        known = [len(self.run_to_end(self.alpha.service.explain(each)).events) for each in identifiers]
+        self.assertEqual(known, [0, 1, 1])
