@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeVar
 
+import attrs
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
@@ -15,6 +16,8 @@ from msmq.interfaces.directory import (
     IConditionalDirectory,
     IDirectory,
 )
+from msmq.manager.directory_health import DirectoryHealth
+from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.requests import (
     Answer,
     AskDirectory,
@@ -102,6 +105,21 @@ class DirectoryRunner:
         except Exception as error:
             self.log.failure("The directory {name} failed.", name=self._directory.name)
             return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail=f"{type(error).__name__}: {error}")
+
+
+@attrs.frozen(eq=False)
+class DirectoryClient:
+    """A directory as one queue manager uses it.
+
+    @ivar access: what is cached of it, and the procedures of [MS-MQDMPR] 3.1.7.
+    @ivar runner: runs those procedures.
+    @ivar health: whether it is reached, and what was read of it when.
+    """
+
+    directory: IDirectory
+    access: DirectoryAccess
+    runner: DirectoryRunner
+    health: DirectoryHealth
 
 
 async def _call(directory: IDirectory, request: DirectoryRequest) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
@@ -13,12 +13,8 @@ from twisted.logger import Logger
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.ciphers import ICiphers
-from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IDirectory, IServedDirectory, IWatchedDirectory
-from msmq.interfaces.routing import IRouter
-from msmq.interfaces.topology import add_objects
-from msmq.manager.directory import DirectoryRunner
-from msmq.manager.directory_health import DirectoryHealth, Note
+from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
+from msmq.manager.directory import DirectoryClient
 from msmq.manager.kept_topology import KeptTopology
 from msmq.manager.online import OnlineChecks
 from msmq.manager.performing import Performer
@@ -58,6 +54,7 @@ from msmq.queues.directory.requests import (
 )
 from msmq.queues.directory.selecting import AttributeFilter, equals
 from msmq.queues.directory.upkeep import ask_again, expire
+from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
 from msmq.structures.path_name import PathName
 from msmq.structures.public_keys import MqdsPublicKeys
@@ -128,47 +125,41 @@ class Integration:
         self,
         performer: Performer,
         administration: Administration,
-        directory: IDirectory,
+        client: DirectoryClient,
         reactor: IReactorTime,
         host: HostIdentity,
-        note: Note,
+        ciphers: ICiphers | None,
+        public_names: PublicNames,
+        router: DirectoryRouter | None,
+        kept: KeptTopology | None,
         *,
-        routing_server: bool = False,
-        site: UUID | None = None,
-        ciphers: ICiphers | None = None,
+        routing_server: bool,
+        site: UUID | None,
     ) -> None:
         """Follow a directory that is not open yet.
 
-        @param note: appends to the event log that the directory was lost, or is reached again.
+        @param public_names: look again for public queues when the directory is back.
+        @param router: is notified when the directory has changed; C{None} if routes do not come from it.
+        @param kept: what that router read last; restored when the directory is opened.
         """
-        model = performer.model
-        own = QueueManagerObject(
-            identifier=model.identifier,
-            computer_name=host.computer_name,
-            qualified_computer_name=host.qualified_computer_name,
-            routing_server=routing_server,
-            queue_manager_quota=_kilobytes(model.storage.limit),
-            journal_quota=_kilobytes(model.storage.journal_limit),
-        )
-        self.access = DirectoryAccess(LocalQueueManager(own, directory_integrated=True))
+        self.access = client.access
         self._performer = performer
         self._administration = administration
-        self._directory = directory
-        self.health = DirectoryHealth(directory, performer.clock, note)
-        self._served: IServedDirectory | None = IServedDirectory(directory, None)
+        self._directory = client.directory
+        self.health = client.health
+        self._served: IServedDirectory | None = IServedDirectory(client.directory, None)
         self._host = host
         self._site = site
         self._routing_server = routing_server
         self._ciphers = ciphers
         self._queues = PublicQueues(self.access)
-        self._runner = DirectoryRunner(directory, performer.clock, self._perform)
+        self._runner = client.runner
         self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
         self._unpublished: dict[str, Mapping[str, Any]] = {}
-        self._reactor = reactor
-        self._public_names: PublicNames | None = None
-        self._router: DirectoryRouter | None = None
-        self._kept_topology: KeptTopology | None = None
-        watched = IWatchedDirectory(directory, None)
+        self._router = router
+        self._public_names = public_names
+        self._kept_topology = kept
+        watched = IWatchedDirectory(client.directory, None)
         if watched is not None:
             watched.watch(self._changed)
         self._online = OnlineChecks(
@@ -252,34 +243,6 @@ class Integration:
         keys: MqdsPublicKeys = outcome.value[_KEYS]
         return keys
 
-    def router(
-        self,
-        reactor: IReactorTime,
-        clock: IClock,
-        changed: Callable[[], None],
-        beside: Callable[..., Deferred[Any]],
-    ) -> IRouter:
-        """[MS-MQBR] routes by this directory; read anew when the directory says that it has changed.
-
-        @param changed: called after ways have changed.
-        @param beside: calls a function where it holds up nobody.
-        """
-        kept = self._kept_topology = KeptTopology(self._performer.commit_later, beside)
-        router = DirectoryRouter(
-            self._performer.model.identifier,
-            self.access,
-            self._ask,
-            reactor,
-            clock,
-            kept=kept,
-            was_read=self.health.read,
-            tell=add_objects,
-            changed=changed,
-            beside=beside,
-        )
-        self._router = router
-        return router
-
     def _changed(self) -> None:
         """The directory has other contents, or it is reached again; what was known without it is old."""
         if self.access.local.directory_offline:
@@ -289,21 +252,12 @@ class Integration:
 
     def _refresh(self) -> None:
         if self._router is not None:
-            self._router.refresh().addErrback(
-                lambda failure: self.log.failure("the enterprise could not be read anew", failure)
-            )
-
-    def public_names(self, clock: IClock) -> PublicNames:
-        """Finds the public queues of others in this directory."""
-        names = self._public_names = PublicNames(self.access, self._ask, clock, self._reactor)
-        return names
+            self._router.refresh_later()
 
     def stop(self) -> Deferred[None]:
         """Ask nothing more."""
         self._timer.stop()
         self._online.stop()
-        if self._public_names is not None:
-            self._public_names.stop()
         return self._directory.close()
 
     @property
@@ -325,7 +279,7 @@ class Integration:
         attributes: tuple[str, ...] | None = None,
     ) -> Outcome:
         """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
-        return await self._ask(self.access.read_directory(of, filters, attributes))
+        return await self.ask(self.access.read_directory(of, filters, attributes))
 
     async def write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
         """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
@@ -334,9 +288,9 @@ class Integration:
         @return: the value is false if somebody else has changed them since that was read.
         """
         if former is None:
-            return await self._ask(self.access.create_directory_object(user))
+            return await self.ask(self.access.create_directory_object(user))
         attributes = ("certificate_digest_list", "certificates")
-        return await self._ask(self.access.write_directory(user, attributes, former))
+        return await self.ask(self.access.write_directory(user, attributes, former))
 
     # Public queues
 
@@ -355,7 +309,7 @@ class Integration:
         self._unpublished[path] = own
         try:
             procedure = self._queues.create(name, self._performer.clock.now(), **published)
-            queue = await undivided(self._ask(procedure))
+            queue = await undivided(self.ask(procedure))
         finally:
             self._unpublished.pop(path, None)
         return self._found(queue)
@@ -388,7 +342,7 @@ class Integration:
         @raise MQError: it does not take it.
         """
         now = self._performer.clock.now()
-        await undivided(self._ask(self._queues.alter(self._object(queue), now, security=security)))
+        await undivided(self.ask(self._queues.alter(self._object(queue), now, security=security)))
 
     async def machine_sid(self) -> bytes:
         """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: what the directory has of this computer; empty if nothing."""
@@ -402,7 +356,7 @@ class Integration:
         published, own = _split(properties)
         if published:
             procedure = self._queues.alter(self._object(queue), self._performer.clock.now(), **published)
-            await undivided(self._ask(procedure))
+            await undivided(self.ask(procedure))
         if own:
             await self._administration.alter(queue, own)
 
@@ -411,7 +365,7 @@ class Integration:
 
         @raise MQError: as L{PublicQueues.delete}.
         """
-        await undivided(self._ask(self._queues.delete(self._object(queue))))
+        await undivided(self.ask(self._queues.delete(self._object(queue))))
 
     def _object(self, queue: Queue) -> QueueObject:
         held = self.access.local.public_queues.get(queue.definition.identifier)
@@ -427,17 +381,16 @@ class Integration:
 
     # Procedures
 
-    async def _ask(self, procedure: Procedure[R]) -> R:
+    async def ask(self, procedure: Procedure[R]) -> R:
         """Run a procedure that needs the directory, which is asked again first if it was away."""
         await self._online.look()
         return await self._run(procedure)
 
     def _is_needed(self) -> bool:
-        return self._public_names is not None and self._public_names.is_waiting
+        return self._public_names.is_waiting
 
     def _returned(self) -> None:
-        if self._public_names is not None:
-            self._public_names.look_again()
+        self._public_names.look_again()
         self._refresh()
 
     async def _run(self, procedure: Procedure[R]) -> R:
@@ -467,7 +420,8 @@ class Integration:
             except MQError as error:
                 self.log.error("the directory is not used: {error}; it is asked again", error=error)
 
-    async def _perform(self, effect: DirectoryEffect) -> Any:
+    async def perform(self, effect: DirectoryEffect) -> Any:
+        """Do what a procedure asks of this queue manager, as L{DirectoryRunner} wants it."""
         match effect:
             case Store(changes):
                 await self._performer.commit(changes)
@@ -538,6 +492,21 @@ class Integration:
                 local = self.access.local
                 local.deletions[held.identifier] = local.public_queues.pop(held.identifier, held)
             raise
+
+
+def directory_access(
+    model: QueueManagerModel, host: HostIdentity, *, routing_server: bool
+) -> DirectoryAccess:
+    """What is known of the directory before it is opened: this queue manager, as the configuration has it."""
+    own = QueueManagerObject(
+        identifier=model.identifier,
+        computer_name=host.computer_name,
+        qualified_computer_name=host.qualified_computer_name,
+        routing_server=routing_server,
+        queue_manager_quota=_kilobytes(model.storage.limit),
+        journal_quota=_kilobytes(model.storage.journal_limit),
+    )
+    return DirectoryAccess(LocalQueueManager(own, directory_integrated=True))
 
 
 def _split(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,10 +11,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError
+from msmq.manager.destinations import Destinations
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import Performer
 from msmq.manager.searching import message_of
-from msmq.manager.targets import Target, destinations
+from msmq.manager.targets import Target
 from msmq.manager.transactions import Transactions
 from msmq.queues.changes import TrimLog
 from msmq.queues.definition import quota_in_bytes
@@ -57,12 +58,14 @@ class MessageLogs:
         self,
         performer: Performer,
         outbox: Outbox,
+        destinations: Destinations,
         transactions: Transactions,
         reactor: IReactorTime,
         new_identifier: Callable[[], UUID],
     ) -> None:
         self._performer = performer
         self._outbox = outbox
+        self._destinations = destinations
         self._transactions = transactions
         self._new_identifier = new_identifier
         self._trimming = LoopingCall(self.trim)
@@ -105,7 +108,7 @@ class MessageLogs:
         @raise MQError: as sending does; what was sent before stays sent.
         """
         # A name that is wrong is told of even when there is nothing to send there.
-        destinations(self._performer.model, into, self._performer.clock.now())
+        self._destinations.resolve(into)
         sent = 0
         portion: dict[int, Message] = {}
         async for entry in self._entries(queue, part):
@@ -119,8 +122,7 @@ class MessageLogs:
         return sent + len(portion)
 
     async def _send(self, into: str, messages: Mapping[int, Message]) -> None:
-        performer = self._performer
-        targets = destinations(performer.model, into, performer.clock.now())
+        targets = self._destinations.resolve(into)
         _check_privacy(messages, targets)
         is_transactional = any(target.queue.definition.transactional for target in targets)
         copies = [attrs.evolve(message, transactional=is_transactional) for message in messages.values()]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from msmq.interfaces.queue_manager import ITransaction, ReceivedMessage
 from msmq.manager.administration import Administration
+from msmq.manager.destinations import Destinations
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reads import Read, Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.sending import Sender
-from msmq.manager.targets import Target, all_destinations
+from msmq.manager.targets import Target
 from msmq.manager.transactions import Transactions, check_usage, move
 from msmq.queues.cursor import Cursor, CursorState
 from msmq.queues.descriptor import OpenQueueDescriptor, Operation
@@ -44,6 +45,7 @@ class OpenQueue:
         reads: Reads,
         transactions: Transactions,
         administration: Administration,
+        destinations: Destinations,
     ) -> None:
         self._descriptor = descriptor
         self._performer = performer
@@ -51,6 +53,7 @@ class OpenQueue:
         self._reads = reads
         self._transactions = transactions
         self._administration = administration
+        self._destinations = destinations
 
     @property
     def format_name(self) -> str:
@@ -84,11 +87,10 @@ class OpenQueue:
         """Where its messages go; public queues of others are looked for, if need be."""
         while True:
             self._descriptors.queues_for(self._descriptor, Operation.SEND)
-            now = self._performer.clock.now()
             try:
-                return all_destinations(self._performer.model, self._descriptor.names, now)
+                return self._destinations.all(self._descriptor.names)
             except UnknownPublicQueue as unknown:
-                await self._sender.learn(unknown)
+                await self._destinations.learn(unknown)
 
     async def reserve(
         self,

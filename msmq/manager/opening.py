@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msmq.interfaces.queue_manager import ITransaction
 from msmq.manager.administration import Administration
+from msmq.manager.destinations import Destinations
 from msmq.manager.open_queue import OpenQueue
 from msmq.manager.performing import Performer
 from msmq.manager.reads import Reads
 from msmq.manager.reservation import Reservation
 from msmq.manager.sending import Sender
-from msmq.manager.targets import destination_names, outgoing_queue, readable_queue
+from msmq.manager.targets import outgoing_queue, readable_queue
 from msmq.manager.transactions import Transactions, check_usage
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.queue import Queue
@@ -28,12 +29,14 @@ class Opening:
         sender: Sender,
         transactions: Transactions,
         administration: Administration,
+        destinations: Destinations,
     ) -> None:
         self._performer = performer
         self._reads = reads
         self._sender = sender
         self._transactions = transactions
         self._administration = administration
+        self._destinations = destinations
 
     def open(self, name: str, access: QueueAccessType, share_mode: QueueShareMode) -> OpenQueue:
         """Open a queue until it is closed.
@@ -43,7 +46,7 @@ class Opening:
         model = self._performer.model
         now = self._performer.clock.now()
         if access is QueueAccessType.SEND:
-            names = destination_names(model, name, now)
+            names = self._destinations.names(name)
             descriptor = model.descriptors.open(names, access, share_mode, now=now)
         else:
             queue = self._find(name, access)
@@ -54,7 +57,13 @@ class Opening:
                 self._performer.forget_empty((queue,))
                 raise
         return OpenQueue(
-            descriptor, self._performer, self._sender, self._reads, self._transactions, self._administration
+            descriptor,
+            self._performer,
+            self._sender,
+            self._reads,
+            self._transactions,
+            self._administration,
+            self._destinations,
         )
 
     def _find(self, name: str, access: QueueAccessType) -> Queue:

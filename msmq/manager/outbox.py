@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -10,9 +10,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.manager.answers import Answer, Answers
+from msmq.manager.destinations import Destinations
 from msmq.manager.performing import Performer
-from msmq.manager.public_names import PublicName, UnknownPublicQueue
-from msmq.manager.targets import Target, destination
+from msmq.manager.public_names import UnknownPublicQueue
+from msmq.manager.targets import Target
 from msmq.manager.undivided import undivided
 from msmq.queues.acknowledgement import Acknowledgement, acknowledgement
 from msmq.queues.admission import Admission, EnqueueStatus, Refusal
@@ -74,7 +75,6 @@ class Outbox:
     @ivar make_room: called before an outgoing queue is made for a name that a peer chose, with that name, who
         sent the message because of which that is, and from where if that says it better; false if there are
         as many as there may be.
-    @ivar learn: asks the directory where a public queue is, or what is in a list; C{None} without one.
     @ivar secure: has the packet of a message say who sent it, and signs it; told whether it goes into a queue
         of ours.
     @ivar signed_again: has a message that was sent before be signed as it was, if that can be done here.
@@ -83,11 +83,11 @@ class Outbox:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, *, send_insecure: bool = False) -> None:
+    def __init__(self, performer: Performer, destinations: Destinations, *, send_insecure: bool) -> None:
         self._performer = performer
+        self._destinations = destinations
         self.send_insecure = send_insecure
         self.make_room: Callable[[FormatName, bytes, str | None], bool] = lambda *_: True
-        self.learn: Callable[[PublicName], Awaitable[None]] | None = None
         self.secure: Callable[[UserMessageView, Message, bool], UserMessageView] = lambda view, *_: view
         self.tells_sender = False
         self.signed_again: Callable[[UserMessageView, Message], Message] = lambda view, message: message
@@ -292,9 +292,7 @@ class Outbox:
         try:
             return self._target(name, source)
         except UnknownPublicQueue as unknown:
-            if self.learn is None:
-                raise
-            await self.learn(unknown.name)
+            await self._destinations.learn(unknown)
             return self._target(name, source)
 
     def _answer_later(self, answer: Acknowledgement, about: UserMessageView) -> None:
@@ -345,8 +343,6 @@ class Outbox:
             try:
                 target = self._target(answer.destination, view.source_queue_manager)
             except UnknownPublicQueue:
-                if self.learn is None:
-                    raise
                 self._answer_later(answer, view)
             else:
                 yield from self.build([target], [answer.message])[1]
@@ -361,7 +357,7 @@ class Outbox:
     def _target(self, name: FormatName, source: bytes) -> Target:
         if not self._performer.model.is_local(name):
             self._see_room(name, source)
-        target = destination(self._performer.model, name, self._performer.clock.now())
+        target = self._destinations.one(name)
         if target.is_local and target.queue.definition.transactional:
             raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{name} takes transactional messages only")
         return target

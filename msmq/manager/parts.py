@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -16,15 +16,20 @@ from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session import ISessions
 from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.topology import add_objects
 from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.administration import Administration
 from msmq.manager.arriving import Arrivals
 from msmq.manager.departing import Departures
+from msmq.manager.destinations import Destinations
+from msmq.manager.directory import DirectoryClient, DirectoryRunner
+from msmq.manager.directory_health import DirectoryHealth
 from msmq.manager.events import EventLog
 from msmq.manager.flow import FlowControl
 from msmq.manager.forwarding import Forwarding
 from msmq.manager.handovers import Handovers
-from msmq.manager.integration import Integration
+from msmq.manager.integration import Integration, directory_access
+from msmq.manager.kept_topology import KeptTopology
 from msmq.manager.keyed import KeyedMessages
 from msmq.manager.message_log import MessageLogs
 from msmq.manager.opening import Opening
@@ -37,6 +42,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
 from msmq.manager.reads import Reads
 from msmq.manager.reporting import Reports
+from msmq.manager.routing import DirectoryRouter
 from msmq.manager.searching import Search
 from msmq.manager.securing.assembly import Securing, SecurityProviders
 from msmq.manager.securing.certificates import UserDirectory
@@ -58,7 +64,7 @@ from msmq.queues.directory.access import NO_DIRECTORY
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.directory.objects import DirectoryObject, UserObject
-from msmq.queues.directory.requests import Outcome
+from msmq.queues.directory.requests import DirectoryEffect, Outcome, Procedure
 from msmq.queues.directory.selecting import AttributeFilter, equals
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.snapshot import Snapshot
@@ -66,6 +72,8 @@ from msmq.session.ordering.incoming_streams import IncomingStreams
 from msmq.session.securing.choosing import Preferences
 from msmq.session.settings import SessionSettings
 from msmq.structures.status import MQError
+
+R = TypeVar("R")
 
 
 class Parts:
@@ -106,7 +114,35 @@ class Parts:
         self.clock = clock
         performer = self.performer = Performer(model, store, reactor, clock)
         self.events = EventLog(performer, events)
-        outbox = self.outbox = Outbox(performer, send_insecure=send_insecure_nacks)
+        self.public: PublicNames | None = None
+        client: DirectoryClient | None = None
+        directory_routes: DirectoryRouter | None = None
+        kept_topology: KeptTopology | None = None
+        if directory is not None:
+            client = DirectoryClient(
+                directory,
+                directory_access(model, host, routing_server=routing_server),
+                DirectoryRunner(directory, clock, self.perform_in_directory),
+                DirectoryHealth(directory, clock, self._note),
+            )
+            self.public = PublicNames(client.access, self.ask_directory, clock, reactor, self)
+            if router is None:
+                kept_topology = KeptTopology(performer.commit_later, beside)
+                router = directory_routes = DirectoryRouter(
+                    model.identifier,
+                    client.access,
+                    self.ask_directory,
+                    reactor,
+                    clock,
+                    kept=kept_topology,
+                    was_read=client.health.read,
+                    tell=add_objects,
+                    changed=self.topology_changed,
+                    beside=beside,
+                )
+        self.router = router
+        self.destinations = destinations = Destinations(model, clock, self.public)
+        outbox = self.outbox = Outbox(performer, destinations, send_insecure=send_insecure_nacks)
         self.reports = Reports(performer, outbox)
         self.departures = Departures(performer, outbox, self.events)
         self.sequences = Sequences(performer, self.events, settings, reactor)
@@ -123,32 +159,26 @@ class Parts:
             None if descriptors is None else Permissions(performer, self.administration, descriptors, gate)
         )
         self.integration: Integration | None = None
-        self.public: PublicNames | None = None
-        if directory is not None:
+        if client is not None and self.public is not None:
             integration = Integration(
                 performer,
                 self.administration,
-                directory,
+                client,
                 reactor,
                 host,
-                self._note,
+                ciphers,
+                self.public,
+                directory_routes,
+                kept_topology,
                 routing_server=routing_server,
                 site=site,
-                ciphers=ciphers,
             )
             self.integration = integration
             if descriptors is not None:
                 descriptors.machine_sid = integration.machine_sid
                 descriptors.public = PublicDescriptors(integration.read_security, clock)
                 descriptors.write_public = integration.write_security
-            self.public = integration.public_names(clock)
-            outbox.learn = self.public.learn
-            model.find_public = self.public.find
-            model.find_members = self.public.members
-            if router is None:
-                router = integration.router(reactor, clock, lambda: self.ways.changed(), beside)
-        self.router = router
-        self.ways = Ways(model.identifier, router, reactor)
+        self.ways = Ways(model.identifier, router, reactor, self)
         forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server(), gate)
         self.ciphers = None if directory is None else ciphers
         self.decryption = Decryption(reactor, clock, self.ciphers, preferences)
@@ -207,19 +237,24 @@ class Parts:
             self.handovers,
         )
         forwarding.make_room = self.transfer.answer_room.make
-        if self.public is not None:
-            self.public.on_found = self.transfer.owner_found
         if report_messages:
             arrivals.on_reached = self.reports.arrived
             self.transfer.on_sent = self.reports.departed
         self.keyed = KeyedMessages(clock, send_keys)
         self.transactions = Transactions(performer, outbox, self.sequences, self.keyed)
-        self.search = Search(performer, outbox, self.events, self.transactions, reactor, new_identifier)
-        self.logs = MessageLogs(performer, outbox, self.transactions, reactor, new_identifier)
+        self.search = Search(
+            performer, outbox, destinations, self.events, self.transactions, reactor, new_identifier
+        )
+        self.logs = MessageLogs(performer, outbox, destinations, self.transactions, reactor, new_identifier)
         self.flow = FlowControl(performer, reactor)
         self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
         self.opening = Opening(
-            performer, Reads(performer, outbox), self.sender, self.transactions, self.administration
+            performer,
+            Reads(performer, outbox),
+            self.sender,
+            self.transactions,
+            self.administration,
+            destinations,
         )
 
     async def open(self) -> None:
@@ -281,6 +316,8 @@ class Parts:
         self.securing.stop()
         closed: Deferred[Any] = succeed(None) if self.router is None else self.router.close()
         integration = self.integration
+        if self.public is not None:
+            self.public.stop()
         if integration is not None:
             closed.addBoth(lambda _: integration.stop())
         closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
@@ -289,6 +326,35 @@ class Parts:
     def _note(self, event: str, reason: str) -> None:
         """An event of the queue manager itself, and not of a message."""
         self.events.record(AppendEvent(self.clock.now().wall, b"", event, reason))
+
+    # Events: what a part reports to one that is made later, or that depends on it
+
+    def owner_found(self, identifier: uuid.UUID) -> None:
+        """See L{PublicQueueListener.owner_found}."""
+        self.transfer.owner_found(identifier)
+
+    def route_changed(self, destination: uuid.UUID) -> None:
+        """See L{RouteListener.route_changed}."""
+        self.transfer.route_changed(destination)
+
+    def topology_changed(self) -> None:
+        """The router has read an enterprise that differs from the one before."""
+        self.ways.changed()
+
+    async def ask_directory(self, procedure: Procedure[R]) -> R:
+        """See L{Integration.ask}."""
+        return await self._with_directory.ask(procedure)
+
+    async def perform_in_directory(self, effect: DirectoryEffect) -> Any:
+        """See L{Integration.perform}."""
+        return await self._with_directory.perform(effect)
+
+    @property
+    def _with_directory(self) -> Integration:
+        assert self.integration is not None, "only parts of an integration ask"
+        return self.integration
+
+    # Facts that parts ask for
 
     def _is_routing_server(self) -> bool:
         """Whether the directory says so of this queue manager."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
@@ -19,7 +19,6 @@ from msmq.queues.directory.names import UnresolvedList, expand_format_name
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject
 from msmq.queues.directory.requests import Outcome
 from msmq.queues.directory.selecting import AttributeFilter, equals
-from msmq.queues.model import PublicQueue
 from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
@@ -57,19 +56,46 @@ class UnknownPublicQueue(MQError):
         self.name = name
 
 
+@attrs.frozen
+class PublicQueue:
+    """What is known of a public queue of another queue manager.
+
+    @ivar owner: that queue manager; the null GUID while the directory cannot be asked.
+    @ivar base_priority: BasePriority, -32768 to 32767.
+    """
+
+    name: PublicFormatName
+    owner: UUID
+    base_priority: int = 0
+
+
+class PublicQueueListener(Protocol):
+    """Is notified of the public queues that messages wait for."""
+
+    def owner_found(self, identifier: UUID) -> None:
+        """A public queue that was looked for was found, or is on another queue manager than before.
+
+        It is also called some time after the directory did not find one: whoever still needs it asks again.
+        """
+
+
 class PublicNames:
     """Remembers where the public queues of others are, and which queues a distribution list has.
 
     A public queue that nobody can tell of, because the directory is away, is one without a queue manager for
     the time being, so that what is sent to it waits (reading 21).
-
-    @ivar on_found: told of a public queue that was looked for, when it was found, or that is somewhere else
-        than it was; and when it was not found, some time later, so that whoever still wants it asks again.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, access: DirectoryAccess, run: Runner, clock: IClock, reactor: IReactorTime) -> None:
+    def __init__(
+        self,
+        access: DirectoryAccess,
+        run: Runner,
+        clock: IClock,
+        reactor: IReactorTime,
+        listener: PublicQueueListener,
+    ) -> None:
         """Ask a directory.
 
         @param run: runs the procedures of C{access}.
@@ -78,6 +104,7 @@ class PublicNames:
         self._run = run
         self._clock = clock
         self._reactor = reactor
+        self._listener = listener
         self._retries: dict[UUID, IDelayedCall] = {}
         self._is_stopped = False
         self._known: OrderedDict[UUID, tuple[PublicQueue, float]] = OrderedDict()
@@ -87,7 +114,6 @@ class PublicNames:
         )
         self._unplaced: dict[UUID, float] = {}
         self._asked: set[UUID] = set()
-        self.on_found: Callable[[UUID], None] = lambda identifier: None
 
     def owner_of(self, identifier: UUID) -> UUID | None:
         """The queue manager of a public queue; if that is not known it is looked for."""
@@ -179,7 +205,7 @@ class PublicNames:
 
     def _retry(self, identifier: UUID) -> None:
         del self._retries[identifier]
-        self.on_found(identifier)
+        self._listener.owner_found(identifier)
 
     def stop(self) -> None:
         """Look for nothing more."""
@@ -198,7 +224,7 @@ class PublicNames:
             return
         finally:
             self._asked.discard(identifier)
-        self.on_found(identifier)
+        self._listener.owner_found(identifier)
 
     async def _read(self, wanted: AttributeFilter, shown: str, path: PathName | None) -> None:
         outcome = await self._run(
@@ -260,7 +286,7 @@ class PublicNames:
             oldest, _ = self._known.popitem(last=False)
             self._paths = {key: known for key, known in self._paths.items() if known != oldest}
         if before is not None and before[0].owner != found.owner:
-            self.on_found(identifier)
+            self._listener.owner_found(identifier)
 
 
 def _key(path: PathName) -> str:

@@ -9,7 +9,6 @@ from uuid import UUID
 from twisted.internet.defer import Deferred, execute, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
-from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -84,9 +83,9 @@ class DirectoryRouter:
         kept: KeptTopology,
         was_read: Callable[[float], None],
         tell: Callable[[TopologyBuilder, Iterable[DirectoryObject]], None],
-        changed: Callable[[], None] = lambda: None,
+        changed: Callable[[], None],
+        beside: Callable[..., Deferred[Any]],
         times: RoutingTimes | None = None,
-        beside: Callable[..., Deferred[Any]] = deferToThread,
     ) -> None:
         self.core = RoutingCore(own, times)
         self._access = access
@@ -139,6 +138,12 @@ class DirectoryRouter:
     def refresh(self) -> Deferred[None]:
         """Read the enterprise now; it fires when that is done, or at once if it is being read already."""
         return Deferred.fromCoroutine(self._perform(self.core.refresh(self._clock.now())))
+
+    def refresh_later(self) -> None:
+        """As L{refresh}, without waiting for it; a failure is logged."""
+        self.refresh().addErrback(
+            lambda failure: self.log.failure("the enterprise could not be read anew", failure)
+        )
 
     # What the core wants
 

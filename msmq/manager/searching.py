@@ -11,10 +11,11 @@ from twisted.internet.task import deferLater
 from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.manager.describing import queue_path
+from msmq.manager.destinations import Destinations
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox, refuse
 from msmq.manager.performing import Performer
-from msmq.manager.targets import Target, destination
+from msmq.manager.targets import Target
 from msmq.manager.transactions import Transactions
 from msmq.manager.undivided import undivided
 from msmq.queues.changes import AppendEvent, Change
@@ -52,6 +53,7 @@ class Search:
         self,
         performer: Performer,
         outbox: Outbox,
+        destinations: Destinations,
         events: EventLog,
         transactions: Transactions,
         reactor: IReactorTime,
@@ -59,6 +61,7 @@ class Search:
     ) -> None:
         self._performer = performer
         self._outbox = outbox
+        self._destinations = destinations
         self._events = events
         self._transactions = transactions
         self._new_identifier = new_identifier
@@ -176,9 +179,8 @@ class Search:
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter,
             MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if somebody has it; or as sending does.
         """
-        performer = self._performer
         position, view, name = await self._letter(message)
-        target = destination(performer.model, name, performer.clock.now())
+        target = self._destinations.one(name)
         copy = self._outbox.signed_again(view, message_of(view))
         self._outbox.check([copy], [target])
         if copy.transactional:

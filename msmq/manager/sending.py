@@ -10,7 +10,6 @@ import attrs
 from msmq.interfaces.queue_manager import ITransaction
 from msmq.manager.keyed import KeyedMessages
 from msmq.manager.outbox import Outbox
-from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.targets import Target
 from msmq.manager.transactions import Transactions
 from msmq.manager.undivided import undivided
@@ -123,15 +122,6 @@ class Sender:
             first = await self._send(targets, messages, transaction)
             numbers = range(first, first + len(messages))
         return [MessageIdentifier(self._identifier, number) for number in numbers]
-
-    async def learn(self, unknown: UnknownPublicQueue) -> None:
-        """Have a public queue or a distribution list looked for in the directory.
-
-        @raise MQError: as L{msmq.manager.public_names.PublicNames.learn}; MQ_ERROR_NO_DS without a directory.
-        """
-        if self._outbox.learn is None:
-            raise unknown
-        await self._outbox.learn(unknown.name)
 
     async def _send(
         self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None

@@ -26,7 +26,6 @@ from msmq.manager.message_log import LogPart
 from msmq.manager.open_queue import OpenQueue
 from msmq.manager.overview import Overview
 from msmq.manager.parts import Parts
-from msmq.manager.public_names import UnknownPublicQueue
 from msmq.manager.reservation import Reservation
 from msmq.manager.securing.access_requests import AccessRequests
 from msmq.manager.securing.assembly import SecurityProviders
@@ -36,7 +35,7 @@ from msmq.manager.securing.requests import CertificateRequests
 from msmq.manager.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
 from msmq.manager.state import QueueManagerState
 from msmq.manager.subscriptions import Subscriptions
-from msmq.manager.targets import Target, destinations, own_queue, readable_queue
+from msmq.manager.targets import own_queue, readable_queue
 from msmq.manager.transactions import TransactionHandle, move
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.directory.local import HostIdentity
@@ -303,17 +302,10 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             has ended; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another one is to send a key; or as
             L{Outbox.check}.
         """
-        return await self._parts.sender.send(lambda: self._targets(destination), messages, transaction, keys)
-
-    async def _targets(self, destination: str) -> list[Target]:
-        """The queues that a destination means; public ones of others are looked for, if need be."""
-        while True:
-            try:
-                return destinations(self._work.model, destination, self._clock.now())
-            except UnknownPublicQueue as unknown:
-                if self._parts.public is None:
-                    raise
-                await self._parts.public.learn(unknown.name)
+        parts = self._work
+        return await parts.sender.send(
+            lambda: parts.destinations.find(destination), messages, transaction, keys
+        )
 
     async def reserve(
         self,
@@ -372,7 +364,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS for a path while the directory is away, or
             that the name cannot be sent to.
         """
-        return ",".join(str(target.name) for target in await self._targets(destination))
+        return ",".join(str(target.name) for target in await self._work.destinations.find(destination))
 
     def open_queue(
         self,

@@ -96,7 +96,6 @@ class Transfer:
         self._is_stopped = False
         self.on_sent: Callable[[ISession, Sequence[bytes]], None] | None = None
         """Told of packets that a session has sent; it may send others meanwhile."""
-        ways.on_change = self._way_changed
         performer.on_outgoing = self.ready
         self.answer_room = AnswerRoom(performer, peers, self._forget)
         outbox.make_room = self.answer_room.make
@@ -175,7 +174,8 @@ class Transfer:
             queue.state = OutgoingState.CONNECTED
         self.ready(queue)
 
-    def _way_changed(self, destination: UUID) -> None:
+    def route_changed(self, destination: UUID) -> None:
+        """[MS-MQQB] 3.1.7.5: there may be another route to a queue manager, or one at last."""
         for queue in self._hops.reroute(destination):
             self.ready(queue)
 

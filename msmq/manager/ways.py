@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import ClassVar, Final
+from collections.abc import Iterable
+from typing import ClassVar, Final, Protocol
 from uuid import UUID
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -20,15 +20,21 @@ AVOIDED: Final = 60.0
 """Seconds for which a queue manager that could not be reached is avoided, where there is another way."""
 
 
-class Ways:
-    """Remembers what the router answered, until ways change.
+class RouteListener(Protocol):
+    """Is notified of the routes of messages that wait."""
 
-    @ivar on_change: told of a destination to which there may be another way now, or one at last.
-    """
+    def route_changed(self, destination: UUID) -> None:
+        """There may be another route to this queue manager, or one at last."""
+
+
+class Ways:
+    """Remembers what the router answered, until routes change."""
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, own: UUID, router: IRouter | None, reactor: IReactorTime) -> None:
+    def __init__(
+        self, own: UUID, router: IRouter | None, reactor: IReactorTime, listener: RouteListener
+    ) -> None:
         """Ask a router; without one there is no way but a session that is there.
 
         @param own: QueueManager.Identifier.
@@ -42,12 +48,12 @@ class Ways:
         self._avoided: dict[UUID, IDelayedCall] = {}
         self._is_stopped = False
         self._generation = 0
-        self.on_change: Callable[[UUID], None] = lambda destination: None
+        self._listener = listener
 
     def hops(self, destination: UUID) -> tuple[QueueManager, ...]:
         """The queue managers to try, in their order; none if there is no way, or it is not known yet.
 
-        L{on_change} tells when it is.
+        L{RouteListener.route_changed} is called when it is.
         """
         if destination not in self._known and destination not in self._asked:
             self._ask(destination)
@@ -61,7 +67,7 @@ class Ways:
         self._asked.clear()
         for destination in known:
             self._drop_retry(destination)
-            self.on_change(destination)
+            self._listener.route_changed(destination)
 
     def missed(self, identifiers: Iterable[UUID]) -> None:
         """These could not be reached: other ways are looked for, for a while."""
@@ -95,7 +101,7 @@ class Ways:
         for destination, hops in list(self._known.items()):
             if any(hop.identifier in gone and hop.identifier != destination for hop in hops):
                 del self._known[destination]
-                self.on_change(destination)
+                self._listener.route_changed(destination)
 
     def _ask(self, destination: UUID) -> None:
         if self._router is None or self._is_stopped:
@@ -133,13 +139,13 @@ class Ways:
             self._drop_retry(destination)
             self._retries[destination] = self._reactor.callLater(RETRY, self._retry, destination)
         if is_late:
-            self.on_change(destination)
+            self._listener.route_changed(destination)
 
     def _retry(self, destination: UUID) -> None:
         del self._retries[destination]
         if not self._known.get(destination):
             self._known.pop(destination, None)
-            self.on_change(destination)
+            self._listener.route_changed(destination)
 
     def _drop_retry(self, destination: UUID) -> None:
         call = self._retries.pop(destination, None)

@@ -7,7 +7,7 @@ What has to be stored is asked for first and takes effect for others when its ca
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
@@ -42,10 +42,8 @@ from msmq.queues.snapshot import Snapshot
 from msmq.queues.transacting import Transacting
 from msmq.queues.transaction import Abortion, Commitment
 from msmq.structures.format_name import (
-    DistributionListFormatName,
     FormatName,
     MachineFormatName,
-    PublicFormatName,
 )
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathName
@@ -56,23 +54,6 @@ DEFAULT_QUEUE_MANAGER_QUOTA = 0x00100000
 
 def _nowhere(address: str) -> bool:
     return False
-
-
-@attrs.frozen
-class PublicQueue:
-    """What is known of a public queue of another queue manager.
-
-    @ivar owner: that queue manager; the null GUID while nobody can tell.
-    @ivar base_priority: BasePriority, -32768 to 32767.
-    """
-
-    name: PublicFormatName
-    owner: UUID
-    base_priority: int = 0
-
-
-FindPublic: TypeAlias = Callable[[PublicFormatName | PathName], PublicQueue]
-FindMembers: TypeAlias = Callable[[DistributionListFormatName], Sequence[FormatName]]
 
 
 PEER_DEAD_LETTERS: Final = 64 * 1024
@@ -89,9 +70,6 @@ class QueueManagerModel:
     @ivar is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
     @ivar time_to_reach_queue: seconds that a message has for its way if it does not say ([MS-MQDMPR] 3.1.1.6
         DefaultTimeToLive); its owner may set what a directory says.
-    @ivar find_public: finds a public queue of another queue manager; C{None} without a directory. Its owner
-        sets it.
-    @ivar find_members: the same for the queues of a distribution list.
     @ivar names: which names are its own, and which queue they mean.
     @ivar collection: the queues.
     @ivar storage: what all queues hold together; its owner may set C{throttled}
@@ -136,8 +114,6 @@ class QueueManagerModel:
         self.identifier = identifier
         self.is_hardened = is_hardened
         self.time_to_reach_queue = TIME_TO_REACH_QUEUE
-        self.find_public: FindPublic | None = None
-        self.find_members: FindMembers | None = None
         self.names = QueueNames(identifier, computer_names, is_own_address)
         self.storage = Storage(
             quota_in_bytes(quota),

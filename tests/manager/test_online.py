@@ -67,7 +67,8 @@ class OnlineChecksTests(SynchronousTestCase):
         self.runner = DirectoryRunner(self.directory, self.clock, self.perform)
         self.performed: list[DirectoryEffect] = []
         self.returned = 0
-        self.names = PublicNames(self.access, self.ask, self.clock, self.clock.reactor)
+        self.found: list[UUID] = []
+        self.names = PublicNames(self.access, self.ask, self.clock, self.clock.reactor, self)
         self.addCleanup(self.names.stop)
         self.online = OnlineChecks(
             self.access,
@@ -78,6 +79,10 @@ class OnlineChecksTests(SynchronousTestCase):
             returned=self.note_return,
         )
         self.addCleanup(self.online.stop)
+
+    def owner_found(self, identifier: UUID) -> None:
+        """See L{PublicQueueListener}."""
+        self.found.append(identifier)
 
     async def perform(self, effect: DirectoryEffect) -> None:
         self.performed.append(effect)
@@ -168,16 +173,14 @@ class OnlineChecksTests(SynchronousTestCase):
         """Messages for a queue that only the directory knows go on within a second of its return, though no
         request asks for it.
         """
-        found: list[UUID] = []
-        self.names.on_found = lambda identifier: found.append(identifier)
         self.directory.is_connected = False
         self.assertIsNone(self.names.owner_of(FAR.identifier))
         self.assertTrue(self.names.is_waiting)
         self.clock.advance(10)
-        self.assertEqual(found, [])
+        self.assertEqual(self.found, [])
         self.directory.is_connected = True
         self.clock.advance(POLLING)
-        self.assertEqual(found, [FAR.identifier])
+        self.assertEqual(self.found, [FAR.identifier])
         self.assertEqual(self.names.owner_of(FAR.identifier), BETA)
 
     def test_nothing_waits(self) -> None:

@@ -12,12 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.directory.memory import MemoryDirectory
 from msmq.manager import public_names
 from msmq.manager.directory import DirectoryRunner
-from msmq.manager.public_names import FRESH, RETRY, PublicNames, UnknownPublicQueue
+from msmq.manager.public_names import FRESH, RETRY, PublicNames, PublicQueue, UnknownPublicQueue
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.local import LocalQueueManager
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject
 from msmq.queues.directory.requests import DirectoryEffect
-from msmq.queues.model import PublicQueue
 from msmq.structures.format_name import PublicFormatName
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
@@ -44,10 +43,13 @@ class PublicNamesTests(SynchronousTestCase):
         self.local = local
         access = DirectoryAccess(local)
         runner = DirectoryRunner(self.directory, self.clock, self.perform)
-        self.names = PublicNames(access, runner.run, self.clock, self.clock.reactor)
-        self.addCleanup(self.names.stop)
         self.found: list[UUID] = []
-        self.names.on_found = self.found.append
+        self.names = PublicNames(access, runner.run, self.clock, self.clock.reactor, self)
+        self.addCleanup(self.names.stop)
+
+    def owner_found(self, identifier: UUID) -> None:
+        """See L{PublicQueueListener}."""
+        self.found.append(identifier)
 
     async def perform(self, effect: DirectoryEffect) -> Any:
         raise AssertionError(f"nothing but reading: {effect}")

@@ -84,10 +84,13 @@ class WaysTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = ManualClock()
         self.router = ScriptedRouter()
-        self.ways = Ways(CA, self.router, self.clock.reactor)
-        self.addCleanup(self.ways.stop)
         self.changes: list[UUID] = []
-        self.ways.on_change = self.changes.append
+        self.ways = Ways(CA, self.router, self.clock.reactor, self)
+        self.addCleanup(self.ways.stop)
+
+    def route_changed(self, destination: UUID) -> None:
+        """See L{RouteListener}."""
+        self.changes.append(destination)
 
     def hops(self, destination: UUID = CC) -> list[str]:
         return names(hop.identifier for hop in self.ways.hops(destination))
@@ -109,7 +112,7 @@ class WaysTests(SynchronousTestCase):
 
     def test_without_a_router(self) -> None:
         """There is no way to anybody."""
-        ways = Ways(CA, None, self.clock.reactor)
+        ways = Ways(CA, None, self.clock.reactor, self)
         self.assertEqual(ways.hops(CC), ())
         ways.missed([GA])
         ways.changed()

@@ -99,7 +99,8 @@ class ActingQueueManager:
         So it does of one that gets the dead letters or the acknowledgements. A message is signed with a
         certificate of the principal, and says of nobody else that he has sent it.
         """
-        targets: list[Target] = await self._service._targets(destination)
+        self._parts.performer.check_running()
+        targets: list[Target] = await self._parts.destinations.find(destination)
         for target in targets:
             if target.is_local:
                 await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
