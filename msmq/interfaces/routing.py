@@ -38,8 +38,9 @@ class IRouter(Interface):
 
         @param source: QueueManager.Identifier of the queue manager that has the message.
         @param destination: that of the queue manager that the message is for, which is another.
-        @param unreachable: queue managers that could not be reached a moment ago: a way without them is
-            better, if there is one.
+        @param unreachable: queue managers that could not be reached a moment ago.
+            An alternate is returned in their place only if it is sure not to send the message back, whatever
+            other queue managers believe to be down; where there is none, they are returned, and waited for.
         @raise NoRoute: there is none; through the Deferred. It is worth trying again later.
         """
 

@@ -27,9 +27,9 @@ from msmq.queues.directory.objects import (
     SiteObject,
 )
 from msmq.queues.directory.requests import Outcome, Procedure
-from msmq.routing.avoiding import avoiding
+from msmq.routing.alternates import Alternates
 from msmq.routing.building import Enterprise, TopologyBuilder
-from msmq.routing.next_hops import NoRoute, next_hops
+from msmq.routing.next_hops import Decision, NoRoute, next_hops
 from msmq.routing.refreshing import (
     ReadTopology,
     RoutingCore,
@@ -98,7 +98,7 @@ class DirectoryRouter:
         self._tell = tell
         self._changed = changed
         self._beside = beside
-        self._rest: tuple[Topology, frozenset[UUID], Snapshot] | None = None
+        self._alternates = Alternates(self.topology)
         self._timer = DeadlineTimer(reactor, clock, self._expire)
 
     # IRouter
@@ -164,23 +164,21 @@ class DirectoryRouter:
     async def _ways_around(
         self, source: UUID, destination: UUID, unreachable: frozenset[UUID]
     ) -> Sequence[QueueManager]:
-        rest = await self._without(unreachable)
-        topology = rest.enterprise.topology
-        table = rest.table if source == rest.own else None
-        try:
-            identifiers = next_hops(topology, source, destination, table)
-        except NoRoute:
+        snapshot = self.core.snapshot
+        topology = snapshot.enterprise.topology
+        if self._alternates.topology is not topology:
+            self._alternates = Alternates(topology)
+        table = snapshot.table if source == snapshot.own else None
+        asked = source, destination, unreachable, table
+        decision: Decision
+        if table is not None and self._alternates.is_quick(destination):
+            decision = self._alternates.decide(*asked)
+        else:
+            decision = await self._beside(self._alternates.decide, *asked)
+        if not decision.hops:
             return self._next_hops(source, destination)
-        found = [topology.queue_manager(identifier) for identifier in identifiers]
+        found = [topology.queue_manager(identifier) for identifier in decision.hops]
         return [machine for machine in found if machine is not None]
-
-    async def _without(self, unreachable: frozenset[UUID]) -> Snapshot:
-        """What is left of the enterprise; the last answer is remembered."""
-        whole = self.topology
-        if self._rest is None or self._rest[0] is not whole or self._rest[1] != unreachable:
-            rest: Snapshot = await self._beside(_rest_of, whole, unreachable, self.core.snapshot.own)
-            self._rest = whole, unreachable, rest
-        return self._rest[2]
 
     def _expire(self, now: Moment) -> None:
         self._start(self.core.expire(now))
@@ -278,7 +276,3 @@ class DirectoryRouter:
             self.log.warn("In the enterprise: {problem}", problem=str(problem))
         if enterprise.problems_left_out:
             self.log.warn("and {count} problems more", count=enterprise.problems_left_out)
-
-
-def _rest_of(topology: Topology, unreachable: frozenset[UUID], own: UUID) -> Snapshot:
-    return Snapshot.of(Enterprise(avoiding(topology, unreachable)), own)

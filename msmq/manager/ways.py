@@ -17,7 +17,7 @@ RETRY: Final = 60.0
 """Seconds after which the router is asked again for a way that there was not."""
 
 AVOIDED: Final = 60.0
-"""Seconds for which a queue manager that could not be reached is avoided, where there is another way."""
+"""Seconds for which a queue manager that could not be reached is avoided, where an alternate is allowed."""
 
 
 class RouteListener(Protocol):

@@ -32,7 +32,11 @@ __all__ = [
 
 
 class Rule(enum.Enum):
-    """Why a message goes on as it does; the value is the section of [MS-MQBR] that says so."""
+    """Why a message goes on as it does; the value is the section of [MS-MQBR] that says so.
+
+    L{ALTERNATE} is no rule of [MS-MQBR]: the next hop is down, and L{msmq.routing.alternates} has chosen
+    another.
+    """
 
     OUT_ROUTING_SERVERS = "3.1.5.1 out-routing servers"
     SAME_SITE = "3.1.5.1 same site"
@@ -41,6 +45,7 @@ class Rule(enum.Enum):
     FROM_IN_ROUTING_SERVER = "3.1.5.2 from an in-routing server"
     SITE_GATE_OF_SITE = "3.1.5.6 site gate of the site"
     ROUTING_TABLE = "3.1.5.3 routing table"
+    ALTERNATE = "RFC 5286 downstream path"
 
     UNKNOWN_SOURCE = "3.1.5.4 the source is not known"
     UNKNOWN_DESTINATION = "3.1.5.4 the destination is not known"

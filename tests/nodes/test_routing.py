@@ -7,8 +7,8 @@ The cheapest way from the first to the third leads through the second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
@@ -38,7 +38,16 @@ ORDERS = ".\\private$\\orders"
 
 
 class EnterpriseTestCase(NodesTestCase):
-    """Six queue managers in three sites, in one directory."""
+    """Six queue managers in three sites, in one directory.
+
+    @cvar sites: the site of each.
+    @cvar gates: the gate of each site.
+    @ivar links: two sites, and the cost between them.
+    """
+
+    sites: ClassVar[Mapping[str, UUID]] = SITES
+    gates: ClassVar[Mapping[UUID, str]] = GATES
+    links: Sequence[tuple[UUID, UUID, int]] = LINKS
 
     options: Mapping[str, Any] = {}
     """Of the queue managers that are started from now on."""
@@ -74,7 +83,7 @@ class EnterpriseTestCase(NodesTestCase):
     def enterprise(self) -> MemoryDirectory:
         directory = MemoryDirectory(self.clock)
         directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
-        for number, (site, gate) in enumerate(GATES.items()):
+        for number, (site, gate) in enumerate(self.gates.items()):
             directory.add(SiteObject(identifier=site, name=f"site {number} of {gate}"))
         for name, identifier in IDENTIFIERS.items():
             directory.add(
@@ -82,18 +91,21 @@ class EnterpriseTestCase(NodesTestCase):
                     identifier=identifier,
                     computer_name=name,
                     qualified_computer_name=f"{name.lower()}.example.com",
-                    site_identifier_list=(SITES[name],),
-                    routing_server=name in GATES.values(),
+                    site_identifier_list=(self.sites[name],),
+                    routing_server=name in self.gates.values(),
                 )
             )
-        for number, (one, two, cost) in enumerate(LINKS):
+        for number, (one, two, cost) in enumerate(self.links):
             directory.add(
                 RoutingLinkObject(
                     identifier=UUID(int=0xF0 + number),
                     site1_identifier=one,
                     site2_identifier=two,
                     actual_cost=cost,
-                    site_gate_identifier_list=(IDENTIFIERS[GATES[one]], IDENTIFIERS[GATES[two]]),
+                    site_gate_identifier_list=(
+                        IDENTIFIERS[self.gates[one]],
+                        IDENTIFIERS[self.gates[two]],
+                    ),
                 )
             )
         return directory

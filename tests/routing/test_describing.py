@@ -1,4 +1,4 @@
-"""Enterprises without those that cannot be reached, and as people and programs are told of them."""
+"""Enterprises and routes as plain values, for people and programs."""
 
 from __future__ import annotations
 
@@ -6,56 +6,10 @@ import json
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.routing.avoiding import avoiding
 from msmq.routing.describing import describe_route, describe_topology, find_ends, find_route, to_graphviz
-from msmq.routing.next_hops import NoRoute, next_hops
+from msmq.routing.next_hops import NoRoute
 from msmq.routing.topology import Topology
-from tests.routing.builders import Estate, guid, names
-
-
-def ways(topology: Topology, source: str, destination: str) -> list[str]:
-    return names(next_hops(topology, guid(source), guid(destination)))
-
-
-class AvoidingTests(SynchronousTestCase):
-    """Another way while somebody cannot be reached."""
-
-    def setUp(self) -> None:
-        self.topology = Estate("A-B 1, B-C 1, A-C 5").topology
-
-    def without(self, *unreachable: str) -> Topology:
-        return avoiding(self.topology, {guid(name) for name in unreachable})
-
-    def test_nobody(self) -> None:
-        """There is nothing to do."""
-        self.assertIs(self.without(), self.topology)
-        self.assertEqual(ways(self.without("nobody"), "gA", "cC"), ["gB"])
-
-    def test_gate(self) -> None:
-        """The links of a site whose only gate is away are not used, and the site is there all the same."""
-        rest = self.without("gB")
-        self.assertEqual(ways(rest, "gA", "cC"), ["gC"])
-        self.assertEqual(len(rest.sites), 3)
-        self.assertEqual([link.cost for link in rest.links], [5])
-        self.assertEqual(ways(rest, "cB", "cB"), ["cB"])
-
-    def test_one_of_two_gates(self) -> None:
-        """Another gate of the site takes its place."""
-        estate = Estate("A-B 1 gA gB hB, B-C 1 gB hB gC, A-C 5")
-        estate.machine("hB", "B", routing_server=True)
-        topology = estate.topology
-        self.assertEqual(ways(avoiding(topology, {guid("gB")}), "gA", "cC"), ["hB"])
-
-    def test_no_other_way(self) -> None:
-        """There is none, and who asks falls back on the way that there was."""
-        topology = Estate("A-B 1, B-C 1").topology
-        self.assertRaises(NoRoute, next_hops, avoiding(topology, {guid("gB")}), guid("gA"), guid("cC"))
-
-    def test_somebody_else(self) -> None:
-        """Who is no gate changes no way but those that lead to it."""
-        rest = self.without("cB")
-        self.assertEqual(len(rest.links), 3)
-        self.assertEqual(ways(rest, "gA", "cC"), ["gB"])
+from tests.routing.builders import Estate, guid
 
 
 class DescribingTests(SynchronousTestCase):

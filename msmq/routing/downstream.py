@@ -1,0 +1,174 @@
+"""Steps that bring a message nearer to its destination, whatever each queue manager believes to be down.
+
+[MS-MQBR] waits for a next hop that is down.
+Here a queue manager may hand the message to an alternate instead, by the downstream-path criterion of
+RFC 5286: only to a queue manager of smaller rank, and ranks depend on the destination and the topology alone.
+C{docs/design/routing.md} has the proof that no message circles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from heapq import heappop, heappush
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import attrs
+
+from msmq.routing.topology import QueueManager, Topology
+from msmq.structures.user_header import MAXIMUM_HOP_COUNT
+
+MOST_GATES: Final = MAXIMUM_HOP_COUNT - 2
+"""Site gates that a message may pass: an out-routing server and an in-routing server count a hop as well."""
+
+Rank: TypeAlias = tuple[int, int, int]
+"""Class, distance and site number of a site gate: a smaller rank is nearer to the destination.
+
+Class 0 is an in-routing server of the destination, 1 a gate that shares a site with it, 2 any other; only in
+class 2 do the distance to the nearest site of the destination and the number of the nearest site count.
+"""
+
+Step: TypeAlias = tuple[int, int, bool, UUID]
+"""Cost of a link, number of the site it leads to, whether the gate does not serve the link, and that gate.
+
+Of steps that cost the same to the destination, the smallest is what [MS-MQBR] as read here would take.
+"""
+
+
+@attrs.frozen
+class DownstreamPaths:
+    """Every step between site gates that is allowed on the way to one destination.
+
+    @ivar order: the gates from which the destination can be reached, the nearest first.
+    @ivar ranks: the rank of each.
+    @ivar steps: for each, the gates to which it may hand a message.
+    """
+
+    target: QueueManager
+    order: Sequence[UUID]
+    ranks: Mapping[UUID, Rank]
+    steps: Mapping[UUID, Sequence[Step]]
+
+    def delivers(self, gate: UUID) -> bool:
+        """Whether a gate hands the message to the destination, or to an in-routing server of it."""
+        rank = self.ranks.get(gate)
+        return rank is not None and rank[0] < 2
+
+    def costs(self, avoided: Set[UUID]) -> dict[UUID, int]:
+        """The least cost from each gate to the destination, over gates that are not avoided.
+
+        A gate from which every path passes an avoided one is not in it; one that is itself avoided is in it
+        with what the path would cost if it were up.
+        """
+        servers = self.target.in_routing_servers
+        is_open = not servers or any(server not in avoided for server in servers)
+        costs: dict[UUID, int] = {}
+        for gate in self.order:
+            if self.ranks[gate][0] == 0:
+                costs[gate] = 0
+            elif self.ranks[gate][0] == 1:
+                if is_open:
+                    costs[gate] = 0
+            else:
+                found = [
+                    step[0] + costs[step[3]]
+                    for step in self.steps[gate]
+                    if step[3] in costs and step[3] not in avoided
+                ]
+                if found:
+                    costs[gate] = min(found)
+        return costs
+
+
+def downstream_paths(topology: Topology, target: QueueManager) -> DownstreamPaths:
+    """Compute the allowed steps to a destination.
+
+    It takes about as long as a routing table, so a reactor does it in a thread.
+    """
+    distances = _distances(topology, target.sites)
+    ranks = _ranks(topology, target, distances)
+    order = sorted(ranks, key=lambda gate: (ranks[gate], gate.int))
+    steps = {gate: () if ranks[gate][0] < 2 else _steps(topology, gate, ranks) for gate in order}
+    return DownstreamPaths(target, order, ranks, _within_hop_limit(order, ranks, steps, distances))
+
+
+def _distances(topology: Topology, sites: Iterable[UUID]) -> dict[int, int]:
+    """The distance of each site from the nearest of these; links cost the same in both directions."""
+    graph = topology.graph
+    heap = [(0, graph.numbers[site]) for site in dict.fromkeys(sites) if site in graph.numbers]
+    heap.sort()
+    distances: dict[int, int] = {}
+    while heap:
+        distance, here = heappop(heap)
+        if here not in distances:
+            distances[here] = distance
+            for there, cost in graph.edges[here]:
+                if there not in distances:
+                    heappush(heap, (distance + cost, there))
+    return distances
+
+
+def _ranks(topology: Topology, target: QueueManager, distances: Mapping[int, int]) -> dict[UUID, Rank]:
+    ranks: dict[UUID, Rank] = {}
+    own = set(target.sites)
+    numbers = topology.graph.numbers
+    for site in topology.graph.vertices:
+        number = numbers[site]
+        for gate in topology.gates(site):
+            machine = topology.queue_manager(gate)
+            if machine is None:
+                continue
+            rank: Rank | None = None
+            if gate == target.identifier or gate in target.in_routing_servers:
+                rank = 0, 0, 0
+            elif not own.isdisjoint(machine.sites):
+                rank = 1, 0, 0
+            elif number in distances:
+                rank = 2, distances[number], number
+            if rank is not None and (gate not in ranks or rank < ranks[gate]):
+                ranks[gate] = rank
+    return ranks
+
+
+def _steps(topology: Topology, gate: UUID, ranks: Mapping[UUID, Rank]) -> tuple[Step, ...]:
+    """To every gate of a neighboring site that has a smaller rank."""
+    machine = topology.queue_manager(gate)
+    assert machine is not None
+    own = ranks[gate]
+    graph = topology.graph
+    found: list[Step] = []
+    for site in topology.gated_sites(machine):
+        for there, link in graph.links[graph.numbers[site]].items():
+            for other in topology.gates(graph.vertices[there]):
+                rank = ranks.get(other)
+                if rank is not None and rank < own:
+                    found.append((link.cost, there, other not in link.gates, other))
+    return tuple(sorted(found))
+
+
+def _within_hop_limit(
+    order: Sequence[UUID],
+    ranks: Mapping[UUID, Rank],
+    steps: Mapping[UUID, Sequence[Step]],
+    distances: Mapping[int, int],
+) -> dict[UUID, Sequence[Step]]:
+    """Leave out alternates by which a message could reach the hop limit.
+
+    The height of a gate is the largest number of gates on a least-cost path from it, itself included.
+    What the highest gate leaves of the limit is what alternates may add to any path.
+    """
+    plain = {
+        gate: {step[3] for step in steps[gate] if step[0] + distances[step[1]] == ranks[gate][1]}
+        for gate in order
+    }
+    heights: dict[UUID, int] = {}
+    for gate in order:
+        heights[gate] = 1 + max((heights[other] for other in plain[gate]), default=0)
+    spare = max(0, MOST_GATES - max(heights.values(), default=0))
+    longest: dict[UUID, int] = {}
+    kept: dict[UUID, Sequence[Step]] = {}
+    for gate in order:
+        most = heights[gate] + spare
+        kept[gate] = [step for step in steps[gate] if step[3] in plain[gate] or longest[step[3]] < most]
+        longest[gate] = 1 + max((longest[step[3]] for step in kept[gate]), default=0)
+    return kept
