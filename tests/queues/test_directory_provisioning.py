@@ -183,7 +183,6 @@ class ProvisioningTests(MachineTestCase):
         held = self.held()
         self.assertTrue(held.routing_server and local.object.routing_server)
         self.assertEqual((held.queue_manager_quota, held.journal_quota), (77, own.journal_quota))
-        self.assertEqual(held.qualified_computer_name, "ALPHA.example.com")
         values = self.successResultOf(
             self.directory.read(QueueManagerObject, [equals("identifier", OWN)])
         ).values

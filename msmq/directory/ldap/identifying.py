@@ -42,11 +42,20 @@ async def _identify(operations: Operations, computer_name: str) -> UUID | None:
     computers = await operations.find(root.domain, Scope.TREE, wanted, (GUID,))
     if not computers:
         if root.makes_identifiers:
-            raise ValueError(f"there is no computer {computer_name} in {root.domain}")
+            raise ValueError(
+                f"there is no computer {computer_name} in {root.domain}; it joins the domain first, and"
+                f" becomes a queue manager with msmq enterprise join {computer_name}"
+            )
         return None
     own = child(CONFIGURATION, computers[0].name)
-    if root.makes_identifiers:
-        await operations.add_if_missing(own, "mSMQConfiguration")
+    if root.makes_identifiers and await operations.entry(own, (GUID,)) is None:
+        try:
+            await operations.add_if_missing(own, "mSMQConfiguration")
+        except DirectoryError as error:
+            raise ValueError(
+                f"{computer_name} is not a queue manager of {root.domain}, and its account cannot make it"
+                f" one: {error.detail}; an administrator does with msmq enterprise join {computer_name}"
+            ) from error
     entry = await operations.entry(own, (GUID,))
     value = None if entry is None else entry.first(GUID)
     return None if value is None else unpack_guid(value)

@@ -194,9 +194,15 @@ class Publishing:
         if root.dialect is Dialect.ACTIVE_DIRECTORY:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no computer {name}")
         computer = child(name, root.computers)
-        await self._operations.add_if_missing(
-            computer, "computer", {GUID: (pack_guid(self._make_identifier()),)}
-        )
+        values = {GUID: (pack_guid(self._make_identifier()),)}
+        try:
+            await self._operations.add_if_missing(computer, "computer", values)
+        except DirectoryError as error:
+            raise DirectoryError(
+                error.result,
+                f"there is no computer {name}, and this account cannot create one: {error.detail}; an"
+                f" administrator does with msmq enterprise join {name}",
+            ) from error
         return computer
 
     async def _write_computer(

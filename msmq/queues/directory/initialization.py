@@ -45,7 +45,6 @@ _WRITTEN_AGAIN: Final = ("site_identifier_list", "public_encryption_key_list", "
 
 _FILLED_IN: Final = (
     "operating_system_type",
-    "qualified_computer_name",
     "queue_manager_quota",
     "journal_quota",
     "foreign_system",

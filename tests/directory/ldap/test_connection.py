@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import attrs
 from twisted.internet import reactor
@@ -13,8 +13,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.connection import ATTEMPTS_APART, LdapConfigurationError
+from msmq.directory.ldap.connection import ATTEMPTS_APART, LdapConfigurationError, LdapConnection
+from msmq.directory.ldap.enrollment.performing import Enrollment
+from msmq.directory.ldap.enrollment.planning import Wanted
 from msmq.directory.ldap.identifying import identify
+from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import Dialect, LdapServer, LdapSettings
 from msmq.interfaces import DirectoryError
@@ -31,7 +34,7 @@ from msmq.queues.directory.objects import (
 from msmq.queues.directory.selecting import equals
 from tests.servers.certificates import make_credentials
 from tests.servers.emulated_ldap import EmulatedDirectory
-from tests.servers.slapd import SUFFIX, SlapdServer
+from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, SlapdServer
 
 NOBODY: Final = LdapServer("127.0.0.1", 1)
 """Where nobody listens."""
@@ -60,6 +63,11 @@ class ConfiguredTestCase(TestCase):
         self.tls = attrs.evolve(
             self.settings, servers=self.server.tls_servers, is_tls=True, ca_file=self.authority
         )
+
+    def administrator(self) -> LdapSettings:
+        """The settings of the account that may do everything."""
+        secret = self.written("admin", PASSWORD.encode())
+        return attrs.evolve(self.settings, bind_name=ADMINISTRATOR, password_file=secret)
 
     def written(self, name: str, contents: bytes) -> Path:
         path = Path(self.mktemp()).with_name(name)
@@ -93,7 +101,7 @@ class LdapConnectionTests(ConfiguredTestCase):
         raise AssertionError("a DirectoryError was expected")
 
     async def test_estate(self) -> None:
-        """The account of the shipped estate publishes its queue manager and queues, and changes no site."""
+        """The account of the shipped estate publishes what its queue manager is, and changes no site."""
         directory = self.directory(self.settings)
         await directory.open()
         london = await directory.read(SiteObject, [equals("name", "london")])
@@ -104,7 +112,17 @@ class LdapConnectionTests(ConfiguredTestCase):
         manager = QueueManagerObject(
             computer_name="ALPHA", site_identifier_list=(london["identifier"],), routing_server=True
         )
-        manager = attrs.evolve(manager, identifier=await directory.create(manager))
+        try:
+            await directory.create(manager)
+        except DirectoryError as error:
+            self.assertIn("msmq enterprise join ALPHA", error.detail)
+        else:
+            self.fail("a DirectoryError was expected")
+        connection = LdapConnection(self.administrator(), reactor)
+        self.addCleanup(connection.close)
+        enrollment = Enrollment(Operations(connection), uuid4)
+        await enrollment.join("ALPHA", Wanted(("London",), routing=True))
+        manager = (await directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])).object
         await directory.create(QueueObject(pathname="ALPHA\\orders"))
         await directory.write(attrs.evolve(manager, queue_manager_quota=5), ("queue_manager_quota",))
         for asked in (
@@ -119,7 +137,7 @@ class LdapConnectionTests(ConfiguredTestCase):
             else:
                 self.fail("a DirectoryError was expected")
         await directory.delete(QueueObject(pathname="ALPHA\\orders"))
-        await directory.delete(manager)
+        await enrollment.leave("ALPHA")
 
     async def test_tls(self) -> None:
         """Both kinds of TLS reach a server that somebody whom we trust vouches for."""
@@ -247,7 +265,7 @@ class IdentifyTests(ConfiguredTestCase):
     async def test_identity(self) -> None:
         """It is who the directory says, over TLS or not; a computer that is not there may be anybody."""
         starts = attrs.evolve(self.settings, starts_tls=True, ca_file=self.authority)
-        directory = self.directory(self.settings)
+        directory = self.directory(self.administrator())
         identifier = await directory.create(QueueManagerObject(computer_name="GAMMA"))
         for settings in (self.settings, self.tls, starts):
             self.assertEqual(await self.identity(settings, "gamma"), identifier)
