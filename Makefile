@@ -8,7 +8,7 @@ SOURCES := setup.cfg pyproject.toml constraints.txt
 # The tests start hundreds of processes; each would compile the package anew where this is set to anything.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-pipeline test soak crash faults chaos stream fuzz lint bench clean
+.PHONY: demo demo-pipeline test test-quick soak crash faults chaos stream fuzz lint hooks changelog bench clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -24,6 +24,12 @@ JOBS ?= 3
 test: $(INSTALLED)
 	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m twisted.trial --jobs $(JOBS) \
 		--temp-directory=_trial_temp tests
+
+# The pure cores alone: no processes, no sockets, no Spark.
+QUICK := tests.wire tests.structures tests.toml tests.queues tests.session tests.routing tests.discovery
+test-quick: $(INSTALLED)
+	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m twisted.trial --jobs 2 \
+		--temp-directory=_trial_temp_quick $(QUICK)
 
 # Three hundred kills of a server, three hundred of a bare store, the order of answers and forced writes, and four
 # thousand power cuts, of all of which the tests try a sample: ten minutes or more. It prints what it has tried.
@@ -65,6 +71,19 @@ lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+RELEASE := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	--config-settings editable_mode=compat --editable '.[release]'
+
+# Git runs the checks of `make lint` before a commit, and looks at its message.
+hooks: $(INSTALLED)
+	$(RELEASE)
+	$(VENV)/bin/pre-commit install
+
+# The next section of the changelog, as it would be now.
+changelog: $(INSTALLED)
+	$(RELEASE)
+	$(VENV)/bin/towncrier build --draft --version "$$($(VENV)/bin/python -c 'import msmq; print(msmq.__version__)')"
 
 bench: $(INSTALLED)
 	$(VENV)/bin/python bench/run.py

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from msmq.structures.identifiers import MessageIdentifier
     from msmq.structures.status import MQError, Status
     from msmq.structures.user_message_view import UserMessageView
+    from msmq.version import __version__
 
 _HOMES = {
     "Acknowledge": "msmq.queues.message",
@@ -77,6 +78,7 @@ _HOMES = {
     "SessionSettings": "msmq.session.settings",
     "Status": "msmq.structures.status",
     "UserMessageView": "msmq.structures.user_message_view",
+    "__version__": "msmq.version",
     "load": "msmq.service.configuration",
 }
 
@@ -116,6 +118,7 @@ __all__ = [
     "SessionSettings",
     "Status",
     "UserMessageView",
+    "__version__",
     "load",
 ]
 

@@ -12,5 +12,5 @@ def _installed() -> str:
         return "0+unknown"
 
 
-VERSION = _installed()
+__version__ = VERSION = _installed()
 """What L{importlib.metadata} knows of the distribution; C{0+unknown} for a bare source tree."""

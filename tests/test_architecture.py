@@ -67,10 +67,9 @@ ROOMS = {
     "manager": Room(5, (*BELOW_PROVIDERS, "deadline_timer", "decoding", "version")),
     # These compose what lies below them.
     "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
-    "web": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "control", "version")),
     "service": Room(
         6,
-        (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "durable", "toml", "version"),
+        (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "durable", "toml", "version"),
     ),
     "pipeline": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
@@ -90,9 +89,7 @@ SAME_LEVEL = {
     ("wire", "moment"),
     ("deadline_timer", "interfaces"),
     ("decoding", "interfaces"),
-    ("web", "control"),
     ("service", "control"),
-    ("service", "web"),
     ("pipeline", "control"),
     ("cli", "control"),
     ("cli", "service"),
@@ -125,8 +122,7 @@ ONLY_IN = {
     "cryptography": ("msmq.security",),
     "OpenSSL": ("msmq.security",),
     "Crypto": ("msmq.security",),
-    "klein": ("msmq.control", "msmq.web"),
-    "prometheus_client": ("msmq.web",),
+    "klein": ("msmq.control",),
     "click": ("msmq.cli",),
     "rich": ("msmq.cli",),
 }

@@ -50,6 +50,7 @@ MSMQ = [
     "SessionSettings",
     "Status",
     "UserMessageView",
+    "__version__",
     "load",
 ]
 
