@@ -70,6 +70,7 @@ INTERFACES = [
     "IConditionalDirectory",
     "IConnector",
     "IDirectory",
+    "IControlBook",
     "IObservedDirectory",
     "DirectoryCondition",
     "IMessageStore",

@@ -23,6 +23,7 @@ def config_check(settings: Settings, file: str) -> int:
 
     Status 1 if anything is; a warning is nothing wrong.
     """
+    settings.refuse_on()
     from msmq.cli.command import DONE, REFUSED
     from msmq.service.configuration import check
 

@@ -21,6 +21,7 @@ def decode(settings: Settings, file: str, is_hex: bool) -> int:
     FILE holds the bytes of a session, a datagram, either as hex text, or a capture as pcap or pcapng.
     Status 1 if a packet is malformed.
     """
+    settings.refuse_on()
     from msmq.cli.command import DONE, REFUSED
     from msmq.decoding.captures import decode as decode_input
     from msmq.decoding.records import is_malformed

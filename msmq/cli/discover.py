@@ -42,6 +42,7 @@ def discover(
 
     A network is asked for 15 seconds, or 30 where one server answers late.  Status 3 if no server answers.
     """
+    settings.refuse_on()
     wanted = _Wanted(config)
     if enterprise is not None:
         wanted.enterprise = _guid("--enterprise", enterprise)

@@ -256,6 +256,7 @@ def _show(settings: Settings, target: Target, enroll: Callable[[Enrollment], Awa
     """Do it, and print what was done: one line for each entry, or LDIF of what would be."""
     from msmq.directory.ldap.enrollment.ldif import to_ldif
 
+    settings.refuse_on()
     steps = _run(target, enroll)
     output = settings.output
     if output.as_json:

@@ -30,6 +30,7 @@ def enterprise_check(settings: Settings, file: str) -> int:
 
     Status 1 if a server would not take it; advice alone is status 0.
     """
+    settings.refuse_on()
     from msmq.cli.command import DONE, REFUSED
     from msmq.directory.enterprise_file import check_enterprise
 

@@ -24,11 +24,14 @@ class Settings:
 
     @ivar control: where the server is, as the last option that names it has it.
     @ivar token_file: what a server over the network wants to see.
+    @ivar on: the member of the estate that is asked, by the control endpoint that the server knows of it.
     """
 
     control: str | None = None
     token_file: str | None = None
     as_json: bool = False
+    on: str | None = None
+    _member: ControlClient | None = attrs.field(default=None, init=False)
 
     @property
     def output(self) -> Output:
@@ -37,24 +40,55 @@ class Settings:
 
     @property
     def client(self) -> ControlClient:
-        """The server that the options, the environment or the place point to."""
+        """The server that the options, the environment or the place point to, or the member of C{--on}.
+
+        @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if the server knows no control endpoint of that member.
+        """
+        server = self._client_at(self._place, "--control")
+        if self.on is None:
+            return server
+        if self._member is None:
+            self._member = self._client_on(self.on, server)
+        return self._member
+
+    def _client_on(self, name: str, server: ControlClient) -> ControlClient:
+        endpoint = server.control_server(name).get("endpoint")
+        if endpoint is None:
+            return server
+        if str(endpoint).startswith("unix:") and self._is_remote:
+            raise click.UsageError(f"--on: {name} is at {endpoint}, on the computer of {self._place}")
+        return self._client_at(str(endpoint), f"--on {name}")
+
+    def _client_at(self, place: str, option: str) -> ControlClient:
         from msmq.control.client import ControlClient
         from msmq.control.locations import LocationError, parse_location
 
-        control = self._place
         token_file = self.token_file or os.environ.get("MSMQ_TOKEN_FILE")
         try:
-            return ControlClient(parse_location(control, token_file=token_file))
+            return ControlClient(parse_location(place, token_file=token_file))
         except LocationError as error:
-            raise click.UsageError(f"--control: {error}") from error
+            hint = "; --token-file or MSMQ_TOKEN_FILE does" if "wants a token" in str(error) else ""
+            raise click.UsageError(f"{option}: {error}{hint}") from error
+
+    def refuse_on(self) -> None:
+        """A verb that asks no server can ask no other one.
+
+        @raise click.UsageError: C{--on} is given.
+        """
+        if self.on is not None:
+            raise click.UsageError(f"--on: this verb asks no server, and so not {self.on}")
 
     @property
     def data(self) -> str:
         """The data directory of that server, if its socket is there."""
-        kind, _, rest = self._place.partition(":")
-        if kind in ("tcp", "ssl", "tls") and rest:
+        if self._is_remote or self.on is not None:
             raise click.UsageError("a store is read where it is: name it with --store, or with --data")
         return os.path.dirname(self._place.removeprefix("unix:")) or "."
+
+    @property
+    def _is_remote(self) -> bool:
+        kind, _, rest = self._place.partition(":")
+        return kind in ("tcp", "ssl", "tls") and bool(rest)
 
     @property
     def _place(self) -> str:
@@ -77,8 +111,15 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def common_options(command: _C) -> _C:
-    """Let a verb, or the command itself, take C{--data}, C{--control}, C{--token-file} and C{--json}."""
+    """Let a verb, or the command itself, take the options that all verbs share."""
     for option in (
+        click.option(
+            "--on",
+            metavar="NAME",
+            expose_value=False,
+            callback=_take_on,
+            help="Another member of the estate, by the control endpoint that the server knows of it.",
+        ),
         click.option(
             "--json",
             is_flag=True,
@@ -129,6 +170,11 @@ def _take_control(context: click.Context, parameter: click.Parameter, value: str
 def _take_token_file(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         context.ensure_object(Settings).token_file = value
+
+
+def _take_on(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Settings).on = value
 
 
 def _take_data(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

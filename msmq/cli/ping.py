@@ -34,6 +34,7 @@ def ping(settings: Settings, host: str, timeout: float) -> None:
 
     The answer comes from UDP port 3527, or from that of HOST:PORT.  Status 3 if none comes.
     """
+    settings.refuse_on()
     name, port = _split(host)
     addresses = _addresses(name)
     reply = _run(addresses, port, timeout)

@@ -39,6 +39,9 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
     from msmq.cli.command import DONE, REFUSED
     from msmq.routing.describing import describe_route, find_route
 
+    if enterprise is not None:
+        settings.refuse_on()
+
     if enterprise is None:
         answer = settings.client.route(source, destination)
     else:
@@ -73,6 +76,9 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
 def topology(settings: Settings, enterprise: str | None, form: str) -> None:
     """The sites, links and queue managers of the enterprise."""
     from msmq.routing.describing import describe_topology, to_graphviz
+
+    if enterprise is not None:
+        settings.refuse_on()
 
     answer = settings.client.topology() if enterprise is None else describe_topology(_topology(enterprise))
     output = settings.output

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import attrs
-from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -16,7 +15,7 @@ from twisted.web.iweb import IRequest
 from werkzeug.exceptions import HTTPException
 
 from msmq.control.access import read_acl_change
-from msmq.control.auditing import Audit, Operation
+from msmq.control.auditing import Operation
 from msmq.control.certificates import (
     DEFAULT,
     certificate_record,
@@ -27,6 +26,7 @@ from msmq.control.certificates import (
 from msmq.control.channel import asks_for_records
 from msmq.control.identifiers import answer_with_identifiers
 from msmq.control.limits import ControlLimits
+from msmq.control.members import Members
 from msmq.control.messages import explanation_of, letter_of
 from msmq.control.properties import flag, guid, number, read_key, read_message, seconds, text
 from msmq.control.queue_properties import read_log_range, read_new_queue, read_properties
@@ -45,6 +45,7 @@ from msmq.control.requests import (
 from msmq.control.responses import json_answer, json_list, json_stream
 from msmq.control.single import receive_one
 from msmq.control.steady import SteadySending
+from msmq.control.transfer_api import TransferAPI, at_once
 from msmq.control.waiting import running, shielded
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.identifiers import MessageIdentifier
@@ -56,24 +57,18 @@ _T = TypeVar("_T")
 _DEAD_LETTERS: Final = 1000
 
 
-class ControlAPI:
+class ControlAPI(TransferAPI):
     """Answers the requests; every refusal is an object with C{error} and C{detail}."""
 
     _log = Logger()
-    app = Klein()
+    app = TransferAPI.app
 
-    def __init__(self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime) -> None:
-        self._manager = manager
+    def __init__(
+        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
+    ) -> None:
+        TransferAPI.__init__(self, manager, clock, members)
         self._limits = limits
-        self._clock = clock
         self._receiving = Receiving(manager, limits, clock)
-        self._audit = Audit(manager)
-
-    def _change(
-        self, request: ControlRequest, operation: Operation, work: Callable[[], Awaitable[_T]]
-    ) -> Deferred[_T]:
-        """Do something whatever becomes of the caller, and tell of who did it."""
-        return shielded(self._audit.change(request.caller, operation, work))
 
     @app.route("/v1/status", methods=["GET"])
     def status(self, request: ControlRequest) -> bytes:
@@ -220,7 +215,7 @@ class ControlAPI:
         work: Callable[[], Awaitable[Mapping[str, Any]]]
         if "file_base64" in wanted:
             imported = read_import(wanted)
-            work = partial(_at_once, partial(self._manager.import_certificate, **imported))
+            work = partial(at_once, partial(self._manager.import_certificate, **imported))
             operation = Operation("certificate import", imported["sid"] or DEFAULT)
         else:
             options = read_new_certificate(wanted)
@@ -254,49 +249,9 @@ class ControlAPI:
         deleted = await self._change(
             request,
             Operation("certificate delete", fingerprint),
-            lambda: _at_once(lambda: self._manager.delete_certificate(fingerprint)),
+            lambda: at_once(lambda: self._manager.delete_certificate(fingerprint)),
         )
         return json_answer(request, certificate_record(deleted))
-
-    @app.route("/v1/outgoing", methods=["GET"])
-    async def outgoing(self, request: ControlRequest) -> bytes | None:
-        """Every outgoing queue."""
-        refuse_rest(parameters(request), "none")
-        return await json_list(request, self._manager.outgoing(), self._clock)
-
-    @app.route("/v1/outgoing/<path:name>", methods=["GET"])
-    def outgoing_queue(self, request: ControlRequest, name: str) -> bytes:
-        """One outgoing queue."""
-        refuse_rest(parameters(request), "none")
-        return json_answer(request, dict(self._manager.outgoing_queue(name)))
-
-    @app.route("/v1/outgoing/<path:name>/pause", methods=["POST"])
-    async def pause_outgoing(self, request: ControlRequest, name: str) -> bytes:
-        """Send nothing more from one outgoing queue."""
-        refuse_rest(parameters(request), "none")
-        queue = await self._change(
-            request,
-            Operation("outgoing pause", name),
-            lambda: _at_once(lambda: self._manager.pause_outgoing(name)),
-        )
-        return json_answer(request, dict(queue))
-
-    @app.route("/v1/outgoing/<path:name>/resume", methods=["POST"])
-    async def resume_outgoing(self, request: ControlRequest, name: str) -> bytes:
-        """Send again from one outgoing queue."""
-        refuse_rest(parameters(request), "none")
-        queue = await self._change(
-            request,
-            Operation("outgoing resume", name),
-            lambda: _at_once(lambda: self._manager.resume_outgoing(name)),
-        )
-        return json_answer(request, dict(queue))
-
-    @app.route("/v1/sessions", methods=["GET"])
-    async def sessions(self, request: ControlRequest) -> bytes | None:
-        """Every session."""
-        refuse_rest(parameters(request), "none")
-        return await json_list(request, self._manager.sessions(), self._clock)
 
     @app.route("/v1/transactions", methods=["GET"])
     async def transactions(self, request: ControlRequest) -> bytes | None:
@@ -474,11 +429,6 @@ class ControlAPI:
         count = number("count", found.pop("count", "1"))
         transactional = flag("transactional", found.pop("transactional", "false"))
         return attrs.evolve(self._wanted(found, count), transactional=transactional)
-
-
-async def _at_once(work: Callable[[], _T]) -> _T:
-    """What is done without waiting, as what is waited for."""
-    return work()
 
 
 def _check_upgrade(request: ControlRequest, path: str) -> None:

@@ -41,6 +41,14 @@ class ControlClient(Asking):
         """The sites, links and queue managers of the enterprise, as routing knows them."""
         return self.one("GET", "/v1/topology")
 
+    def control_servers(self) -> list[dict[str, Any]]:
+        """The members whose control endpoint is known: C{name}, C{endpoint}, C{source}."""
+        return self.several("/v1/control_servers")
+
+    def control_server(self, name: str) -> dict[str, Any]:
+        """One of them; its C{endpoint} is C{None} if it is the queue manager that is asked."""
+        return self.one("GET", f"/v1/control_servers/{_segment(name)}")
+
     def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
         """Every queue; with C{system} those of the system too."""
         return self.several("/v1/queues?system=true" if system else "/v1/queues")

@@ -217,6 +217,23 @@ def parse_location(text: str, *, token_file: str | Path | None = None) -> Locati
     )
 
 
+def with_absolute_files(text: str) -> str:
+    """The same location with absolute paths, for a program that runs in another directory.
+
+    @param text: what L{parse_location} accepts.
+    """
+    kind, _, rest = text.partition(":")
+    if kind not in _ARGUMENTS or not rest:
+        return f"unix:{os.path.abspath(text.removeprefix('unix:'))}"
+    positional, named = _split(text, rest)
+    for name in ("caFile", "tokenFile"):
+        if named.get(name):
+            named[name] = os.path.abspath(named[name])
+    arguments = [_escaped(part) for part in positional]
+    arguments += [f"{name}={_escaped(value)}" for name, value in named.items()]
+    return ":".join([kind, *arguments])
+
+
 def _split(text: str, rest: str) -> tuple[list[str], dict[str, str]]:
     positional: list[str] = []
     named: dict[str, str] = {}
@@ -244,6 +261,10 @@ def _split(text: str, rest: str) -> tuple[list[str], dict[str, str]]:
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(":", "\\:")
 
 
 def _pins(text: str) -> frozenset[str]:

@@ -11,6 +11,7 @@ from twisted.web.server import Site
 from msmq.control.api import ControlAPI
 from msmq.control.channel import ControlChannel
 from msmq.control.limits import ControlLimits
+from msmq.control.members import Members
 from msmq.control.requests import ControlRequest
 from msmq.control.sending import SendStream
 from msmq.interfaces.queue_manager import IQueueManager
@@ -23,8 +24,10 @@ class ControlSite(Site):
     protocol = ControlChannel  # type: ignore[assignment]
     requestFactory = ControlRequest
 
-    def __init__(self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime) -> None:
-        Site.__init__(self, ControlAPI(manager, limits, clock).app.resource(), reactor=clock)
+    def __init__(
+        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
+    ) -> None:
+        Site.__init__(self, ControlAPI(manager, limits, clock, members).app.resource(), reactor=clock)
         self._manager = manager
         self._clock = clock
         self.limits = limits
@@ -38,10 +41,15 @@ class ControlSite(Site):
 
 
 def make_site(
-    manager: IQueueManager, *, limits: ControlLimits | None = None, clock: IReactorTime | None = None
+    manager: IQueueManager,
+    *,
+    members: Members,
+    limits: ControlLimits | None = None,
+    clock: IReactorTime | None = None,
 ) -> ControlSite:
     """The control API of a queue manager, as a factory to listen with.
 
+    @param members: where the control APIs of other members are.
     @param limits: how much it takes at once; the defaults of L{ControlLimits}.
     @param clock: the reactor, or one that a test advances.
     """
@@ -50,4 +58,4 @@ def make_site(
 
         clock = IReactorTime(reactor)
     chosen = ControlLimits() if limits is None else limits
-    return ControlSite(manager, chosen, clock)
+    return ControlSite(manager, chosen, clock, members)

@@ -89,6 +89,7 @@ class EnterpriseFile:
 
     @ivar objects: in an order in which each comes after what it refers to.
     @ivar addresses: where queue managers are, by their identifiers, as far as the file says.
+    @ivar controls: the control endpoints of queue managers, likewise.
     @ivar topology: what routing needs of it.
     @ivar accounts: its users and groups.
     @ivar advice: what is likely not meant.
@@ -102,6 +103,7 @@ class EnterpriseFile:
     topology: Topology
     accounts: tuple[Account, ...] = ()
     advice: tuple[FileProblem, ...] = ()
+    controls: Mapping[UUID, str] = attrs.field(factory=dict)
     content: bytes = attrs.field(default=b"", repr=False)
     certificates: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
 
@@ -146,8 +148,9 @@ def parse_enterprise(
         reading.topology,
         reading.accounts,
         tuple(reading.sorted_problems()),
-        content,
-        reading.certificates,
+        controls=reading.controls,
+        content=content,
+        certificates=reading.certificates,
     )
 
 
@@ -185,6 +188,7 @@ class _Reading:
     problems: list[FileProblem] = attrs.field(factory=list)
     objects: list[DirectoryObject] = attrs.field(factory=list)
     addresses: dict[UUID, str] = attrs.field(factory=dict)
+    controls: dict[UUID, str] = attrs.field(factory=dict)
     topology: Topology = attrs.field(factory=Topology)
     accounts: tuple[Account, ...] = ()
     certificates: dict[str, bytes] = attrs.field(factory=dict)
@@ -345,6 +349,8 @@ class _Reading:
         identifier: UUID = values["id"]
         if "address" in values:
             self.addresses[identifier] = values["address"]
+        if "control" in values:
+            self.controls[identifier] = values["control"]
         return QueueManagerObject(
             identifier=identifier,
             computer_name=values["name"],

@@ -58,6 +58,14 @@ def read_public_keys(text: str) -> MqdsPublicKeys:
         raise ValueError(f"must be the content of a file keys/encryption-keys.txt: {error}") from error
 
 
+def _control(text: str) -> None:
+    kind, _, rest = text.partition(":")
+    if kind not in ("ssl", "tls", "tcp", "unix") or not rest or "\0" in text:
+        raise ValueError(f"must be a control endpoint as ssl:HOST:PORT, not {text!r}")
+    if "tokenFile=" in rest:
+        raise ValueError("must name no tokenFile; the token is that of the caller")
+
+
 def _public_keys(text: str) -> None:
     read_public_keys(text)
 
@@ -102,6 +110,7 @@ TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
         "id": GUID,
         "dns_name": _COMPUTER,
         "address": Text(_address, "IP, IP:PORT or [IPv6]:PORT"),
+        "control": Text(_control, "a control endpoint, as ssl:HOST:PORT"),
         "sites": _REFERENCES,
         "routing_server": _FLAG,
         "in_routing_servers": _REFERENCES,

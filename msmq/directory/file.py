@@ -30,6 +30,7 @@ from msmq.interfaces.directory import (
     DirectoryOperationResult,
     IAddressBook,
     IConditionalDirectory,
+    IControlBook,
     IDirectory,
     IObservedDirectory,
     IWatchedDirectory,
@@ -70,7 +71,13 @@ class _Stamp:
 
 
 @implementer(
-    IDirectory, IAccounts, IAddressBook, IWatchedDirectory, IObservedDirectory, IConditionalDirectory
+    IDirectory,
+    IAccounts,
+    IAddressBook,
+    IWatchedDirectory,
+    IObservedDirectory,
+    IConditionalDirectory,
+    IControlBook,
 )
 class FileDirectory:
     """An enterprise in a file, for those who read; it is read anew when it changes.
@@ -142,6 +149,25 @@ class FileDirectory:
         if contents.file is None or identifier is None:
             return None
         return contents.file.addresses.get(identifier)
+
+    def control_of(self, computer_name: str) -> str | None:
+        """See L{IControlBook.control_of}."""
+        contents = self._contents
+        identifier = contents.computers.get(computer_name.casefold())
+        if contents.file is None or identifier is None:
+            return None
+        return contents.file.controls.get(identifier)
+
+    def controlled(self) -> Sequence[str]:
+        """See L{IControlBook.controlled}."""
+        file = self._contents.file
+        if file is None:
+            return ()
+        return tuple(
+            each.computer_name
+            for each in file.objects
+            if isinstance(each, QueueManagerObject) and each.identifier in file.controls
+        )
 
     def watch(self, changed: Callable[[], None]) -> None:
         """See L{IWatchedDirectory.watch}."""

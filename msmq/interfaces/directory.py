@@ -23,6 +23,7 @@ __all__ = [
     "DirectoryOperationResult",
     "IAddressBook",
     "IConditionalDirectory",
+    "IControlBook",
     "IDirectory",
     "IObservedDirectory",
     "IServedDirectory",
@@ -177,6 +178,19 @@ class IAddressBook(Interface):
 
         @param computer_name: ComputerName or QualifiedComputerName, without regard to case.
         """
+
+
+class IControlBook(Interface):
+    """A directory that knows where the control APIs of queue managers are."""
+
+    def control_of(computer_name: str) -> str | None:
+        """The control endpoint of a queue manager, as written; C{None} if the directory does not say.
+
+        @param computer_name: ComputerName or QualifiedComputerName, without regard to case.
+        """
+
+    def controlled() -> Sequence[str]:
+        """The ComputerNames of the queue managers whose control endpoint it has."""
 
 
 class IWatchedDirectory(Interface):

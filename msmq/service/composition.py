@@ -12,12 +12,19 @@ import attrs
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
 
 from msmq.control.limits import ControlLimits
+from msmq.control.members import Members
 from msmq.control.server import ControlSite, make_site
 from msmq.directory.factory import make_directory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IAddressBook, IDirectory, IServedDirectory, IWatchedDirectory
+from msmq.interfaces.directory import (
+    IAddressBook,
+    IControlBook,
+    IDirectory,
+    IServedDirectory,
+    IWatchedDirectory,
+)
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
@@ -200,7 +207,16 @@ def compose(
         encryption=_preferences(configuration),
         security=_providers(configuration),
     )
-    control = make_site(manager, limits=ControlLimits(receives=limits.control_receives), clock=reactor)
+    control = make_site(
+        manager,
+        members=Members(
+            (queue_manager.name, queue_manager.dns_name),
+            configuration.control_servers,
+            None if directory is None else IControlBook(directory, None),
+        ),
+        limits=ControlLimits(receives=limits.control_receives),
+        clock=reactor,
+    )
     pings = _PingResponder(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:

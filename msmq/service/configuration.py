@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from msmq.control.members import check_endpoint
 from msmq.errors import MsmqError
 from msmq.net.endpoints import (
     OFF,
@@ -160,6 +161,8 @@ class _Reading:
             self._refuse((table,), f"must be a table, not {type_name(entries)}")
         elif table == "hosts":
             self._read_hosts(entries)
+        elif table == "control_servers":
+            self._read_control_servers(entries)
         else:
             for key, value in entries.items():
                 self._read_key(table, key, value)
@@ -193,6 +196,22 @@ class _Reading:
                 self._refuse(path, f"is the same host as {other!r}, which the table names too")
             self._values["hosts"][name] = value
 
+    def _read_control_servers(self, entries: Mapping[str, object]) -> None:
+        seen: dict[str, str] = {}
+        for name, value in entries.items():
+            path = ("control_servers", name)
+            if not isinstance(value, str):
+                hint = "; a name with dots stands in quotes" if isinstance(value, dict) else ""
+                self._refuse(path, f"must be text, not {type_name(value)}{hint}")
+                continue
+            self._try(path, computer_name, name)
+            endpoint = self._try(path, check_endpoint, value)
+            other = seen.setdefault(name.casefold(), name)
+            if other != name:
+                self._refuse(path, f"is the same queue manager as {other!r}, which the table names too")
+            if endpoint is not None:
+                self._values["control_servers"][name] = endpoint
+
     def configure(self, overrides: Overrides) -> Configuration:
         """Fill in options and defaults, and check what several values together say."""
         self._take_options(overrides)
@@ -205,6 +224,7 @@ class _Reading:
             directory_options={
                 key: value for key, value in self._values["directory"].items() if key != "backend"
             },
+            control_servers=dict(self._values["control_servers"]),
             hosts=dict(self._values["hosts"]),
             session=self._session(),
             queues=QueueSettings(**self._fields("queues", QueueSettings)),

@@ -176,6 +176,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "dialect": Key(_one_of("active-directory", "openldap")),
     },
     "hosts": {},
+    "control_servers": {},
     "queues": {
         "poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions"),
         "dead_letter_over_quota": Key(Flag(), _QUEUES["dead_letter_over_quota"]),
@@ -267,4 +268,4 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "send_sender": Key(Flag(), _SECURITY["send_sender"]),
     },
 }
-"""The tables of the file and the keys of each; C{hosts} takes any computer name or address."""
+"""The tables of the file and the keys of each; C{hosts} and C{control_servers} take any name."""

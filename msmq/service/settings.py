@@ -234,6 +234,9 @@ class Configuration:
     directory_options: Mapping[str, object] = attrs.field(factory=dict)
     """The other keys of C{[directory]} that the file has."""
 
+    control_servers: Mapping[str, str] = attrs.field(factory=dict)
+    """The control endpoints of other members by their names, with absolute paths of files."""
+
     hosts: Mapping[str, str]
     """Computer name or address to endpoint, as written; asked before the name service."""
 

@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.limits import ControlLimits
+from msmq.control.members import Members
 from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder
 from msmq.control.server import ControlSite, make_site
 from msmq.interfaces.queue_manager import ReceivedMessage
@@ -201,8 +202,14 @@ class ControlTestCase(SynchronousTestCase):
         self.service = self.node.service
         # Whatever still waits at the end of a test ends with it.
         self.addCleanup(self.service.stopService)
-        self.site = make_site(self.service, limits=self.limits, clock=self.clock.reactor)
+        self.site = make_site(
+            self.service, members=self.members(), limits=self.limits, clock=self.clock.reactor
+        )
         self.run_to_end(self.service.create_queue(ORDERS))
+
+    def members(self) -> Members:
+        """The members that it knows."""
+        return Members(("ALPHA", "alpha.example.com"), {}, None)
 
     def options(self) -> Mapping[str, Any]:
         """Of the queue manager."""

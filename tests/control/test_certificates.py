@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from msmq.control.limits import ControlLimits
+from msmq.control.members import Members
 from msmq.control.server import make_site
 from msmq.manager.securing.assembly import SecurityProviders
 from msmq.security.memory import MemoryCertificateStore, MemorySigning
@@ -40,7 +41,12 @@ class CertificateResourceTests(ControlTestCase):
         self.node.start()
         self.service = self.node.service
         self.addCleanup(self.service.stopService)
-        self.site = make_site(self.service, limits=ControlLimits(), clock=self.clock.reactor)
+        self.site = make_site(
+            self.service,
+            members=Members(("ALPHA",), {}, None),
+            limits=ControlLimits(),
+            clock=self.clock.reactor,
+        )
         self.run_to_end(self.service.create_queue(ORDERS, authenticate=True))
 
     def created(self, **wanted: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msmq.control.limits import ControlLimits
+from msmq.control.members import Members
 from msmq.control.server import make_site
 from tests.control.support import Answer, Caller, ControlTestCase
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
@@ -14,7 +15,12 @@ class EnterpriseResourceTests(EnterpriseTestCase):
     """Asking a member of an enterprise."""
 
     def call(self, method: str, path: str, **parameters: Any) -> Answer:
-        site = make_site(self.alpha.service, limits=ControlLimits(), clock=self.clock.reactor)
+        site = make_site(
+            self.alpha.service,
+            members=Members(("ALPHA",), {}, None),
+            limits=ControlLimits(),
+            clock=self.clock.reactor,
+        )
         caller = Caller(site, self.clock)
         caller.ask(method, path, None, **parameters)
         return caller.answer

@@ -302,6 +302,18 @@ class ProblemTests(EnterpriseFileTests):
             "must stand in double brackets, [[site]], since there may be several",
         )
 
+    def test_control_endpoints(self) -> None:
+        """Where a queue manager is administered is a control endpoint, without a token."""
+        for value, problem in (
+            ("hq:1843", "must be a control endpoint as ssl:HOST:PORT, not 'hq:1843'"),
+            ("ssl:", "must be a control endpoint as ssl:HOST:PORT, not 'ssl:'"),
+            ("ssl:hq:1:tokenFile=t", "must name no tokenFile; the token is that of the caller"),
+        ):
+            text = self.changed('address = "127.0.0.2"', f'address = "127.0.0.2"\ncontrol = "{value}"')
+            self.assert_told(text, 23, "queue_manager[1].control", problem)
+        text = self.changed('address = "127.0.0.2"', 'address = "127.0.0.2"\ncontrol = "ssl:hq:1"')
+        self.assertEqual(load_enterprise(self.written(text)).controls, {ALPHA: "ssl:hq:1"})
+
     def test_unknown_keys_and_tables(self) -> None:
         """Nothing is passed over."""
         self.assert_told(

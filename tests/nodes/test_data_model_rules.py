@@ -10,6 +10,7 @@ from uuid import UUID
 import attrs
 
 import msmq
+from msmq.control.members import Members
 from msmq.control.server import make_site
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.queues.directory.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
@@ -171,7 +172,10 @@ class SharingTests(TransferTestCase):
 
     def call(self, method: str, path: str, body: bytes | None = None, **parameters: Any) -> Answer:
         """Ask the control API of BETA."""
-        caller = Caller(make_site(self.beta.service, clock=self.clock.reactor), self.clock)
+        caller = Caller(
+            make_site(self.beta.service, members=Members(("BETA",), {}, None), clock=self.clock.reactor),
+            self.clock,
+        )
         caller.ask(method, path, body, **parameters)
         return caller.answer
 

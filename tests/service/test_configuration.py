@@ -60,6 +60,10 @@ backend = "none"
 BETA = "127.0.0.3"
 "gamma.example.com" = "127.0.0.4:1802"
 
+[control_servers]
+HQ = "ssl:hq.example.com:1843:caFile=/ca.pem"
+"branch.example.com" = "unix:/run/branch.sock"
+
 [limits]
 quota = 1000
 window_size = 8
@@ -105,6 +109,10 @@ class LoadTests(ReadingTestCase):
         self.assertIsNone(listen.discovery)
         self.assertEqual(str(listen.control), "/var/lib/msmq/control.sock")
         self.assertEqual(configuration.hosts, {"BETA": "127.0.0.3", "gamma.example.com": "127.0.0.4:1802"})
+        self.assertEqual(
+            configuration.control_servers,
+            {"HQ": "ssl:hq.example.com:1843:caFile=/ca.pem", "branch.example.com": "unix:/run/branch.sock"},
+        )
         self.assertEqual(configuration.limits.quota, 1000)
         self.assertEqual(configuration.timers.connect, 3.0)
         self.assertTrue(configuration.security.hardened)
@@ -255,6 +263,36 @@ class LoadTests(ReadingTestCase):
             self.problems("[timers]\nrecoverable_ack_maximum = 1\nrecoverable_ack_minimum = 2\n"),
             [(3, "timers.recoverable_ack_minimum", "is 2, more than recoverable_ack_maximum, 1")],
         )
+
+    def test_refuses_control_servers_that_cannot_be(self) -> None:
+        """A C{[control_servers]} entry that no command could use is told with its line."""
+        problems = self.problems(
+            "[control_servers]\n"
+            'HQ = "ssl:hq:1843"\n'
+            'hq = "ssl:hq:1844"\n'
+            'BETA = "tcp:beta.example.com:1843"\n'
+            'GAMMA = "ssl:gamma:1843:tokenFile=/t"\n'
+            "DELTA = 1843\n"
+            '"a b" = "ssl:a:1"\n'
+            'EPSILON = "ssl:epsilon"\n'
+        )
+        self.assertEqual(
+            [(line, key) for line, key, _ in problems],
+            [
+                (3, "control_servers.hq"),
+                (4, "control_servers.BETA"),
+                (5, "control_servers.GAMMA"),
+                (6, "control_servers.DELTA"),
+                (7, "control_servers.a b"),
+                (8, "control_servers.EPSILON"),
+            ],
+        )
+        for (_, _, problem), word in zip(
+            problems,
+            ("same queue manager", "token", "tokenFile", "text", "letters", "HOST:PORT"),
+            strict=True,
+        ):
+            self.assertIn(word, problem)
 
     def test_refuses_hosts_that_lead_nowhere(self) -> None:
         """A C{[hosts]} entry that nobody could connect to is told with its line."""
@@ -460,7 +498,7 @@ class DocumentationTests(SynchronousTestCase):
         for line in lines:
             if line.startswith("## `["):
                 table = line[5:-2]
-            elif line.startswith("| `") and table != "hosts":
+            elif line.startswith("| `") and table not in ("hosts", "control_servers"):
                 cells = [cell.strip() for cell in line.strip("|").split("|")]
                 rows[f"{table}.{cells[0].strip('`')}"] = cells[1:]
         expected = {
