@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msmq.manager.service import QueueManagerService
 from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.message import Message
+from msmq.queues.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
 from msmq.structures.user_message_view import UserMessageView
@@ -83,6 +83,12 @@ class SendTests(SeveralTestCase):
         """
         self.send(self.alpha, self.names, b"1")
         self.assert_copies(self.arrived())
+
+    def test_recoverable(self) -> None:
+        """Two queues of one queue manager get a copy each, though both copies have one identifier."""
+        self.send(self.alpha, self.names, b"1", delivery=Delivery.RECOVERABLE)
+        self.assert_copies(self.arrived())
+        self.assertEqual(self.beta.service.status()["refused"], {})
 
     def test_by_a_handle(self) -> None:
         """Through one handle for all of them it is the same.

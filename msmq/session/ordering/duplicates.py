@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from itertools import count
 from struct import Struct
 from typing import Final
@@ -14,6 +15,7 @@ from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.session.ordering.records import StateChange, numbered, reading
 from msmq.session.settings import SessionSettings
+from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message_view import UserMessageView
 
 PREFIX: Final = "duplicates/"
@@ -23,6 +25,17 @@ IDENTITY_SIZE: Final = 20
 
 _VERSION: Final = 1
 _HEAD: Final = Struct("<BII")
+
+
+def duplicate_key(view: UserMessageView) -> bytes:
+    """Bytes that are the same only for copies of one message to one destination, 20 of them.
+
+    That is its first sender and MessageID. The copies of a message to several queues share these, and two of
+    them may be for queues of one queue manager, so there the name of the destination counts too.
+    """
+    if view.flags & UserHeader.MQ:
+        return blake2b(view.identity + view.destination_key, digest_size=IDENTITY_SIZE).digest()
+    return view.identity
 
 
 @attrs.define(eq=False)
@@ -51,6 +64,8 @@ class _Entry:
 
 class DuplicateHistory:
     """[MS-MQQB] 3.1.1.3 MessageIDHistoryTable, by first sender and MessageID (reading 46).
+
+    The copies of a message to several queues have an entry each (L{duplicate_key}).
 
     It knows recoverable messages that are not transactional: the sequences tell duplicates of those that
     are, and an express message may come twice.
@@ -111,7 +126,7 @@ class DuplicateHistory:
             if not view.is_recoverable or view.is_transactional:
                 verdicts.append(False)
                 continue
-            identity = view.identity
+            identity = duplicate_key(view)
             entry = entries.get(identity)
             if entry is not None:
                 entry.time = time
@@ -126,7 +141,7 @@ class DuplicateHistory:
 
     def knows(self, view: UserMessageView) -> bool:
         """Whether L{judge} would call this recoverable message a duplicate now."""
-        identity = view.identity
+        identity = duplicate_key(view)
         return identity in self._entries or identity in self._accepted or identity in (self._in_turn or ())
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
@@ -135,7 +150,7 @@ class DuplicateHistory:
         It has to be said before the next turn begins.
         """
         for view in views:
-            self._accepted.pop(view.identity, None)
+            self._accepted.pop(duplicate_key(view), None)
 
     # The store follows
 
