@@ -9,6 +9,7 @@ from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
 from msmq.queues.changes import AppendEvent
 from msmq.structures.message_class import class_name
+from msmq.structures.name_text import is_outgoing_path
 from msmq.wire.guid import format_guid, guid_from_bytes
 
 _OF_A_PLACE: Final = ("lookup_id", "arrived_time", "class", "class_name", "abort_count", "move_count")
@@ -75,7 +76,7 @@ def _event(event: AppendEvent) -> dict[str, Any]:
 def _shown_queue(path: str) -> str | None:
     if not path:
         return None
-    return path if "=" in path else f".\\{path}"
+    return path if is_outgoing_path(path) else f".\\{path}"
 
 
 def _place(place: Place) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from msmq.structures.format_name import (
     is_read_only,
     parse_format_names,
 )
+from msmq.structures.name_text import is_format_name
 from msmq.structures.path_name import PathKind, PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 
@@ -204,7 +205,7 @@ class Destinations:
 @lru_cache(maxsize=1024)
 def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
     """Applications send to the same few names again and again."""
-    if "=" not in text:
+    if not is_format_name(text):
         return (parse_path_name(text),)
     names = parse_format_names(text)
     if len(names) > 1 and not any(isinstance(name, DistributionListFormatName) for name in names):

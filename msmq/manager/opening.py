@@ -16,6 +16,7 @@ from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.queue import Queue
 from msmq.queues.transaction import Transaction
 from msmq.structures.format_name import parse_format_names
+from msmq.structures.name_text import is_format_name
 from msmq.structures.status import MQError, Status
 
 
@@ -68,7 +69,7 @@ class Opening:
 
     def _find(self, name: str, access: QueueAccessType) -> Queue:
         model = self._performer.model
-        if "=" in name and "," in name and len(parse_format_names(name)) > 1:
+        if is_format_name(name) and "," in name and len(parse_format_names(name)) > 1:
             raise MQError(
                 Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
                 "several queues can be opened together for sending only",

@@ -17,6 +17,7 @@ from msmq.structures.format_name import (
     FormatName,
     parse_format_name,
 )
+from msmq.structures.name_text import is_format_name
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 
@@ -97,4 +98,4 @@ def readable_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> FormatName | PathName:
-    return parse_format_name(text) if "=" in text else parse_path_name(text)
+    return parse_format_name(text) if is_format_name(text) else parse_path_name(text)

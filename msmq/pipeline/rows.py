@@ -23,6 +23,7 @@ from msmq.pipeline.schema import (
 )
 from msmq.structures.base_header import INFINITE
 from msmq.structures.message_class import class_name
+from msmq.structures.name_text import is_outgoing_path
 from msmq.structures.user_message_view import UserMessageView
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _event_values(stored: StoredEvent) -> dict[str, Any]:
     number = event.message_class or None
     queue = None
     if event.queue:
-        queue = text(event.queue if "=" in event.queue else f".\\{event.queue}")
+        queue = text(event.queue if is_outgoing_path(event.queue) else f".\\{event.queue}")
     told = {
         "time": unix_time(event.time),
         "id": correlation_text(event.identity) if event.identity else None,

@@ -115,6 +115,26 @@ def optional_lower(text: str | None) -> str | None:
     return None if text is None else text.lower()
 
 
+_KIND: Final = re.compile(r"(direct|public|private|dl|machine|connector|multicast)=", re.IGNORECASE)
+
+
+def is_format_name(text: str) -> bool:
+    r"""Whether a text is to be read as a format name, and not as a path name.
+
+    It is one if an equals sign stands before the first backslash: C{DIRECT=OS:srv\q} is, and C{srv\a=b} is
+    the path of the queue C{a=b}.
+    """
+    return "=" in text.partition("\\")[0]
+
+
+def is_outgoing_path(path: str) -> bool:
+    r"""Whether the path that a queue is stored with is the format name of an outgoing queue.
+
+    Paths of other queues have no computer: C{private$\a=b} and C{a=b} are of the queues of this computer.
+    """
+    return _KIND.match(path) is not None
+
+
 def format_name_span(text: str) -> Span:
     """The whole of C{text}, in which an error is MQ_ERROR_ILLEGAL_FORMATNAME."""
     return Span.of(text, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
@@ -134,6 +154,22 @@ def _without(pattern: str) -> Alphabet:
     return first
 
 
+def _with_letters(pattern: str) -> Alphabet:
+    """An alphabet of ASCII without what C{pattern} finds, and with every printable character beyond it."""
+    search = re.compile(pattern).search
+
+    def first(text: str) -> int | None:
+        match = search(text)
+        end = None if match is None else match.start()
+        if not text.isascii():
+            for index, character in enumerate(text[:end]):
+                if not (character.isascii() or character.isprintable()):
+                    return index
+        return end
+
+    return first
+
+
 def _printable(excluded: str) -> Alphabet:
     def first(text: str) -> int | None:
         for index, character in enumerate(text):
@@ -149,11 +185,15 @@ COMPUTER = _without(r"[^!-~]|[\\;,]")
 
 COMPUTER_LENIENT = _printable("\\;,")
 
-QUEUE_1 = _without(r"[^!-\x7f]|[;\\]")
-"""MSMQ 1.0."""
+QUEUE_1 = _with_letters(r"[\0- ;\\]")
+"""MSMQ 1.0, and letters beyond ASCII (reading 108)."""
 
-QUEUE_2 = _without(r'[^!-\x7f]|["+,;\\]')
-"""MSMQ 2.0 and later; also the alphabet of a subqueue."""
+QUEUE_2 = _with_letters(r'[\0- "+,;\\]')
+"""MSMQ 2.0 and later, and letters beyond ASCII; also the alphabet of a subqueue.
+
+The grammar has ASCII alone, while packets carry names as UTF-16 ([MS-MQMQ] 2.2.18.1.5.2) and directories as
+Unicode ([MS-MQDSSM] 2.2.5), so that there are such queues (reading 108).
+"""
 
 QUEUE_LENIENT = _printable("\\;")
 """Any printable character, as there are queues whose names hold spaces or letters beyond ASCII."""

@@ -320,10 +320,15 @@ class DirectFormatNameTests(Refusing):
         ):
             self.assertRaises(MQError, make)
 
-    def test_spaces_and_letters_beyond_ascii_need_leniency(self) -> None:
+    def test_letters_beyond_ascii(self) -> None:
+        """The rule for the names of queues is that of path names."""
+        text = "DIRECT=OS:srv\\private$\\Aufträge;ältere"
+        self.assertEqual(str(parse_format_name(text)), text)
+
+    def test_spaces_need_leniency(self) -> None:
         """They occur in real names, but are outside the grammar."""
         text = "DIRECT=OS:srv\\private$\\Aufträge alt"
-        self.assertIn("'ä' is not allowed in a queue name", self.refused(text))
+        self.assertIn("' ' is not allowed in a queue name", self.refused(text))
         self.assertEqual(str(parse_format_name(text, lenient=True)), text)
         self.assertIn("'\\t' is not allowed", self.refused("DIRECT=OS:srv\\a\tb", lenient=True))
 

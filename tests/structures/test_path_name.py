@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.structures.format_name import QueueSuffix
+from msmq.structures.name_text import is_format_name, is_outgoing_path
 from msmq.structures.path_name import PathKind, PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 from tests.strategies_names import path_names
@@ -97,7 +98,7 @@ class PathNameTests(SynchronousTestCase):
 
     def test_the_alphabet_of_msmq_1(self) -> None:
         """MQMQ-2.1.1-07: everything from ! to DEL but the semicolon and the backslash."""
-        for code in range(0x100):
+        for code in range(0x80):
             text = f"srv\\a{chr(code)}b"
             if 0x21 <= code <= 0x7F and chr(code) not in ";\\":
                 self.assertEqual(str(parse_path_name(text, 1)), text)
@@ -106,7 +107,7 @@ class PathNameTests(SynchronousTestCase):
 
     def test_the_alphabet_of_msmq_2_and_3(self) -> None:
         """MQMQ-2.1.1-08: the quote, plus and comma are no more part of it."""
-        for code in range(0x100):
+        for code in range(0x80):
             text = f"srv\\a{chr(code)}b"
             for version in (2, 3):
                 if 0x21 <= code <= 0x7F and chr(code) not in '"+,;\\':
@@ -154,7 +155,19 @@ class PathNameTests(SynchronousTestCase):
         for text in ("", "\\", "srv\\", "srv\\private$", "srv\\private$\\", "srv\\system$", "srv\\system$;"):
             self.refused(text)
 
-    def test_spaces_and_letters_beyond_ascii_need_leniency(self) -> None:
+    def test_letters_beyond_ascii(self) -> None:
+        """A queue may be called as its users write it, in every version, and with nothing invisible."""
+        for queue in ("Aufträge", "заказы", "注文", "é" * 124):
+            for version in (1, 2, 4):
+                for path in (f"srv\\{queue}", f"srv\\private$\\{queue}"):
+                    self.assertEqual(str(parse_path_name(path, version)), path)
+        self.assertEqual(parse_path_name("srv\\q;ältere").subqueue, "ältere")
+        self.assertEqual(parse_path_name("srv\\BÜCHER"), parse_path_name("srv\\bücher"))
+        for character in ("\x80", "\xa0", "\u200b", "\u202e", "\u3000", "\ud800", "\ufeff"):
+            for lenient in (False, True):
+                self.assertIn("at character 6", self.refused(f"srv\\ä{character};", lenient=lenient))
+
+    def test_spaces_need_leniency(self) -> None:
         """They occur in real names, but are outside the grammar."""
         text = "srv\\private$\\Aufträge, alt"
         self.refused(text)
@@ -172,3 +185,21 @@ class PathNameTests(SynchronousTestCase):
             lambda: PathName("srv", "journal", PathKind.SYSTEM, "s"),
         ):
             self.assertRaises(MQError, make)
+
+
+class KindTests(SynchronousTestCase):
+    """Whether a text is a path name or a format name."""
+
+    def test_equals_sign(self) -> None:
+        """An equals sign makes a format name of a text only where it stands before the queue."""
+        for path in ("srv\\a=b", "srv\\*)(objectClass=*", ".\\private$\\DIRECT=x", "srv\\public=1"):
+            self.assertFalse(is_format_name(path))
+            self.assertEqual(str(parse_path_name(path)), path)
+        for name in ("DIRECT=OS:srv\\a=b", "public=0", "DRICET=OS:srv\\q", "DL=0@a=b"):
+            self.assertTrue(is_format_name(name))
+
+    def test_stored_path(self) -> None:
+        """An own queue with an equals sign in its name is not taken for an outgoing queue."""
+        for path in ("a=b", "private$\\a=b", "private$\\direct=x"):
+            self.assertFalse(is_outgoing_path(path))
+        self.assertTrue(is_outgoing_path("DIRECT=OS:srv\\q"))

@@ -31,6 +31,7 @@ from msmq.pipeline.rows import (
 )
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.storage.beside import StoreBeside, open_beside
+from msmq.structures.name_text import is_format_name
 from msmq.wire.guid import NULL_GUID
 
 FILE_ROWS: Final = 100_000
@@ -105,7 +106,7 @@ def _stream(name: str, log: bool) -> str:
     path, _, suffix = name.lower().removeprefix(".\\").partition(";")
     if log:
         return "log"
-    if "=" in name:
+    if is_format_name(name):
         return "outgoing"
     if path == "system$":
         return _SUFFIXES.get(suffix, "source_journal")

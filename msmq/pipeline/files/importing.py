@@ -28,6 +28,7 @@ from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.structures.message_class import class_name
+from msmq.structures.name_text import is_format_name
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 
@@ -350,7 +351,7 @@ class Importer:
         """Whether a queue takes transactional messages; C{None} if the server does not know."""
         if destination not in self._transactional:
             found = None
-            if "=" not in destination:
+            if not is_format_name(destination):
                 found = bool(self._client.queue(destination)["transactional"])
             self._transactional[destination] = found
         return self._transactional[destination]

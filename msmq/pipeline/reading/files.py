@@ -18,6 +18,7 @@ from msmq.pipeline.reading.wanted import Wanted
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
 from msmq.pipeline.schema import PACKET_COLUMN, VERSION, VERSION_KEY
 from msmq.storage.beside import STORE_FILE
+from msmq.structures.name_text import is_outgoing_path
 from msmq.wire.framer import SIGNATURE
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _is_of(stream: str, row: dict[str, Any]) -> bool:
         case "journal":
             return topic.lower().endswith(";journal") and not topic.lower().startswith(_SYSTEM)
         case "outgoing":
-            return "=" in topic
+            return is_outgoing_path(topic)
         case "report":
             return bool(row["class"] == 1)
     if not topic.startswith(".\\") or topic.lower().endswith(";journal") or topic.lower().startswith(_SYSTEM):

@@ -109,6 +109,13 @@ class Members(TestCase):
         self.assertEqual(own["identifier"], UUID(str(alpha.status()["identifier"])))
         await alpha.send("BETA\\orders", [Message(body=b"first")])
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"first")
+        for name in ("a=b", "*)(objectClass=*", "Bücher", "注文", "#1/<x>"):
+            path = f"BETA\\{name}"
+            await beta.create_queue(path)
+            for destination in (path, f"DIRECT=OS:{path}"):
+                await alpha.send(destination, [Message(body=name.encode())])
+                self.assertEqual(await self.take(beta, path), name.encode())
+            await beta.delete_queue(path)
         self.server.stop()
         # What was found out holds; what would have to be is told at once.
         await alpha.send("BETA\\orders", [Message(body=b"second")])
