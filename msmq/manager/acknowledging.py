@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -14,7 +13,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.receivers import Told
 from msmq.manager.securing.gate import Gate
 from msmq.manager.sequences import Sequences
-from msmq.manager.tracing import LineLimit
+from msmq.manager.tracing import RefusalLog
 from msmq.session.effects import CloseReason
 from msmq.session.guessing import GuessLimit
 from msmq.session.ordering.acknowledgements import read_acknowledgement
@@ -26,22 +25,19 @@ from msmq.structures.user_message_view import UserMessageView
 class Acknowledgements:
     """Takes what is said about messages that were sent from here, or counts why not.
 
-    @ivar gate: knows who is taken at his word, and who may acknowledge.
-    @param refused: counts what is not taken, by the name of its reason.
-    @param lines: how much of that the log tells.
+    @param gate: the addresses that are trusted, and those that may acknowledge.
+    @param refusals: what is not taken.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(
-        self, performer: Performer, sequences: Sequences, refused: Counter[str], lines: LineLimit
-    ) -> None:
+    def __init__(self, performer: Performer, sequences: Sequences, gate: Gate, refusals: RefusalLog) -> None:
         self._performer = performer
         self._sequences = sequences
-        self._refused = refused
-        self._lines = lines
+        self._refused = refusals.counts
+        self._lines = refusals.lines
         self._guesses = GuessLimit()
-        self.gate = Gate()
+        self._gate = gate
 
     def take(self, batch: Batch, message: UserMessageView) -> bool:
         """Take a message that is for no queue of ours; false if it is no acknowledgement."""
@@ -56,7 +52,7 @@ class Acknowledgements:
         if told is Told.BY_ANOTHER:
             self._by_another(batch)
         elif told is Told.BY_RECEIVER or self._is_heard(batch, ack, told):
-            is_vouched = told is Told.BY_RECEIVER or self.gate.vouches(batch.session.remote_address)
+            is_vouched = told is Told.BY_RECEIVER or self._gate.vouches(batch.session.remote_address)
             acknowledged = self._sequences.acknowledged(ack, is_vouched=is_vouched)
             batch.acknowledgements.append(Deferred.fromCoroutine(acknowledged))
         return True
@@ -64,9 +60,9 @@ class Acknowledgements:
     def _is_heard(self, batch: Batch, ack: OrderAck | FinalAck, told: Told) -> bool:
         """Whether an acknowledgement is looked at that no address vouches for."""
         address = batch.session.remote_address
-        if not self.gate.admits(address) and not self._may_guess(batch, ack, told):
+        if not self._gate.admits(address) and not self._may_guess(batch, ack, told):
             return False
-        may_acknowledge = self.gate.may_acknowledge(address)
+        may_acknowledge = self._gate.may_acknowledge(address)
         if told is Told.UNKNOWN:
             is_heard = self._sequences.may_tell_early(batch.session, is_acknowledger=may_acknowledge)
             if not is_heard:

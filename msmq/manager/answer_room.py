@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import ClassVar, Final
+from collections.abc import Collection
+from typing import ClassVar, Final, Protocol
 
 from twisted.logger import Logger
 
@@ -31,6 +31,13 @@ LINES: Final = 1
 """Lines of the log in a second about queues that are not made."""
 
 
+class ForgottenQueueListener(Protocol):
+    """Is notified of outgoing queues that are forgotten to make room for others."""
+
+    def outgoing_forgotten(self, queue: OutgoingQueue) -> None:
+        """This queue, in which nothing waits, is about to go."""
+
+
 class AnswerRoom:
     """Decides whether an outgoing queue is made for a name that a peer chose.
 
@@ -44,14 +51,10 @@ class AnswerRoom:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, peers: Peers, forget: Callable[[OutgoingQueue], None]) -> None:
-        """Look at the queues of a queue manager.
-
-        @param forget: told of a queue that is about to go.
-        """
+    def __init__(self, performer: Performer, peers: Peers, listener: ForgottenQueueListener) -> None:
         self._performer = performer
         self._peers = peers
-        self._forget = forget
+        self._listener = listener
         self._hosts: dict[FormatName, str] = {}
         self._by_host: dict[str, dict[FormatName, None]] = {}
         self._refused: dict[str, float] = {}
@@ -96,7 +99,7 @@ class AnswerRoom:
         # Somewhat more than have to go, so that it is not looked for each one.
         excess = max(len(queues) + 1 - MOST_OUTGOING_QUEUES, MOST_OUTGOING_QUEUES // MARGIN)
         for queue in idle[:excess]:
-            self._forget(queue)
+            self._listener.outgoing_forgotten(queue)
             self._performer.perform(model.delete_queue(queue).effects)
             self._lose(queue.destination)
         return True

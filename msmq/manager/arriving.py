@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Container, Sequence
-from typing import ClassVar, Final
+from collections.abc import Container, Sequence
+from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -18,9 +17,10 @@ from msmq.manager.forwarding import TOO_MANY_QUEUES, Forwarding
 from msmq.manager.outbox import Outbox
 from msmq.manager.peer_dead_letters import KEPT, PeerDeadLetters
 from msmq.manager.performing import Performer
+from msmq.manager.reporting import Reports
 from msmq.manager.securing.arrival import Inspection, Inspector
-from msmq.manager.sequences import Sequences
-from msmq.manager.tracing import LineLimit, shown
+from msmq.manager.securing.gate import Gate
+from msmq.manager.tracing import RefusalLog, shown
 from msmq.manager.turns import Turns
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, EnqueueStatus
@@ -49,9 +49,6 @@ GATHERED_OF_ONE = 1024 * 1024
 GATHERED_OF_ALL = 16 * 1024 * 1024
 """The same of all sessions."""
 
-LINES: Final = 10
-"""Lines of the log in a second about what is not taken; the event log has all of it."""
-
 
 class Arrivals:
     """[MS-MQQB] 3.1.5.8: takes what arrives on the sessions into the queues."""
@@ -64,11 +61,22 @@ class Arrivals:
         outbox: Outbox,
         events: EventLog,
         turns: Turns,
-        sequences: Sequences,
         forwarding: Forwarding,
         inspector: Inspector,
         dead_letters: PeerDeadLetters,
+        acknowledgements: Acknowledgements,
+        gate: Gate,
+        refusals: RefusalLog,
+        reports: Reports | None,
+        *,
+        trusts_identifiers: bool,
     ) -> None:
+        """Take messages by these rules.
+
+        @param gate: the addresses whose messages are taken although nothing verifies their sender.
+        @param reports: reports of traced messages; C{None} if none are sent.
+        @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
+        """
         self._dead_letters = dead_letters
         self._inspector = inspector
         self._turns = turns
@@ -76,17 +84,14 @@ class Arrivals:
         self._outbox = outbox
         self._events = events
         self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
-        self.trusts_identifiers = False
-        """Whether a peer is believed that brings messages of another by direct names."""
-        self.admits: Callable[[str], bool] = lambda address: True
-        """Whether who is at an address is taken at his word about who he is."""
-        self.forwarding = forwarding
-        self.on_reached: Callable[[Sequence[UserMessageView]], None] | None = None
-        """Told of messages that have reached their queues, before their senders are."""
-        self.refused: Counter[str] = Counter()
+        self._trusts_identifiers = trusts_identifiers
+        self._gate = gate
+        self._forwarding = forwarding
+        self._reports = reports
+        self.refused = refusals.counts
         """Messages that were not taken, by the name of their reason."""
-        self._lines = LineLimit(LINES)
-        self.acknowledgements = Acknowledgements(performer, sequences, self.refused, self._lines)
+        self._lines = refusals.lines
+        self._acknowledgements = acknowledgements
         self._gathering: dict[ISession, int] = {}
         self._gathered = 0
 
@@ -155,7 +160,7 @@ class Arrivals:
                 continue
             if queue is None:
                 if message.queue_manager_address in self._own_addresses:
-                    if not self.acknowledgements.take(batch, message):
+                    if not self._acknowledgements.take(batch, message):
                         self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
                 elif (passing := self._forward(batch, message, now)) is not None:
                     arrivals.append(passing)
@@ -213,7 +218,7 @@ class Arrivals:
         if Lateness(now.wall).of(message):
             self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
             return None
-        outcome = self.forwarding.forward(message, batch.session.remote_address, now)
+        outcome = self._forwarding.forward(message, batch.session.remote_address, now)
         if isinstance(outcome, tuple):
             return outcome
         comes_again = outcome == TOO_MANY_QUEUES and message.is_recoverable and not batch.is_cut
@@ -303,7 +308,7 @@ class Arrivals:
         None of them is taken. Were they judged all the same, anybody could have what others have yet to send
         dropped as duplicates, and their acknowledgements could withdraw it.
         """
-        if self.admits(batch.session.remote_address):
+        if self._gate.admits(batch.session.remote_address):
             return ()
         return {
             message
@@ -318,7 +323,7 @@ class Arrivals:
         its MessageID, would be taken from the message that its alleged sender has yet to send.
         """
         peer = batch.session.remote_identifier
-        if peer is None or self.trusts_identifiers:
+        if peer is None or self._trusts_identifiers:
             return None
         source = peer.bytes_le
         nobody = NULL_GUID.bytes_le
@@ -397,11 +402,11 @@ class Arrivals:
     def _show(self, batch: Batch, admission: Admission) -> None:
         """The messages have reached their queues."""
         reached: list[UserMessageView] = []
-        if self.on_reached is not None:
+        if self._reports is not None:
             reached += (position.view for position in admission.positions if position.view is not None)
         effects = self._performer.model.commit(admission, self._performer.clock.now())
-        if self.on_reached is not None and reached:
-            self.on_reached(reached)
+        if self._reports is not None and reached:
+            self._reports.arrived(reached)
         batch.answers.show()
         # What happens to the messages in their queues comes after their arrival.
         self._performer.perform(effects)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -14,11 +13,11 @@ from msmq.manager.answers import Answers
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.performing import RETRY, Performer
+from msmq.manager.sequences import Sequences
 from msmq.manager.tracing import shown
 from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.leaving import Departure, Settlement
 from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
 from msmq.structures.message_class import MessageClass
 from msmq.structures.status import MQError
 
@@ -33,15 +32,13 @@ class Departures:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog) -> None:
+    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog, sequences: Sequences) -> None:
         self._performer = performer
         self._outbox = outbox
         self._events = events
-        self.on_left: Callable[[Queue, Sequence[MessagePosition]], None] = lambda queue, positions: None
+        self._sequences = sequences
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by the class that says which."""
-        performer.on_departure = self.let_go
-        performer.finish = self.finish
 
     def let_go(self, departure: Departure) -> None:
         """See that these messages leave; nobody gets them meanwhile."""
@@ -141,7 +138,7 @@ class Departures:
             reason=reason.name,
             messages=", ".join(map(_name, positions)),
         )
-        self.on_left(departure.queue, positions)
+        self._sequences.left(departure.queue, positions)
         performer.perform(effects)
         performer.tidy(positions)
 

@@ -42,7 +42,6 @@ class FlowControl:
         self._interval = FIRST_INTERVAL
         self._calm_since = reactor.seconds()
         self._is_stopped = False
-        performer.on_failure = self.failed
 
     def stop(self) -> None:
         """Look no more."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
+import attrs
+
+from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.performing import Performer
 from msmq.manager.securing.gate import Gate
 from msmq.moment import Moment
 from msmq.queues.arrivals import wants_burial
+from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.outgoing import OutgoingQueue, transit_name
-from msmq.structures.format_name import FormatName
 from msmq.structures.kept_packet import marked_for_dead_letters
 from msmq.structures.message_class import MessageClass
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT
@@ -25,6 +27,25 @@ TOO_MANY_QUEUES: Final = "TOO_MANY_QUEUES"
 """There is no room for one more outgoing queue: a reason that passes."""
 
 
+@attrs.frozen
+class RoutingRole:
+    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between other queue managers pass through this one.
+
+    @ivar is_configured: the configuration says so.
+    @ivar directory: what the directory says; C{None} in workgroup mode.
+    """
+
+    is_configured: bool
+    directory: DirectoryAccess | None
+
+    @property
+    def is_routing_server(self) -> bool:
+        """As it is now: the directory may change it."""
+        return self.is_configured or (
+            self.directory is not None and self.directory.local.object.routing_server
+        )
+
+
 class Forwarding:
     """Decides what becomes of a message that is for another queue manager.
 
@@ -34,16 +55,17 @@ class Forwarding:
     those go to whoever sent them.
     """
 
-    def __init__(self, performer: Performer, is_routing: Callable[[], bool], gate: Gate) -> None:
+    def __init__(self, performer: Performer, role: RoutingRole, gate: Gate, answer_room: AnswerRoom) -> None:
         """Forward, as long as this queue manager is a routing server.
 
-        @param is_routing: [MS-MQDMPR] 3.1.1.1 RoutingServer.
+        @param role: whether it is one.
         @param gate: the addresses whose messages become dead letters here if they fail here (reading 64).
+        @param answer_room: the limits on outgoing queues that peers cause.
         """
         self._performer = performer
         self._gate = gate
-        self._is_routing = is_routing
-        self.make_room: Callable[[FormatName, bytes, str], bool] = lambda *_: True
+        self._role = role
+        self._answer_room = answer_room
 
     def forward(
         self, message: UserMessageView, address: str, now: Moment
@@ -54,14 +76,14 @@ class Forwarding:
         @return: the class with which it is refused, if that has one; otherwise the reason, of which its
             sender is not told.
         """
-        if not self._is_routing():
+        if not self._role.is_routing_server:
             return NOT_FOR_US
         if message.hop_count >= MAXIMUM_HOP_COUNT:
             return MessageClass.NACK_HOP_COUNT_EXCEEDED
         destination = guid_from_bytes(message.queue_manager_address)
         collection = self._performer.model.collection
         name = transit_name(destination)
-        if not self.make_room(name, message.source_queue_manager, address):
+        if not self._answer_room.make(name, message.source_queue_manager, address):
             return TOO_MANY_QUEUES
         packet = patch_hop_count(message.packet, message.hop_count + 1)
         if wants_burial(message) and self._gate.admits(address):

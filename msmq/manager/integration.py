@@ -281,6 +281,10 @@ class Integration:
         """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
         return await self.ask(self.access.read_directory(of, filters, attributes))
 
+    async def read_user(self, sid: bytes) -> Outcome:
+        """[MS-MQDMPR] 3.1.1.15 the user of a SID."""
+        return await self.read(UserObject, [equals("security_identifier", sid)])
+
     async def write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
         """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
 

@@ -9,10 +9,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.answers import Answer, Answers
 from msmq.manager.destinations import Destinations
+from msmq.manager.final_acks import FinalAcks
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import UnknownPublicQueue
+from msmq.manager.securing.signing import Signer
 from msmq.manager.targets import Target
 from msmq.manager.undivided import undivided
 from msmq.queues.acknowledgement import Acknowledgement, acknowledgement
@@ -69,31 +72,31 @@ def told_of(positions: Iterable[MessagePosition]) -> list[UserMessageView]:
 class Outbox:
     """Numbers messages, makes their packets, and puts them into queues, those of others included.
 
-    @ivar final_ack: makes the FinalAck of a transactional message that reached its queue, or left it, if
-        there is to be one; told whether the message was refused on arrival, and where alone its sender is.
-    @ivar send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether a stranger is told why he is refused.
-    @ivar make_room: called before an outgoing queue is made for a name that a peer chose, with that name, who
-        sent the message because of which that is, and from where if that says it better; false if there are
-        as many as there may be.
-    @ivar secure: has the packet of a message say who sent it, and signs it; told whether it goes into a queue
-        of ours.
-    @ivar signed_again: has a message that was sent before be signed as it was, if that can be done here.
-    @ivar tells_sender: whether each message is to say who sent it.
+    @param signer: has packets name their sender, and signs them.
+    @param answer_room: the limits on outgoing queues that are created for names that a peer chose.
+    @param final_acks: the FinalAcks of transactional messages.
+    @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether negative acknowledgements that would
+        reveal which queues exist are sent.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, destinations: Destinations, *, send_insecure: bool) -> None:
+    def __init__(
+        self,
+        performer: Performer,
+        destinations: Destinations,
+        signer: Signer,
+        answer_room: AnswerRoom,
+        final_acks: FinalAcks,
+        *,
+        send_insecure: bool,
+    ) -> None:
         self._performer = performer
         self._destinations = destinations
-        self.send_insecure = send_insecure
-        self.make_room: Callable[[FormatName, bytes, str | None], bool] = lambda *_: True
-        self.secure: Callable[[UserMessageView, Message, bool], UserMessageView] = lambda view, *_: view
-        self.tells_sender = False
-        self.signed_again: Callable[[UserMessageView, Message], Message] = lambda view, message: message
-        self.final_ack: Callable[
-            [UserMessageView, MessageClass, bool, str | None], tuple[FormatName, bytes] | None
-        ] = lambda *_: None
+        self._send_insecure = send_insecure
+        self._signer = signer
+        self._answer_room = answer_room
+        self._final_acks = final_acks
 
     async def put(
         self,
@@ -265,12 +268,13 @@ class Outbox:
         first = model.take_message_ids(len(messages))
         sent_time = self._performer.clock.now().unix_seconds
         arrivals: list[tuple[Queue, UserMessageView]] = []
+        signer = self._signer
         for target in targets:
             view = target.builder.view
             for number, message in enumerate(messages, first):
                 packet = view(message, number, sent_time)
-                if message.authentication_level or message.sender_identifier_type or self.tells_sender:
-                    packet = self.secure(packet, message, target.is_local)
+                if message.authentication_level or message.sender_identifier_type or signer.tells_sender:
+                    packet = signer.secure(packet, message, target.is_local)
                 arrivals.append((target.queue, packet))
         return first, arrivals
 
@@ -332,12 +336,14 @@ class Outbox:
         """[MS-MQQB] 3.1.7.15 and 3.1.7.2.2: the administration acknowledgement, and the FinalAck."""
         model = self._performer.model
         if view.is_transactional:
-            final_ack = self.final_ack(view, message_class, is_refusal, only_at)
-            if final_ack is not None and self.make_room(final_ack[0], view.source_queue_manager, only_at):
+            final_ack = self._final_acks.final_ack(view, message_class, is_refusal, only_at)
+            if final_ack is not None and self._answer_room.make(
+                final_ack[0], view.source_queue_manager, only_at
+            ):
                 name, packet = final_ack
                 yield model.outgoing(name, self._performer.clock.now()), UserMessageView(packet)
         answer = acknowledgement(
-            view, message_class, queue_manager=model.identifier, send_insecure=self.send_insecure
+            view, message_class, queue_manager=model.identifier, send_insecure=self._send_insecure
         )
         if answer is not None:
             try:
@@ -348,7 +354,7 @@ class Outbox:
                 yield from self.build([target], [answer.message])[1]
 
     def _see_room(self, name: FormatName, source: bytes) -> None:
-        if not self.make_room(name, source, None):
+        if not self._answer_room.make(name, source, None):
             raise MQError(
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
                 "there are too many outgoing queues, or too many because of messages from one host",

@@ -15,18 +15,22 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session import ISessions
-from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.interfaces.topology import add_objects
 from msmq.manager.ack_sessions import AckSessions
+from msmq.manager.acknowledging import Acknowledgements
 from msmq.manager.administration import Administration
+from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.arriving import Arrivals
 from msmq.manager.departing import Departures
 from msmq.manager.destinations import Destinations
 from msmq.manager.directory import DirectoryClient, DirectoryRunner
 from msmq.manager.directory_health import DirectoryHealth
 from msmq.manager.events import EventLog
+from msmq.manager.final_acks import FinalAcks
 from msmq.manager.flow import FlowControl
-from msmq.manager.forwarding import Forwarding
+from msmq.manager.foreign_sites import ForeignSites
+from msmq.manager.forwarding import Forwarding, RoutingRole
 from msmq.manager.handovers import Handovers
 from msmq.manager.integration import Integration, directory_access
 from msmq.manager.kept_topology import KeptTopology
@@ -45,28 +49,31 @@ from msmq.manager.reporting import Reports
 from msmq.manager.routing import DirectoryRouter
 from msmq.manager.searching import Search
 from msmq.manager.securing.assembly import Securing, SecurityProviders
-from msmq.manager.securing.certificates import UserDirectory
+from msmq.manager.securing.certificate_publishing import UserDirectory
 from msmq.manager.securing.decrypting import Decryption
 from msmq.manager.securing.descriptors import Descriptors
 from msmq.manager.securing.encrypting import Encryption
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.public_descriptors import PublicDescriptors
+from msmq.manager.securing.signing import Signer
 from msmq.manager.send_keys import SendKeys
 from msmq.manager.sending import Sender
 from msmq.manager.sequences import Sequences
-from msmq.manager.transactions import Transactions
+from msmq.manager.tracing import RefusalLog
+from msmq.manager.transactions import TransactionListener, Transactions
 from msmq.manager.transfer import Transfer
 from msmq.manager.turns import Turns
 from msmq.manager.ways import Ways
 from msmq.queues.changes import AppendEvent
 from msmq.queues.directory.access import NO_DIRECTORY
-from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.local import HostIdentity
-from msmq.queues.directory.objects import DirectoryObject, UserObject
+from msmq.queues.directory.objects import DirectoryObject
 from msmq.queues.directory.requests import DirectoryEffect, Outcome, Procedure
-from msmq.queues.directory.selecting import AttributeFilter, equals
+from msmq.queues.directory.selecting import AttributeFilter
+from msmq.queues.leaving import Departure
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.snapshot import Snapshot
 from msmq.session.ordering.incoming_streams import IncomingStreams
 from msmq.session.securing.choosing import Preferences
@@ -107,12 +114,13 @@ class Parts:
         ciphers: ICiphers | None,
         preferences: Preferences,
         security: SecurityProviders,
+        transactions: TransactionListener,
     ) -> None:
         self.model = model
         self.store = store
         self.sessions = sessions
         self.clock = clock
-        performer = self.performer = Performer(model, store, reactor, clock)
+        performer = self.performer = Performer(model, store, reactor, clock, self)
         self.events = EventLog(performer, events)
         self.public: PublicNames | None = None
         client: DirectoryClient | None = None
@@ -142,13 +150,34 @@ class Parts:
                 )
         self.router = router
         self.destinations = destinations = Destinations(model, clock, self.public)
-        outbox = self.outbox = Outbox(performer, destinations, send_insecure=send_insecure_nacks)
-        self.reports = Reports(performer, outbox)
-        self.departures = Departures(performer, outbox, self.events)
-        self.sequences = Sequences(performer, self.events, settings, reactor)
-        self.peers = Peers(model.identifier, clock, trusts=settings.trust_identifiers)
-        acks = AckSessions(self.peers)
+        self.peers = Peers(model.identifier, clock, gate, trusts=settings.trust_identifiers)
+        self.answer_room = AnswerRoom(performer, self.peers, self)
+        certificates = security.make_certificates(clock, beside)
+        signer = Signer(
+            model.identifier,
+            security.sender,
+            security.signing,
+            security.signing_policy,
+            clock,
+            certificates,
+            tells_sender=security.tells_sender,
+        )
         streams = IncomingStreams(settings)
+        outbox = self.outbox = Outbox(
+            performer,
+            destinations,
+            signer,
+            self.answer_room,
+            FinalAcks(performer, streams, send_insecure=send_insecure_nacks),
+            send_insecure=send_insecure_nacks,
+        )
+        self.reports = Reports(performer, outbox)
+        reports = self.reports if report_messages else None
+        self.foreign_sites = ForeignSites(router)
+        self.sequences = Sequences(performer, self.events, settings, reactor, self, self.foreign_sites)
+        self.departures = Departures(performer, outbox, self.events, self.sequences)
+        self.flow = FlowControl(performer, reactor)
+        acks = AckSessions(self.peers)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
         self.turns = Turns(performer, settings, streams, self.order_acks, reactor)
         self.administration = Administration(
@@ -179,7 +208,6 @@ class Parts:
                 descriptors.public = PublicDescriptors(integration.read_security, clock)
                 descriptors.write_public = integration.write_security
         self.ways = Ways(model.identifier, router, reactor, self)
-        forwarding = Forwarding(performer, lambda: routing_server or self._is_routing_server(), gate)
         self.ciphers = None if directory is None else ciphers
         self.decryption = Decryption(reactor, clock, self.ciphers, preferences)
         self.encryption = Encryption(
@@ -189,44 +217,42 @@ class Parts:
             None if self.integration is None else self.integration.encryption_keys,
             preferences,
         )
+        integrated = self.integration
         self.securing = Securing(
             model,
             security,
+            certificates,
+            signer,
             gate,
             self.decryption,
             descriptors,
             reactor,
             clock,
-            self._read_directory,
+            _no_directory if integrated is None else integrated.read,
+            None if integrated is None else UserDirectory(integrated.read_user, integrated.write_user),
             new_identifier,
-            beside,
         )
-        if self.integration is not None and self.securing.certificates is not None:
-            self.securing.certificates.users = UserDirectory(self._read_user, self._write_user)
-        outbox.secure = self.securing.signer.secure
-        outbox.signed_again = self.securing.signer.signed_again
-        outbox.tells_sender = security.tells_sender
         self.inspector = self.securing.inspector
+        refusals = RefusalLog()
+        role = RoutingRole(routing_server, None if client is None else client.access)
         arrivals = Arrivals(
             performer,
             outbox,
             self.events,
             self.turns,
-            self.sequences,
-            forwarding,
+            Forwarding(performer, role, gate, self.answer_room),
             self.inspector,
             PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
+            Acknowledgements(performer, self.sequences, gate, refusals),
+            gate,
+            refusals,
+            reports,
+            trusts_identifiers=settings.trust_identifiers,
         )
-        arrivals.trusts_identifiers = settings.trust_identifiers
-        arrivals.admits = self.peers.admits = gate.admits
-        arrivals.acknowledgements.gate = gate
-        self.sequences.is_answered_for = self._is_answered_for
-        self.departures.on_left = self.sequences.left
         self.handovers = Handovers()
         self.transfer = Transfer(
             performer,
             sessions,
-            outbox,
             arrivals,
             self.sequences,
             self.peers,
@@ -235,18 +261,16 @@ class Parts:
             _nobody if self.public is None else self.public.owner_of,
             self.encryption,
             self.handovers,
+            reports,
         )
-        forwarding.make_room = self.transfer.answer_room.make
-        if report_messages:
-            arrivals.on_reached = self.reports.arrived
-            self.transfer.on_sent = self.reports.departed
         self.keyed = KeyedMessages(clock, send_keys)
-        self.transactions = Transactions(performer, outbox, self.sequences, self.keyed)
+        self.transactions = Transactions(
+            performer, outbox, self.departures, self.sequences, self.keyed, transactions
+        )
         self.search = Search(
-            performer, outbox, destinations, self.events, self.transactions, reactor, new_identifier
+            performer, outbox, destinations, signer, self.events, self.transactions, reactor, new_identifier
         )
         self.logs = MessageLogs(performer, outbox, destinations, self.transactions, reactor, new_identifier)
-        self.flow = FlowControl(performer, reactor)
         self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
         self.opening = Opening(
             performer,
@@ -329,6 +353,22 @@ class Parts:
 
     # Events: what a part reports to one that is made later, or that depends on it
 
+    def outgoing_ready(self, queue: OutgoingQueue) -> None:
+        """See L{PerformerListener.outgoing_ready}."""
+        self.transfer.ready(queue)
+
+    def departing(self, departure: Departure) -> None:
+        """See L{PerformerListener.departing}."""
+        self.departures.let_go(departure)
+
+    def store_failed(self, error: StorageError) -> None:
+        """See L{PerformerListener.store_failed}."""
+        self.flow.failed(error)
+
+    def outgoing_forgotten(self, queue: OutgoingQueue) -> None:
+        """See L{ForgottenQueueListener.outgoing_forgotten}."""
+        self.transfer.forget(queue)
+
     def owner_found(self, identifier: uuid.UUID) -> None:
         """See L{PublicQueueListener.owner_found}."""
         self.transfer.owner_found(identifier)
@@ -354,45 +394,12 @@ class Parts:
         assert self.integration is not None, "only parts of an integration ask"
         return self.integration
 
-    # Facts that parts ask for
 
-    def _is_routing_server(self) -> bool:
-        """Whether the directory says so of this queue manager."""
-        return self.integration is not None and self.integration.access.local.object.routing_server
-
-    def _is_answered_for(self, queue_manager: uuid.UUID) -> bool:
-        """Whether another may acknowledge what is for a queue manager.
-
-        That is who connects a foreign site; and nobody can say so of a queue manager that the directory does
-        not tell of, because it is away for example.
-        """
-        if self.router is None:
-            return False
-        topology = self.router.topology
-        machine = topology.queue_manager(queue_manager)
-        if machine is None:
-            return True
-        sites = map(topology.site, machine.sites)
-        return any(site is None or site.is_foreign for site in sites)
-
-    async def _read_directory(
-        self,
-        of: type[DirectoryObject],
-        filters: Sequence[AttributeFilter],
-        attributes: tuple[str, ...] | None,
-    ) -> Outcome:
-        """[MS-MQDMPR] 3.1.7.1.20 Read Directory, if there is one."""
-        if self.integration is None:
-            return NO_DIRECTORY
-        return await self.integration.read(of, filters, attributes)
-
-    async def _read_user(self, sid: bytes) -> Outcome:
-        return await self._read_directory(UserObject, [equals("security_identifier", sid)], None)
-
-    async def _write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
-        if self.integration is None:
-            return NO_DIRECTORY
-        return await self.integration.write_user(user, former)
+async def _no_directory(
+    of: type[DirectoryObject], filters: Sequence[AttributeFilter], attributes: tuple[str, ...] | None
+) -> Outcome:
+    """[MS-MQDMPR] 3.1.7.1.20 Read Directory in workgroup mode."""
+    return NO_DIRECTORY
 
 
 def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import Any, ClassVar, Final
@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
+from msmq.manager.securing.gate import Gate
 from msmq.queues.changes import AppendEvent
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.user_message_view import UserMessageView
@@ -65,16 +66,16 @@ class Peers:
 
     @param identifier: our own, which no peer may have.
     @ivar trusts: whether an identifier is believed at whatever address.
-    @ivar admits: whether who is at an address is taken at his word.
+    @param gate: the addresses at which an identifier is believed.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, identifier: UUID, clock: IClock, *, trusts: bool = False) -> None:
+    def __init__(self, identifier: UUID, clock: IClock, gate: Gate, *, trusts: bool) -> None:
         self._identifier = identifier
         self._clock = clock
         self.trusts = trusts
-        self.admits: Callable[[str], bool] = lambda address: True
+        self._gate = gate
         # The one that was met longest ago comes first.
         self._peers: dict[UUID, Peer] = {}
         self._by_session: dict[ISession, tuple[Peer, bytes]] = {}
@@ -211,7 +212,7 @@ class Peers:
     def _come(self, source: bytes, address: str) -> None:
         known = self._from.get(source)
         # Nobody is made to answer for what a stranger says in his name.
-        if known is None or (known != address and self.admits(address)):
+        if known is None or (known != address and self._gate.admits(address)):
             self._from.pop(source, None)
             self._from[source] = address
             if len(self._from) > MOST_PEERS:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import ClassVar, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -33,28 +33,39 @@ RETRY = 60.0
 """Seconds after which a store that failed is asked again."""
 
 
+class PerformerListener(Protocol):
+    """Is notified of what follows from effects of the model and from answers of the store."""
+
+    def outgoing_ready(self, queue: OutgoingQueue) -> None:
+        """Messages wait in an outgoing queue."""
+
+    def departing(self, departure: Departure) -> None:
+        """Messages leave their queue unread; what has to be stored for that is left to the listener."""
+
+    def store_failed(self, error: StorageError) -> None:
+        """The store failed, whatever it was asked for."""
+
+
 class Performer:
     """Stands between the queue model and the store, the clock, and the readers that wait.
 
-    @ivar on_outgoing: told of an outgoing queue in which messages wait.
-    @ivar on_departure: told of messages that leave their queue unread; has to see to what is stored for it.
-    @ivar finish: lets messages leave their queue unread; done once that is stored.
-    @ivar on_failure: told of every failure of the store.
     @ivar is_stopped: before L{start}, and once L{stop} was called.
     """
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, model: QueueManagerModel, store: IMessageStore, reactor: IReactorTime, clock: IClock
+        self,
+        model: QueueManagerModel,
+        store: IMessageStore,
+        reactor: IReactorTime,
+        clock: IClock,
+        listener: PerformerListener,
     ) -> None:
         self.model = model
         self.store = store
         self.clock = clock
-        self.on_outgoing: Callable[[OutgoingQueue], None] = lambda queue: None
-        self.on_departure: Callable[[Departure], None] = lambda departure: None
-        self.finish: Callable[[Departure], Awaitable[None]] = _nobody
-        self.on_failure: Callable[[StorageError], None] = lambda error: None
+        self._listener = listener
         self._reactor = reactor
         self._overflowing = 0
         self._drained: list[Deferred[None]] = []
@@ -84,7 +95,7 @@ class Performer:
         try:
             await self.store.commit(changes)
         except StorageError as error:
-            self.on_failure(error)
+            self._listener.store_failed(error)
             is_full = isinstance(error, StorageFull)
             status = (
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES if is_full else Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
@@ -161,7 +172,7 @@ class Performer:
         if error is not None:
             self.log.error("express messages stay in memory: {error}", error=error)
         if isinstance(error, StorageError):
-            self.on_failure(error)
+            self._listener.store_failed(error)
         if self._overflowing <= OVERFLOW_BACKLOG // 2:
             waiting, self._drained = self._drained, []
             for done in waiting:
@@ -236,9 +247,9 @@ class Performer:
                     if reader is not None:
                         reader.errback(MQError(status, _WHY.get(status, "the read has ended")))
                 case OutgoingReady(queue):
-                    self.on_outgoing(queue)
+                    self._listener.outgoing_ready(queue)
                 case Departure():
-                    self.on_departure(effect)
+                    self._listener.departing(effect)
         if not self.is_stopped:
             self._timer.set(self.model.deadline(self.clock.now()))
 
@@ -259,10 +270,6 @@ class Performer:
 
     def _expire(self, now: Moment) -> None:
         self.perform(self.model.expire(now))
-
-
-async def _nobody(departure: Departure) -> None:
-    """Nobody lets messages leave yet."""
 
 
 def _stopped() -> MQError:

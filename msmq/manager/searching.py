@@ -15,6 +15,7 @@ from msmq.manager.destinations import Destinations
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox, refuse
 from msmq.manager.performing import Performer
+from msmq.manager.securing.signing import Signer
 from msmq.manager.targets import Target
 from msmq.manager.transactions import Transactions
 from msmq.manager.undivided import undivided
@@ -54,6 +55,7 @@ class Search:
         performer: Performer,
         outbox: Outbox,
         destinations: Destinations,
+        signer: Signer,
         events: EventLog,
         transactions: Transactions,
         reactor: IReactorTime,
@@ -62,6 +64,7 @@ class Search:
         self._performer = performer
         self._outbox = outbox
         self._destinations = destinations
+        self._signer = signer
         self._events = events
         self._transactions = transactions
         self._new_identifier = new_identifier
@@ -181,7 +184,7 @@ class Search:
         """
         position, view, name = await self._letter(message)
         target = self._destinations.one(name)
-        copy = self._outbox.signed_again(view, message_of(view))
+        copy = self._signer.signed_again(view, message_of(view))
         self._outbox.check([copy], [target])
         if copy.transactional:
             return await undivided(self._requeue_in_transaction(position, view, target, copy))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
-from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -14,7 +13,8 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.fates import fate, hold
-from msmq.manager.performing import Performer
+from msmq.manager.foreign_sites import ForeignSites
+from msmq.manager.performing import Performer, PerformerListener
 from msmq.manager.receivers import (
     ANYWHERE,
     Receiver,
@@ -62,14 +62,20 @@ Stream: TypeAlias = OutgoingStream[MessagePosition]
 class Sequences:
     """The streams of all outgoing queues, and what is done when their receivers say something.
 
-    @ivar on_room: told of an outgoing queue from which more may be sent.
-    @ivar is_answered_for: whether another may acknowledge what is for a queue manager.
+    @param listener: is notified of an outgoing queue from which more may be sent.
+    @param foreign_sites: know which queue managers are acknowledged for by others.
     """
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, performer: Performer, events: EventLog, settings: SessionSettings, reactor: IReactorTime
+        self,
+        performer: Performer,
+        events: EventLog,
+        settings: SessionSettings,
+        reactor: IReactorTime,
+        listener: PerformerListener,
+        foreign_sites: ForeignSites,
     ) -> None:
         self._performer = performer
         self._events = events
@@ -83,8 +89,8 @@ class Sequences:
         self._receivers = Receivers(trusts=settings.trust_identifiers)
         self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
-        self.on_room: Callable[[OutgoingQueue], None] = lambda queue: None
-        self.is_answered_for: Callable[[UUID], bool] = lambda queue_manager: False
+        self._listener = listener
+        self._foreign_sites = foreign_sites
 
     # Life
 
@@ -223,7 +229,7 @@ class Sequences:
             stream.removed(left)
             self._timer.set(self._streams.deadline)
             if isinstance(queue, OutgoingQueue):
-                self.on_room(queue)
+                self._listener.outgoing_ready(queue)
 
     def removed(self, queue: OutgoingQueue) -> None:
         """An outgoing queue is forgotten."""
@@ -248,7 +254,7 @@ class Sequences:
             is_believed = (
                 ack.envelope.source_queue_manager in named
                 or not is_of_receiver(ack)
-                or any(map(self.is_answered_for, named))
+                or any(map(self._foreign_sites.is_answered_for, named))
             )
             return Told.BY_IDENTIFIER if is_believed else Told.BY_ANOTHER
         if not self._receivers.is_recorded(sequence):
@@ -307,7 +313,7 @@ class Sequences:
             key, outcome = result
             done = self._act(key, outcome)
             if isinstance(key, OutgoingQueue):
-                self.on_room(key)
+                self._listener.outgoing_ready(key)
             if done is not None:
                 await done
 
@@ -328,7 +334,7 @@ class Sequences:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
             self._timer.set(self._streams.deadline)
             if isinstance(queue, OutgoingQueue):
-                self.on_room(queue)
+                self._listener.outgoing_ready(queue)
 
     def _act(self, key: Hashable, outcome: Outcome[MessagePosition]) -> Deferred[None] | None:
         """Let messages leave their outgoing queue; C{None} if none does."""
@@ -405,7 +411,7 @@ class Sequences:
         if stream is not None:
             stream.removed(messages)
             if isinstance(key, OutgoingQueue):
-                self.on_room(key)
+                self._listener.outgoing_ready(key)
 
     async def _settle_awaiting(self, settlements: Iterable[Settlement[int]]) -> None:
         for settlement in settlements:
@@ -455,7 +461,7 @@ class Sequences:
         if messages:
             performer.perform(performer.model.release(messages, now))
         if isinstance(key, OutgoingQueue):
-            self.on_room(key)
+            self._listener.outgoing_ready(key)
 
 
 def _receiver(session: ISession) -> Receiver | None:

@@ -41,7 +41,6 @@ from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.transaction import Transaction, TransactionState
 from msmq.session.securing.choosing import Preferences
 from msmq.session.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
@@ -120,6 +119,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         send_key_lifetime: float = DEFAULT_LIFETIME,
         security: SecurityProviders | None = None,
     ) -> None:
+        self._subscriptions = Subscriptions()
         host = HostIdentity(computer_name, qualified_computer_name=dns_name)
         parts = Parts(
             model=model,
@@ -145,14 +145,13 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             preferences=Preferences() if encryption is None else encryption,
             send_keys=SendKeys(send_keys, send_key_lifetime),
             security=SecurityProviders() if security is None else security,
+            transactions=self._subscriptions,
         )
         Overview.__init__(self, parts, host, addresses)
         self.model = model
         self.store = store
         self._clock = clock
         self._new_identifier = new_identifier
-        self._subscriptions = Subscriptions()
-        self._parts.transactions.on_ended = self._transaction_ended
 
     # Life
 
@@ -198,12 +197,6 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         @return: ends that.
         """
         return self._subscriptions.add(subscriber)
-
-    def _transaction_ended(self, transaction: Transaction) -> None:
-        ended = QueueManagerEvent.TRANSACTION_ABORTED
-        if transaction.state is TransactionState.COMMITTED:
-            ended = QueueManagerEvent.TRANSACTION_COMMITTED
-        self._subscriptions.tell(ended, transaction.identifier)
 
     def take_offline(self) -> None:
         """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and let none begin.

@@ -9,6 +9,7 @@ from uuid import UUID
 from twisted.logger import Logger
 
 from msmq.interfaces.subscribing import Occurrence, QueueManagerEvent, Subscriber
+from msmq.queues.transaction import Transaction, TransactionState
 
 
 class Subscriptions:
@@ -32,6 +33,13 @@ class Subscriptions:
             self._subscribers.pop(key, None)
 
         return leave
+
+    def transaction_ended(self, transaction: Transaction) -> None:
+        """See L{TransactionListener.transaction_ended<msmq.manager.transactions.TransactionListener>}."""
+        ended = QueueManagerEvent.TRANSACTION_ABORTED
+        if transaction.state is TransactionState.COMMITTED:
+            ended = QueueManagerEvent.TRANSACTION_COMMITTED
+        self.tell(ended, transaction.identifier)
 
     def tell(self, event: QueueManagerEvent, transaction: UUID | None = None) -> None:
         """Something has happened."""

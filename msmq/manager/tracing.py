@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Final
+
+import attrs
+
 from msmq.moment import Moment
 from msmq.session.token_bucket import TokenBucket
 
@@ -13,6 +18,10 @@ def shown(text: str) -> str:
     """A text in one short printable piece; who chose it may be anyone."""
     printable = ascii(text)
     return printable if len(printable) <= LONGEST_SHOWN else printable[:LONGEST_SHOWN] + "..."
+
+
+LINES: Final = 10
+"""Lines of the log in a second about messages that are not taken; the event log has all of them."""
 
 
 class LineLimit:
@@ -37,3 +46,15 @@ class LineLimit:
         bucket.take()
         omitted, self._omitted = self._omitted, 0
         return f"; {omitted} more since the last such line" if omitted else ""
+
+
+@attrs.frozen
+class RefusalLog:
+    """Messages and acknowledgements that were not taken.
+
+    @ivar counts: how many, by the name of the reason.
+    @ivar lines: how much of that the log of the process gets.
+    """
+
+    counts: Counter[str] = attrs.field(factory=Counter)
+    lines: LineLimit = attrs.field(factory=lambda: LineLimit(LINES))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 from uuid import UUID
 
 from twisted.logger import Logger
@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ITransaction
+from msmq.manager.departing import Departures
 from msmq.manager.describing import queue_path
 from msmq.manager.keyed import KeyedMessages
 from msmq.manager.numbering import Numbers
@@ -75,20 +76,33 @@ class TransactionHandle:
             await self.abort()
 
 
+class TransactionListener(Protocol):
+    """Is notified of the ends of transactions."""
+
+    def transaction_ended(self, transaction: Transaction) -> None:
+        """A transaction was committed or aborted."""
+
+
 class Transactions:
     """Commits and aborts."""
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, performer: Performer, outbox: Outbox, sequences: Sequences, keyed: KeyedMessages
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        departures: Departures,
+        sequences: Sequences,
+        keyed: KeyedMessages,
+        listener: TransactionListener,
     ) -> None:
         self._performer = performer
         self._outbox = outbox
         self._keyed = keyed
         self._numbers = Numbers(performer.model, performer.clock, sequences)
-        self.on_ended: Callable[[Transaction], None] = lambda transaction: None
-        """Told of a transaction that was committed or aborted."""
+        self._departures = departures
+        self._listener = listener
 
     def begin(self, identifier: UUID) -> TransactionHandle:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
@@ -172,7 +186,7 @@ class Transactions:
         while departures := performer.model.transacting.unmoved(transaction):
             while departures:
                 try:
-                    await performer.finish(departures[0])
+                    await self._departures.finish(departures[0])
                 except Exception:
                     # They leave all the same.
                     performer.perform(departures)
@@ -213,7 +227,7 @@ class Transactions:
         )
         performer.forget_empty(left)
         self._keyed.ended(transaction)
-        self.on_ended(transaction)
+        self._listener.transaction_ended(transaction)
 
     async def _move_aside(self, abortion: Abortion) -> None:
         """Move poisonous messages to their subqueue; those that cannot be moved go back."""

@@ -21,13 +21,12 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import ISession, ISessions
 from msmq.manager.ack_sessions import AckSessions
-from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.arriving import Arrivals
 from msmq.manager.handovers import Handovers
 from msmq.manager.next_hops import STILL, NextHops
-from msmq.manager.outbox import Outbox
 from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
+from msmq.manager.reporting import Reports
 from msmq.manager.securing.encrypting import Encryption, Failure, plain
 from msmq.manager.sequences import Sequences
 from msmq.manager.ways import Ways
@@ -71,7 +70,6 @@ class Transfer:
         self,
         performer: Performer,
         sessions: ISessions,
-        outbox: Outbox,
         arrivals: Arrivals,
         sequences: Sequences,
         peers: Peers,
@@ -80,6 +78,7 @@ class Transfer:
         owner_of: Callable[[UUID], UUID | None],
         encryption: Encryption,
         handovers: Handovers,
+        reports: Reports | None,
     ) -> None:
         self._handovers = handovers
         self.arrivals = arrivals
@@ -94,12 +93,7 @@ class Transfer:
         self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
         self._left: dict[ISession, list[OutgoingQueue]] = {}
         self._is_stopped = False
-        self.on_sent: Callable[[ISession, Sequence[bytes]], None] | None = None
-        """Told of packets that a session has sent; it may send others meanwhile."""
-        performer.on_outgoing = self.ready
-        self.answer_room = AnswerRoom(performer, peers, self._forget)
-        outbox.make_room = self.answer_room.make
-        sequences.on_room = self.ready
+        self._reports = reports
         sessions.broker = self
         sessions.is_offline = performer.model.is_hardened
 
@@ -185,7 +179,8 @@ class Transfer:
         if queue is not None:
             self.ready(queue)
 
-    def _forget(self, queue: OutgoingQueue) -> None:
+    def forget(self, queue: OutgoingQueue) -> None:
+        """An outgoing queue is about to go."""
         self._sequences.removed(queue)
         self._hops.forget(queue)
 
@@ -281,12 +276,13 @@ class Transfer:
                 if transmission.held:
                     is_held = True
                     self._give_back(transmission.held, now)
-            sent += () if self.on_sent is None else [message.packet for message in outgoing]
+            sent += () if self._reports is None else [message.packet for message in outgoing]
             start = end
         if start < len(positions):
             self._give_back(positions[start:], now)
-        if sent and self.on_sent is not None:
-            self.on_sent(session, sent)
+        if sent and self._reports is not None:
+            # It may send others meanwhile.
+            self._reports.departed(session, sent)
         if sealed is not None and sealed.failed:
             self._cannot_encrypt(session, queue, sealed.failed, now)
         return is_held or bool(others)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from twisted.logger import capturedLogs, formatEvent
 
-from msmq.manager import order_acks
+from msmq.manager import final_acks
 from msmq.manager.securing.gate import Gate
 from msmq.wire.addresses import AddressSet
 from tests.builders import BETA, GAMMA
@@ -139,7 +139,7 @@ class ToldTests(ForgeryTestCase):
 
     def test_it_is_not_answered_without_end(self) -> None:
         """What it does not take of the answers does not fill the store with more of them."""
-        self.patch(order_acks, "MOST_FOR_STRANGERS", 100)
+        self.patch(final_acks, "MOST_FOR_STRANGERS", 100)
         stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
         used = self.beta.service.status()["bytes"]
         for first in range(1, 1000, 20):

@@ -210,7 +210,7 @@ class EnterpriseTests(EnterpriseTestCase):
     def is_answered_for(self, identifier: UUID) -> bool:
         """Whether ALPHA believes of anybody that he answers for this queue manager."""
         work: Any = self.alpha.service._work
-        answer: bool = work.sequences.is_answered_for(identifier)
+        answer: bool = work.foreign_sites.is_answered_for(identifier)
         return answer
 
     def test_a_foreign_site(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from msmq.manager import answer_room
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import (
     ACK_RECEIVE,
@@ -413,10 +414,11 @@ class FateTests(ReceiverTestCase):
 
         MQQB-3.1.7.17-08.
         """
-        self.beta.service._parts.outbox.make_room = lambda *_: False
+        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 0)
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.heard, [])
-        self.beta.service._parts.outbox.make_room = lambda *_: True
+        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 10)
+        self.clock.advance(answer_room.PAUSE)
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.order_acks, [(X, 1, 0)])
 

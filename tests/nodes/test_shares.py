@@ -146,7 +146,7 @@ class AnswerTests(SharesTestCase):
     def test_what_is_remembered_has_an_end(self) -> None:
         """Names of which no queue is made in the end are forgotten."""
         work: Any = self.beta.service._work
-        room = work.transfer.answer_room
+        room = work.answer_room
         for number in range(100):
             self.assertTrue(room.make(PublicFormatName(UUID(int=number)), GAMMA.bytes_le))
         self.assertLessEqual(len(room._hosts), 16)

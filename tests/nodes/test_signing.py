@@ -253,7 +253,7 @@ class SendingTests(SigningTestCase):
         self.own_stores["BETA"].add(KeptCertificate(self.bob, OTHER_SID, is_internal=True))
         service = self.beta.service
         service._parts.securing.open()
-        service._parts.outbox.tells_sender = service._parts.securing.signer.tells_sender = True
+        service._parts.securing.signer.tells_sender = True
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
         bob = ActingQueueManager(service, service._parts, Descriptors(access, OTHER_SID), OTHER_SID)

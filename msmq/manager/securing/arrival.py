@@ -124,14 +124,20 @@ class Inspector:
     """Asks the steps about what arrives.
 
     @ivar steps: in the order in which they are asked; set once, before anything arrives.
-    @ivar replies: where acknowledgements would go that a message asks for.
+    @param replies: where acknowledgements would go that a message asks for.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, reactor: IReactorTime, steps: Sequence[Step] = (), patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        steps: Sequence[Step],
+        replies: Replying,
+        patience: float = PATIENCE,
+    ) -> None:
         self.steps = tuple(steps)
-        self.replies: Replying | None = None
+        self._replies = replies
         self._reactor = reactor
         self._patience = patience
         self._waiting: set[Deferred[Any]] = set()
@@ -185,10 +191,10 @@ class Inspector:
             waiting.cancel()
 
     def _asks(self, message: UserMessageView) -> bool:
-        return self.replies is not None and message.acknowledge != 0 and self.replies.concern(message)
+        return message.acknowledge != 0 and self._replies.concern(message)
 
     def _silenced(self, message: UserMessageView) -> UserMessageView:
-        return message if self.replies is None else self.replies.silenced(message)
+        return self._replies.silenced(message)
 
     def _is_guarded(self, session: ISession, queue: Queue) -> bool:
         return any(step.guards(session, queue) for step in self.steps)

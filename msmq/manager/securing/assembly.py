@@ -15,6 +15,7 @@ from msmq.interfaces.signing import ICertificateStore, ISigning
 from msmq.manager.securing.admission import Admission
 from msmq.manager.securing.arrival import Inspector, Step
 from msmq.manager.securing.authenticating import Authentication, ReadDirectory, SigningPolicy
+from msmq.manager.securing.certificate_publishing import CertificatePublisher, UserDirectory
 from msmq.manager.securing.certificates import Certificates
 from msmq.manager.securing.decrypting import Decryption
 from msmq.manager.securing.demands import Demands
@@ -48,63 +49,72 @@ class SecurityProviders:
     sender: bytes = NOBODY
     tells_sender: bool = False
 
+    def make_certificates(self, clock: IClock, beside: Callable[..., Deferred[Any]]) -> Certificates | None:
+        """The certificates to sign with; C{None} if nothing can be signed.
+
+        @param beside: calls a function in a worker thread.
+        """
+        if self.signing is None or self.certificates is None:
+            return None
+        return Certificates(self.signing, self.certificates, clock, self.sender, beside)
+
 
 class Securing:
     """The security of one queue manager.
 
     @ivar inspector: judges what arrives.
     @ivar certificates: to sign with; C{None} if nothing can be signed.
-    @ivar signer: has messages say who sent them, and signs them.
-    @ivar user_cert_cache: the certificates that the directory has vouched for.
+    @ivar signer: has messages name their sender, and signs them.
+    @ivar publisher: registers certificates in the directory; C{None} without certificates.
+    @ivar user_cert_cache: the certificates that the directory has confirmed.
     """
 
     def __init__(
         self,
         model: QueueManagerModel,
         providers: SecurityProviders,
+        certificates: Certificates | None,
+        signer: Signer,
         gate: Gate,
         decryption: Decryption,
         descriptors: Descriptors | None,
         reactor: IReactorTime,
         clock: IClock,
         read_directory: ReadDirectory,
+        users: UserDirectory | None,
         new_identifier: Callable[[], UUID],
-        beside: Callable[..., Deferred[Any]],
     ) -> None:
+        """Inspect what arrives in the order of [MS-MQQB] 3.1.5.8.3.
+
+        @param read_directory: asks the directory; in workgroup mode it answers that there is none.
+        @param users: the users in the directory; C{None} in workgroup mode.
+        """
+        self.certificates = certificates
+        self.signer = signer
         self.user_cert_cache = UserCertCache()
         unproven = UnprovenSenders()
-        self.certificates: Certificates | None = None
+        self.publisher = (
+            None
+            if certificates is None
+            else CertificatePublisher(certificates, users, new_identifier, self.user_cert_cache, unproven)
+        )
         self._authentication: Authentication | None = None
-        signing, policy = providers.signing, providers.signing_policy
         steps: list[Step] = [gate, Demands(), decryption]
-        if signing is not None:
-            if providers.certificates is not None:
-                certificates = self.certificates = Certificates(
-                    signing, providers.certificates, clock, providers.sender, new_identifier, beside
-                )
-
-                def published(security_id: bytes) -> None:
-                    self.user_cert_cache.forget(security_id)
-                    unproven.forget(security_id)
-
-                certificates.on_published = published
+        if providers.signing is not None:
             self._authentication = Authentication(
-                signing,
-                policy,
+                providers.signing,
+                providers.signing_policy,
                 clock,
                 reactor,
                 self.user_cert_cache,
                 unproven,
-                lambda: () if self.certificates is None else self.certificates.kept,
+                certificates,
                 read_directory,
             )
             steps.append(self._authentication)
-        self.signer = Signer(model.identifier, providers.sender, signing, policy, clock, self.certificates)
-        self.signer.tells_sender = providers.tells_sender
         admission = Admission(gate, descriptors)
         replies = Replies(model, admission)
-        self.inspector = Inspector(reactor, [*steps, admission, replies])
-        self.inspector.replies = replies
+        self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
 
     def open(self) -> None:
         """Take over what is kept.

@@ -19,8 +19,9 @@ from twisted.internet.interfaces import IReactorTime
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
-from msmq.interfaces.signing import CertificateFacts, ISigning, KeptCertificate, Unusable
+from msmq.interfaces.signing import CertificateFacts, ISigning, Unusable
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
+from msmq.manager.securing.certificates import Certificates
 from msmq.moment import Moment
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, UserObject
@@ -104,7 +105,7 @@ class SigningPolicy:
 class Authentication:
     """Verifies signatures, and that certificates are those of their senders.
 
-    @param kept: the certificates of this queue manager itself, which need no directory.
+    @param certificates: those of this queue manager itself, which need no directory; C{None} if it has none.
     @param read_directory: asks the directory; in workgroup mode it answers that there is none.
     """
 
@@ -118,7 +119,7 @@ class Authentication:
         reactor: IReactorTime,
         cache: UserCertCache,
         unproven: UnprovenSenders,
-        kept: Callable[[], Sequence[KeptCertificate]],
+        certificates: Certificates | None,
         read_directory: ReadDirectory,
     ) -> None:
         """Believe what this policy lets pass."""
@@ -128,7 +129,7 @@ class Authentication:
         self._cache = cache
         self._unproven = unproven
         self._owner_reads = TokenBucket.full(OWNER_READS, clock.now())
-        self._kept = kept
+        self._certificates = certificates
         self._read_directory = read_directory
         self._timer = DeadlineTimer(reactor, clock, self._expire)
 
@@ -232,7 +233,7 @@ class Authentication:
             return _bad(f"its sender identifier is of type {security.sender_id_type}, which nobody knows")
         if self._cache.find(certificate, sender) is not None or any(
             kept.security_identifier == sender and kept.credentials.certificate == certificate
-            for kept in self._kept()
+            for kept in (() if self._certificates is None else self._certificates.kept)
         ):
             return attrs.evolve(message, sender=sender)
         known = self._unproven.find(sender, certificate, self._clock.now())

@@ -6,11 +6,9 @@ directory as well.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
-from uuid import UUID
 
-import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.clock import IClock
@@ -22,36 +20,15 @@ from msmq.interfaces.signing import (
     KeptCertificate,
     Unusable,
 )
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import UserObject
-from msmq.queues.directory.requests import Outcome
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.wire.sid import format_sid, parse_sid
 
 DAYS: Final = 3650
 """For how long a certificate is valid that is generated here."""
 
-ATTEMPTS: Final = 8
-"""How often it is tried to register a certificate while others change those of the same user."""
-
 _DAY: Final = 86400.0
 _SHORTEST_FINGERPRINT: Final = 8
 _LONGEST_NAME: Final = 64
-
-
-@attrs.frozen
-class UserDirectory:
-    """What the directory is asked about users.
-
-    @ivar read: the user of a SID.
-    @ivar write: sets the certificates of a user if they are still what was read of them, as the value of the
-        outcome says; without that the user is made.
-    """
-
-    read: Callable[[bytes], Awaitable[Outcome]]
-    write: Callable[[UserObject, DirectoryEntry[UserObject] | None], Awaitable[Outcome]]
 
 
 class Certificates:
@@ -67,18 +44,14 @@ class Certificates:
         store: ICertificateStore,
         clock: IClock,
         sender: bytes,
-        new_identifier: Callable[[], UUID],
         beside: Callable[..., Deferred[Any]],
     ) -> None:
         self._signing = signing
         self._store = store
         self._clock = clock
         self._sender = sender
-        self._new_identifier = new_identifier
         self._beside = beside
         self._kept: tuple[KeptCertificate, ...] = ()
-        self.users: UserDirectory | None = None
-        self.on_published: Callable[[bytes], None] = lambda sid: None
 
     @property
     def kept(self) -> tuple[KeptCertificate, ...]:
@@ -97,11 +70,11 @@ class Certificates:
 
     def records(self) -> list[dict[str, Any]]:
         """What people are told of each: fingerprint, subject, issuer, times, sid, internal, is_valid."""
-        return [self._record(kept) for kept in self._kept]
+        return [self.record_of(kept) for kept in self._kept]
 
     def record(self, fingerprint: str) -> dict[str, Any]:
         """The same of one."""
-        return self._record(self.find(fingerprint))
+        return self.record_of(self.find(fingerprint))
 
     def find(self, fingerprint: str, owner: bytes | None = None) -> KeptCertificate:
         """The certificate whose SHA-256 begins like this; without it the default one.
@@ -163,7 +136,7 @@ class Certificates:
         self._add(kept)
         for each in former:
             self._remove(each)
-        return self._record(kept)
+        return self.record_of(kept)
 
     def add(self, data: bytes, *, password: bytes | None = None, sid: str = "") -> dict[str, Any]:
         """Take over a certificate of another authority, with its key, from a file.
@@ -184,7 +157,7 @@ class Certificates:
         if any(each.credentials.certificate == credentials.certificate for each in self._kept):
             raise _invalid(f"the certificate {facts.fingerprint[:16]} is here already")
         self._add(kept)
-        return self._record(kept)
+        return self.record_of(kept)
 
     def remove(self, fingerprint: str) -> dict[str, Any]:
         """Forget a certificate and its key; the directory still has it, if it had.
@@ -194,61 +167,9 @@ class Certificates:
         if not fingerprint:
             raise MQError(Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "no fingerprint is given")
         kept = self.find(fingerprint)
-        record = self._record(kept)
+        record = self.record_of(kept)
         self._remove(kept)
         return record
-
-    async def publish(self, fingerprint: str = "") -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
-
-        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_WRITE_NOT_ALLOWED if it does not let us.
-        """
-        kept = self.find(fingerprint)
-        if self.users is None:
-            raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory")
-        for _ in range(ATTEMPTS):
-            if await self._register(self.users, kept):
-                return self._record(kept)
-        raise MQError(
-            Status.MQ_ERROR_DS_ERROR,
-            f"others change the certificates of {format_sid(kept.security_identifier)} in the directory all"
-            f" the time: {ATTEMPTS} attempts",
-        )
-
-    async def _register(self, users: UserDirectory, kept: KeptCertificate) -> bool:
-        """Add a certificate to those that the directory has of its user.
-
-        Somebody else may do the same at this moment, elsewhere, and theirs must not be lost by it.
-
-        @return: whether it is there; if not, they have changed since they were read.
-        """
-        sid, certificate = kept.security_identifier, kept.credentials.certificate
-        found = await users.read(sid)
-        is_new = found.result is DirectoryOperationResult.OBJECT_NOT_FOUND
-        entries: tuple[MqUserSignCert, ...] = ()
-        if found.succeeded:
-            registered = found.value.values.get("certificates")
-            entries = () if registered is None else registered.certificates
-        elif not is_new:
-            raise _directory_error(found)
-        if any(entry.certificate == certificate for entry in entries):
-            return True
-        entries = (*entries, MqUserSignCert.of(certificate, self._new_identifier()))
-        user = UserObject(
-            identifier=self._new_identifier() if is_new else found_identifier(found),
-            security_identifier=sid,
-            certificate_digest_list=tuple(entry.digest for entry in entries),
-            certificates=MqUserSignCerts(entries),
-        )
-        written = await users.write(user, found.value if found.succeeded else None)
-        if is_new and written.result is DirectoryOperationResult.OBJECT_ALREADY_EXISTS:
-            return False
-        if not written.succeeded:
-            raise _directory_error(written)
-        if not is_new and not written.value:
-            return False
-        self.on_published(sid)
-        return True
 
     def facts(self, kept: KeptCertificate) -> CertificateFacts:
         """What a certificate says that was looked at when it came.
@@ -302,7 +223,8 @@ class Certificates:
             raise MQError(Status.MQ_ERROR_CANNOT_OPEN_CERT_STORE, str(error)) from error
         self._kept = tuple(each for each in self._kept if each is not kept)
 
-    def _record(self, kept: KeptCertificate) -> dict[str, Any]:
+    def record_of(self, kept: KeptCertificate) -> dict[str, Any]:
+        """What people are told of a certificate that is kept here; as L{records}."""
         facts = self.facts(kept)
         return {
             "fingerprint": facts.fingerprint,
@@ -319,20 +241,5 @@ class Certificates:
         }
 
 
-def found_identifier(found: Outcome) -> UUID:
-    """The Identifier of an object that was read; null if it was not among what was read."""
-    values: Mapping[str, Any] = found.value.values if found.succeeded else {}
-    identifier: UUID = values.get("identifier", UUID(int=0))
-    return identifier
-
-
 def _invalid(reason: str) -> MQError:
     return MQError(Status.MQ_ERROR_INVALID_CERTIFICATE, reason)
-
-
-def _directory_error(outcome: Outcome) -> MQError:
-    if outcome.is_disconnected:
-        return MQError(Status.MQ_ERROR_NO_DS, outcome.detail or "the directory is away")
-    return MQError(
-        Status.MQ_ERROR_DS_ERROR, f"the directory does not take it: {outcome.detail or outcome.result.name}"
-    )

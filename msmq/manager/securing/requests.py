@@ -42,14 +42,18 @@ class CertificateRequests:
 
     async def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """See L{IQueueManager.publish_certificate}."""
-        return await self._certificates.publish(fingerprint)
+        publisher = self._work.securing.publisher
+        if publisher is None:
+            raise _no_certificates()
+        return await publisher.publish(fingerprint)
 
     @property
     def _certificates(self) -> Certificates:
         certificates = self._work.securing.certificates
         if certificates is None:
-            raise MQError(
-                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
-                "this queue manager keeps no certificates",
-            )
+            raise _no_certificates()
         return certificates
+
+
+def _no_certificates() -> MQError:
+    return MQError(Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "this queue manager keeps no certificates")

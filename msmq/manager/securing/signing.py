@@ -45,13 +45,15 @@ class Signer:
         policy: SigningPolicy,
         clock: IClock,
         certificates: Certificates | None,
+        *,
+        tells_sender: bool,
     ) -> None:
         """Speak for a queue manager and its sender.
 
         @param identifier: of the queue manager.
         @param certificates: to sign with; nothing can be signed without.
         """
-        self.tells_sender = False
+        self.tells_sender = tells_sender
         self._identifier = identifier.bytes_le
         self.sender = sender
         self._signing = signing

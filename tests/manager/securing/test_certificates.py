@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.signing import KeptCertificate
-from msmq.manager.securing.certificates import ATTEMPTS
+from msmq.manager.securing.certificate_publishing import ATTEMPTS
 from msmq.queues.directory.objects import UserObject
 from msmq.queues.directory.selecting import equals
 from msmq.structures.algorithms import AuthenticationLevel

@@ -1,0 +1,127 @@
+"""[MS-MQDMPR] 3.1.1.15: certificates are registered with their users in the directory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces.signing import KeptCertificate
+from msmq.manager.securing.certificates import Certificates
+from msmq.queues.directory.entry import DirectoryEntry
+from msmq.queues.directory.enumerations import DirectoryOperationResult
+from msmq.queues.directory.objects import UserObject
+from msmq.queues.directory.requests import Outcome
+from msmq.session.securing.certificate_cache import UserCertCache
+from msmq.session.securing.unproven_senders import UnprovenSenders
+from msmq.structures.status import MQError, Status
+from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.wire.sid import format_sid
+
+ATTEMPTS: Final = 8
+"""How often it is tried to register a certificate while others change those of the same user."""
+
+
+@attrs.frozen
+class UserDirectory:
+    """What the directory is asked about users.
+
+    @ivar read: the user of a SID.
+    @ivar write: sets the certificates of a user if they are still what was read of them, as the value of the
+        outcome says; without that the user is made.
+    """
+
+    read: Callable[[bytes], Awaitable[Outcome]]
+    write: Callable[[UserObject, DirectoryEntry[UserObject] | None], Awaitable[Outcome]]
+
+
+class CertificatePublisher:
+    """Registers the certificates of this queue manager, so that others believe what is signed with them.
+
+    @param users: the users in the directory; C{None} in workgroup mode, where publishing is refused.
+    @param cache: forgets what it knows of a user whose certificates have changed, as C{unproven} does.
+    """
+
+    def __init__(
+        self,
+        certificates: Certificates,
+        users: UserDirectory | None,
+        new_identifier: Callable[[], UUID],
+        cache: UserCertCache,
+        unproven: UnprovenSenders,
+    ) -> None:
+        self._certificates = certificates
+        self._users = users
+        self._new_identifier = new_identifier
+        self._cache = cache
+        self._unproven = unproven
+
+    async def publish(self, fingerprint: str = "") -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
+
+        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_WRITE_NOT_ALLOWED if it does not let us.
+        """
+        kept = self._certificates.find(fingerprint)
+        if self._users is None:
+            raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory")
+        for _ in range(ATTEMPTS):
+            if await self._register(self._users, kept):
+                return self._certificates.record_of(kept)
+        raise MQError(
+            Status.MQ_ERROR_DS_ERROR,
+            f"others change the certificates of {format_sid(kept.security_identifier)} in the directory all"
+            f" the time: {ATTEMPTS} attempts",
+        )
+
+    async def _register(self, users: UserDirectory, kept: KeptCertificate) -> bool:
+        """Add a certificate to those that the directory has of its user.
+
+        Somebody else may do the same at this moment, elsewhere, and theirs must not be lost by it.
+
+        @return: whether it is there; if not, they have changed since they were read.
+        """
+        sid, certificate = kept.security_identifier, kept.credentials.certificate
+        found = await users.read(sid)
+        is_new = found.result is DirectoryOperationResult.OBJECT_NOT_FOUND
+        entries: tuple[MqUserSignCert, ...] = ()
+        if found.succeeded:
+            registered = found.value.values.get("certificates")
+            entries = () if registered is None else registered.certificates
+        elif not is_new:
+            raise _directory_error(found)
+        if any(entry.certificate == certificate for entry in entries):
+            return True
+        entries = (*entries, MqUserSignCert.of(certificate, self._new_identifier()))
+        user = UserObject(
+            identifier=self._new_identifier() if is_new else found_identifier(found),
+            security_identifier=sid,
+            certificate_digest_list=tuple(entry.digest for entry in entries),
+            certificates=MqUserSignCerts(entries),
+        )
+        written = await users.write(user, found.value if found.succeeded else None)
+        if is_new and written.result is DirectoryOperationResult.OBJECT_ALREADY_EXISTS:
+            return False
+        if not written.succeeded:
+            raise _directory_error(written)
+        if not is_new and not written.value:
+            return False
+        self._cache.forget(sid)
+        self._unproven.forget(sid)
+        return True
+
+
+def found_identifier(found: Outcome) -> UUID:
+    """The Identifier of an object that was read; null if it was not among what was read."""
+    values: Mapping[str, Any] = found.value.values if found.succeeded else {}
+    identifier: UUID = values.get("identifier", UUID(int=0))
+    return identifier
+
+
+def _directory_error(outcome: Outcome) -> MQError:
+    if outcome.is_disconnected:
+        return MQError(Status.MQ_ERROR_NO_DS, outcome.detail or "the directory is away")
+    return MQError(
+        Status.MQ_ERROR_DS_ERROR, f"the directory does not take it: {outcome.detail or outcome.result.name}"
+    )
