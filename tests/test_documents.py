@@ -16,11 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import attrs
+import psutil
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.control.client import ControlClient
 from msmq.structures.status import MQError
 from tests.patience import DEADLINE
+from tests.servers import samba, slapd
 from tests.test_examples import own_address
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -142,14 +144,17 @@ class ShellListingTests(SynchronousTestCase):
     """Those of the pages, and those that are used instead."""
 
     def setUp(self) -> None:
+        self.replaced = self.addresses
+        self.environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
         (self.directory / ".venv").symlink_to(sys.prefix)
         (self.directory / "examples").symlink_to(PROJECT / "examples")
+        (self.directory / "docs").symlink_to(PROJECT / "docs")
 
     def moved(self, text: str) -> str:
-        for documented, used in self.addresses:
+        for documented, used in self.replaced:
             text = re.sub(rf"{re.escape(documented)}\b", used, text)
         return text
 
@@ -196,7 +201,7 @@ class ShellListingTests(SynchronousTestCase):
                 text=True,
                 timeout=DEADLINE,
                 cwd=self.directory,
-                env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
+                env=self.environment,
             )
             self.assertEqual(done.returncode, 0, f"{script}\n{done.stdout}")
             if listing.expected is not None:
@@ -223,6 +228,34 @@ class ShellListingTests(SynchronousTestCase):
     def test_directory(self) -> None:
         """The enterprise of the guide is as it says, and its messages take the way that it shows."""
         self.run_page(PROJECT / "docs" / "guide" / "directory.md")
+
+    def test_openldap(self) -> None:
+        """Three servers join a new OpenLDAP directory by the listings of the guide alone."""
+        slapd.program("slapd")
+        self.addCleanup(self.end_daemon, "slapd.pid")
+        self.run_page(PROJECT / "docs" / "guide" / "openldap.md")
+
+    def test_active_directory(self) -> None:
+        """Three servers join a domain by the listings of the guide alone."""
+        # One with nothing in it, beside that of other tests.
+        domain = samba.SambaServer(samba.ADDRESS.removesuffix("77") + "78")
+        self.addCleanup(domain.remove)
+        self.environment["SMB_CONF_PATH"] = os.fspath(domain.directory / "smb.conf")
+        self.replaced = (
+            ("127.0.0.5", domain.address),
+            ("DC=example,DC=com", samba.DOMAIN),
+            ("@example.com", "@msmq.test"),
+            *self.addresses,
+        )
+        self.run_page(PROJECT / "docs" / "guide" / "active-directory.md")
+
+    def end_daemon(self, file: str) -> None:
+        """End a server that a page has started in the background, whose process this file names."""
+        path = self.directory / file
+        if path.exists():
+            daemon = psutil.Process(int(path.read_text()))
+            daemon.terminate()
+            daemon.wait(DEADLINE)
 
     def test_files(self) -> None:
         """Messages go into files and back as the guide does it."""

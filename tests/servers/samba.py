@@ -55,16 +55,18 @@ vfs objects = dfs_samba4 acl_xattr xattr_tdb
 class SambaServer:
     """One domain, in a directory of its own.
 
+    @param address: of this computer, where it listens.
     @raise SkipTest: it cannot be started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = ADDRESS) -> None:
         samba, tool = shutil.which("samba"), shutil.which("samba-tool")
         if samba is None or tool is None or not Path("/usr/share/samba/setup").is_dir():
             raise SkipTest("Samba is not installed (Debian's packages samba and samba-ad-provision)")
         if os.getuid() != 0:
             raise SkipTest("only root can start Samba, whose LDAP port is fixed")
         self._samba = samba
+        self.address = address
         self._process: subprocess.Popen[bytes] | None = None
         # Making a domain waits for the disk hundreds of times, where it is on one.
         place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
@@ -78,7 +80,7 @@ class SambaServer:
             "--realm=MSMQ.TEST",
             "--domain=MSMQ",
             "--host-name=DC",
-            f"--host-ip={ADDRESS}",
+            f"--host-ip={address}",
             "--server-role=dc",
             "--dns-backend=NONE",
             f"--adminpass={PASSWORD}",
@@ -86,7 +88,7 @@ class SambaServer:
             "--option=bind interfaces only=yes",
             "--option=vfs objects=dfs_samba4 acl_xattr xattr_tdb",
         )
-        configuration = _CONFIGURATION.format(address=ADDRESS, directory=self.directory)
+        configuration = _CONFIGURATION.format(address=address, directory=self.directory)
         (self.directory / "smb.conf").write_text(configuration)
         self.start()
 
@@ -108,7 +110,7 @@ class SambaServer:
         give_up = time.monotonic() + DEADLINE
         while True:
             try:
-                socket.create_connection((ADDRESS, PORT), 1).close()
+                socket.create_connection((self.address, PORT), 1).close()
                 return
             except OSError as error:
                 if time.monotonic() > give_up or self._process.poll() is not None:

@@ -147,7 +147,7 @@ class Enrollment:
             own,
             settings,
             sites,
-            tuple(entry.name for entry in queues),
+            tuple(sorted(entry.name for entry in queues)),
             await self._references(own),
             await self._servers(value_at(computer.name, 0)),
             is_alone,
