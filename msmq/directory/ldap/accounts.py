@@ -6,7 +6,7 @@ from typing import Final
 
 from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import SID
-from msmq.directory.ldap.operations import Operations
+from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.wire import Entry, Scope
 from msmq.interfaces.access import Account
@@ -74,9 +74,7 @@ class LdapAccounts:
         if not found:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {shown}")
         if len(found) > 1:
-            raise DirectoryError(
-                DirectoryOperationResult.GENERIC_ERROR, f"{len(found)} accounts are called {shown}"
-            )
+            raise ambiguous(f"the account name or SID {shown}", found)
         return await self._account(found[0], root.dialect)
 
     async def _account(self, entry: Entry, dialect: Dialect) -> Account:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from msmq.directory.ldap.connection import LdapConfigurationError, LdapConnection
-from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import GUID
 from msmq.directory.ldap.names import CONFIGURATION, child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import unpack_guid
-from msmq.directory.ldap.wire import Scope
 from msmq.interfaces.directory import DirectoryError
 from msmq.interfaces.plugins import DirectoryContext
 
@@ -38,16 +36,15 @@ async def identify(settings: LdapSettings, computer_name: str, context: Director
 
 async def _identify(operations: Operations, computer_name: str) -> UUID | None:
     root = await operations.root()
-    wanted = of_class("computer", Equal("cn", computer_name.encode()))
-    computers = await operations.find(root.domain, Scope.TREE, wanted, (GUID,))
-    if not computers:
+    computer = await operations.computer(computer_name, (GUID,))
+    if computer is None:
         if root.makes_identifiers:
             raise ValueError(
                 f"there is no computer {computer_name} in {root.domain}; it joins the domain first, and"
                 f" becomes a queue manager with msmq enterprise join {computer_name}"
             )
         return None
-    own = child(CONFIGURATION, computers[0].name)
+    own = child(CONFIGURATION, computer.name)
     if root.makes_identifiers and await operations.entry(own, (GUID,)) is None:
         try:
             await operations.add_if_missing(own, "mSMQConfiguration")

@@ -36,11 +36,13 @@ class Column:
 
     @ivar attribute: the name that LDAP has for it.
     @ivar is_changeable: whether it can be written after the object was made.
+    @ivar is_single: whether several values are a fault.
     """
 
     attribute: str
     syntax: Syntax
     is_changeable: bool = True
+    is_single: bool = True
 
 
 @attrs.frozen
@@ -76,7 +78,7 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
             "queue_manager_quota": Column("mSMQQuota", values.UNSIGNED),
             "journal_quota": Column("mSMQJournalQuota", values.UNSIGNED),
             "foreign_system": Column("mSMQForeign", values.BOOLEAN),
-            "site_identifier_list": Column("mSMQSites", values.GUIDS),
+            "site_identifier_list": Column("mSMQSites", values.GUIDS, is_single=False),
             "routing_server": Column("mSMQRoutingServices", values.BOOLEAN),
             "directory_server": Column("mSMQDsServices", values.BOOLEAN),
             "supporting_server": Column("mSMQDependentClientServices", values.BOOLEAN),
@@ -135,7 +137,7 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
     RoutingLinkObject: ObjectClass(
         "mSMQSiteLink",
         {
-            "description": Column("description", values.TEXT),
+            "description": Column("description", values.TEXT, is_single=False),
             "actual_cost": Column("mSMQCost", values.UNSIGNED),
         },
         links={
@@ -149,7 +151,7 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
         "user",
         {
             "security_identifier": Column(SID, values.BYTES, is_changeable=False),
-            "certificate_digest_list": Column("mSMQDigests", values.DIGESTS),
+            "certificate_digest_list": Column("mSMQDigests", values.DIGESTS, is_single=False),
             "certificates": Column("mSMQSignCertificates", values.CERTIFICATES),
         },
         required=frozenset({"security_identifier"}),

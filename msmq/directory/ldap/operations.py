@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList, DeferredLock
 from msmq.directory.ldap.connection import SUCCESS, LdapConnection
 from msmq.directory.ldap.filters import ANYTHING, Equal, Filter, of_class
 from msmq.directory.ldap.mapping import GUID, SECURITY
-from msmq.directory.ldap.names import folded
+from msmq.directory.ldap.names import CONFIGURATION, child, folded
 from msmq.directory.ldap.ranges import (
     NO_RANGE_ERROR,
     ValueList,
@@ -45,6 +45,9 @@ PAGE_SIZE: Final = 500
 
 LOOK_UPS_AT_ONCE: Final = 32
 """How many single entries are asked for before the first has come."""
+
+NAMES_SHOWN: Final = 5
+"""How many names of entries an error shows."""
 
 READS_OF_A_LIST: Final = 3
 """How many times a long value list is read that is changed while it is read."""
@@ -128,6 +131,26 @@ class Operations:
         base = root.configuration if is_configuration else root.domain
         wanted = of_class(class_name, Equal(GUID, pack_guid(identifier)))
         found = await self.find(base, Scope.TREE, wanted, attributes)
+        if len(found) > 1:
+            raise ambiguous(f"the identifier {identifier}", found)
+        return found[0] if found else None
+
+    async def computer(self, name: str, attributes: Sequence[str]) -> Entry | None:
+        """The computer of this name, in whatever container; C{None} if there is none.
+
+        Of several the one that is a queue manager.
+
+        @raise DirectoryError: C{GENERIC_ERROR} if there are several, and not one of them is a queue manager.
+        """
+        root = await self.root()
+        wanted = of_class("computer", Equal("cn", name.encode()))
+        found = await self.find(root.domain, Scope.TREE, wanted, attributes)
+        if len(found) > 1:
+            own = await self.entries((child(CONFIGURATION, each.name) for each in found), (GUID,))
+            managers = [each for each in found if folded(child(CONFIGURATION, each.name)) in own]
+            if len(managers) != 1:
+                raise ambiguous(f"the computer name {name}", managers or found)
+            return managers[0]
         return found[0] if found else None
 
     async def find(
@@ -294,6 +317,19 @@ class Operations:
         if result.code != SUCCESS:
             said = f" ({result.message})" if result.message else ""
             raise DirectoryError(directory_result(result.code), f"{name}: LDAP result {result.code}{said}")
+
+
+def ambiguous(what: str, entries: Sequence[Entry]) -> DirectoryError:
+    """Several entries have what only one of them can have; none of them is used.
+
+    @param what: what they have, for the sentence "... is that of 2 entries".
+    """
+    names = "; ".join(entry.name for entry in entries[:NAMES_SHOWN])
+    more = f"; and {len(entries) - NAMES_SHOWN} more" if len(entries) > NAMES_SHOWN else ""
+    return DirectoryError(
+        DirectoryOperationResult.GENERIC_ERROR,
+        f"{what} is that of {len(entries)} entries, of which one has to be deleted or renamed: {names}{more}",
+    )
 
 
 def _error_of(outcome: Any) -> BaseException:

@@ -14,7 +14,7 @@ from msmq.directory.ldap.connection import FindServers, LdapConnection
 from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import CLASSES, GUID, SID, found_names
 from msmq.directory.ldap.names import folded
-from msmq.directory.ldap.operations import Operations
+from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.publishing import Publishing
 from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import LdapSettings
@@ -218,6 +218,8 @@ class LdapDirectory:
         found = await self._operations.find(root.domain, Scope.TREE, wanted, ("member",))
         if not found:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no {name}")
+        if len(found) > 1:
+            raise ambiguous(f"the identifier of {name}", found)
         names = [value.decode(errors="replace") for value in found[0].all("member")]
         if len(names) > MOST_ELEMENTS:
             raise _generic(
@@ -238,18 +240,14 @@ class LdapDirectory:
         return [_format_name(entry) for entry in entries.values()]
 
     async def _object_sid(self, computer_name: str) -> bytes:
-        root = await self._operations.root()
-        wanted = of_class("computer", Equal("cn", computer_name.encode()))
-        found = await self._operations.find(root.domain, Scope.TREE, wanted, (SID,))
-        if not found:
+        found = await self._operations.computer(computer_name, (SID,))
+        if found is None:
             raise DirectoryError(
                 DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no computer {computer_name}"
             )
-        sid = found[0].first(SID)
+        sid = found.first(SID)
         if sid is None:
-            raise DirectoryError(
-                DirectoryOperationResult.ATTRIBUTE_NOT_FOUND, f"{found[0].name} has no {SID}"
-            )
+            raise DirectoryError(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND, f"{found.name} has no {SID}")
         return sid
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
+from msmq.directory.ldap.faults import Faults
 from msmq.directory.ldap.filters import Equal, of_class
 from msmq.directory.ldap.mapping import CLASSES, GUID, LINKED, SECURITY, SERVICE_TYPE, ldap_attributes
 from msmq.directory.ldap.names import (
@@ -18,7 +19,7 @@ from msmq.directory.ldap.names import (
     value_at,
 )
 from msmq.directory.ldap.operations import Operations
-from msmq.directory.ldap.reading import Faults, Related, to_object
+from msmq.directory.ldap.reading import Related, to_object
 from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.settling import (
@@ -188,9 +189,9 @@ class Publishing:
         """The computer of a queue manager; nobody joins a domain of OpenLDAP, so that it is made there."""
         root = await self._operations.root()
         name = manager.computer_name
-        found = await self._searching.computers("cn", name)
-        if found:
-            return found[0].name
+        found = await self._operations.computer(name, (GUID,))
+        if found is not None:
+            return found.name
         if root.dialect is Dialect.ACTIVE_DIRECTORY:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no computer {name}")
         computer = child(name, root.computers)

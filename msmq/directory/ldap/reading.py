@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.directory.ldap.faults import Faults
 from msmq.directory.ldap.mapping import (
     CLASSES,
     COMPUTER_ATTRIBUTES,
@@ -62,18 +63,6 @@ class Related:
     times: Mapping[str, str]
 
 
-@attrs.define
-class Faults:
-    """What in a directory cannot be used, for the log."""
-
-    found: list[str] = attrs.field(factory=list)
-
-    def add(self, entry: Entry, problem: str) -> None:
-        """Note one; of many only some are told."""
-        if len(self.found) < 10:
-            self.found.append(f"{entry.name}: {problem}")
-
-
 def computer_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]) -> str | None:
     """The name of the computer that has to be read with an entry; C{None} if none has to be.
 
@@ -105,12 +94,13 @@ def to_object(
     """
     found: dict[str, Any] = {}
     try:
-        found["identifier"] = unpack_guid(entry.first(GUID) or b"")
+        found["identifier"] = unpack_guid(_single(entry.all(GUID) or (b"",)))
         for name, value in _values(of, entry, wanted, related, faults):
             try:
                 attributes_of_type(of)[name].check(of, value)
             except MQError as error:
-                faults.add(entry, str(error))
+                column = CLASSES[of].columns.get(name)
+                faults.add(entry, str(error), *(() if column is None else (column.attribute,)))
             else:
                 found[name] = value
     except ValueError as error:
@@ -118,7 +108,7 @@ def to_object(
         return None
     missing = CLASSES[of].required.intersection(wanted) - set(found)
     if missing:
-        faults.add(entry, f"has no {', '.join(sorted(missing))}")
+        faults.add(entry, f"{', '.join(sorted(missing))} missing")
         return None
     return DirectoryEntry(of, found)
 
@@ -148,9 +138,11 @@ def _column(name: str, column: Column, entry: Entry, faults: Faults) -> Iterator
     values = entry.all(column.attribute)
     if values:
         try:
+            if column.is_single:
+                _single(values)
             value = column.syntax.unpack(values)
         except ValueError as error:
-            faults.add(entry, f"{column.attribute}: {error}")
+            faults.add(entry, f"{column.attribute}: {error}", column.attribute)
             return
         if name == "certificate_digest_list":
             value = _in_order(value, entry)
@@ -206,7 +198,7 @@ def _services(entry: Entry, wanted: Collection[str], faults: Faults) -> Iterator
     try:
         bits = int(text)
     except ValueError as error:
-        faults.add(entry, f"{SERVICE_TYPE}: {error}")
+        faults.add(entry, f"{SERVICE_TYPE}: {error}", SERVICE_TYPE)
         return
     if "remote_access_server" in wanted:
         yield "remote_access_server", bool(bits & REMOTE_ACCESS)
@@ -232,6 +224,16 @@ def _of_computer(
 def _queue(entry: Entry) -> str:
     extension = (entry.first(NAME_EXTENSION) or b"").decode(errors="replace")
     return queue_name(_needed(value_at(entry.name, 0)), extension)
+
+
+def _single(values: Sequence[bytes]) -> bytes:
+    """The value of an attribute that has one at most.
+
+    @raise ValueError: a server answers several, of which none is to be preferred.
+    """
+    if len(values) > 1:
+        raise ValueError(f"{len(values)} values, where one is allowed")
+    return values[0]
 
 
 def _needed(value: str) -> str:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
-from twisted.logger import Logger
 
+from msmq.directory.ldap.faults import FaultLog, Faults
 from msmq.directory.ldap.filters import Equal, Filter, Present, of_class
-from msmq.directory.ldap.mapping import CLASSES, COMPUTER_ATTRIBUTES, GUID, LINKED, ldap_attributes
-from msmq.directory.ldap.names import CONFIGURATION, child, folded, stored_queue_name
-from msmq.directory.ldap.operations import Operations
-from msmq.directory.ldap.reading import Faults, Related, computer_of, links_of, to_object
+from msmq.directory.ldap.mapping import CLASSES, COMPUTER_ATTRIBUTES, GUID, LINKED, SID, ldap_attributes
+from msmq.directory.ldap.names import CONFIGURATION, child, folded, stored_queue_name, value_at
+from msmq.directory.ldap.operations import Operations, ambiguous
+from msmq.directory.ldap.reading import Related, computer_of, links_of, to_object
 from msmq.directory.ldap.root import Root
 from msmq.directory.ldap.values import pack_guid, unpack_guid
 from msmq.directory.ldap.wire import Entry, Scope
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.queues.directory.attributes import attributes_of_type
 from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject, SiteObject
+from msmq.queues.directory.objects import (
+    DirectoryObject,
+    QueueManagerObject,
+    QueueObject,
+    SiteObject,
+    UserObject,
+)
 from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, is_match
+from msmq.wire.sid import format_sid
 
 MOST_OBJECTS: Final = 100_000
 """How many objects one read may find."""
@@ -60,11 +67,10 @@ class Searching:
     here, since its comparisons are not quite those of [MS-MQDMPR] 3.1.7.1.20.
     """
 
-    log: ClassVar[Logger] = Logger()
-
     def __init__(self, operations: Operations, reactor: IReactorTime) -> None:
         self._operations = operations
         self._reactor = reactor
+        self._faults = FaultLog()
 
     async def find(
         self,
@@ -78,7 +84,8 @@ class Searching:
 
         @param wanted: the attributes that are read; those of the filters are read as well.
         @param only_first: one is enough.
-        @raise DirectoryError: C{GENERIC_ERROR} if there are too many.
+        @raise DirectoryError: C{GENERIC_ERROR} if there are too many, or several where there can be one: of
+            one identifier, one SID, or one name of a computer.
         """
         needed = {*wanted, *(expression.attribute for expression in filters)}
         root = await self._operations.root()
@@ -86,9 +93,16 @@ class Searching:
         found: list[DirectoryEntry[Any]] = []
         known = _Known(root.root_domain, root.times)
 
-        async def take(entries: Sequence[Entry]) -> bool:
-            made = await self._objects(of, entries, needed, known)
-            found.extend(each for each in made if is_match(each, filters))
+        several: list[Entry] = []
+
+        async def take(entries: Sequence[Entry], is_one: bool = False) -> bool:
+            faults = Faults()
+            for entry, made in await self._objects(of, entries, needed, known, faults):
+                if is_match(made, filters):
+                    found.append(made)
+                    if is_one:
+                        several.append(entry)
+            self._faults.report(entries, attributes, faults)
             if len(found) > MOST_OBJECTS:
                 raise DirectoryError(
                     DirectoryOperationResult.GENERIC_ERROR, f"there are more than {MOST_OBJECTS} {of.TYPE}s"
@@ -98,14 +112,15 @@ class Searching:
         for place in await self._where(of, filters, root):
             if place.is_one:
                 entries = await self._operations.find(place.base, place.scope, place.filter, attributes)
-                if not await take(entries):
-                    break
+                await take(entries, is_one=True)
             else:
                 await self._operations.search(place.base, place.filter, attributes, take)
+        if len(several) > 1:
+            raise ambiguous(" and ".join(map(_shown, filters)), several)
         return found
 
-    async def computers(self, attribute: str, name: str) -> list[Entry]:
-        """The entries of the computers of this name, of which there should be one."""
+    async def _computers(self, attribute: str, name: str) -> list[Entry]:
+        """The entries of the computers of this name, of which one may be a queue manager."""
         root = await self._operations.root()
         wanted = of_class("computer", Equal(attribute, name.encode()))
         return list(await self._operations.find(root.domain, Scope.TREE, wanted, COMPUTER_ATTRIBUTES))
@@ -128,6 +143,9 @@ class Searching:
             if is_equality and name == "identifier":
                 terms.append(Equal(GUID, pack_guid(value)))
                 is_one = True
+            elif is_equality and of is UserObject and name == "security_identifier":
+                terms.append(Equal(SID, value))
+                is_one = True
             elif is_equality and name == "name" and of is SiteObject:
                 terms.append(Equal("cn", value.encode()))
                 is_one = True
@@ -147,7 +165,7 @@ class Searching:
     async def _of_computer(self, of: type[DirectoryObject], name: str, value: str) -> list[Where]:
         computer, _, queue = value.partition("\\")
         found = []
-        for entry in await self.computers(_COMPUTER_NAMES[of, name], computer):
+        for entry in await self._computers(_COMPUTER_NAMES[of, name], computer):
             place = child(CONFIGURATION, entry.name)
             if of is QueueObject:
                 if not queue:
@@ -157,25 +175,33 @@ class Searching:
         return found if computer else []
 
     async def _objects(
-        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], known: _Known
-    ) -> list[DirectoryEntry[Any]]:
-        found: list[DirectoryEntry[Any]] = []
-        faults = Faults()
+        self,
+        of: type[DirectoryObject],
+        entries: Sequence[Entry],
+        wanted: Collection[str],
+        known: _Known,
+        faults: Faults,
+    ) -> list[tuple[Entry, DirectoryEntry[Any]]]:
+        found: list[tuple[Entry, DirectoryEntry[Any]]] = []
         for start in range(0, len(entries), OBJECTS_AT_ONCE):
             if start:
                 await deferLater(self._reactor, 0)
             some = entries[start : start + OBJECTS_AT_ONCE]
-            await self._look_up(of, some, wanted, known)
+            await self._look_up(of, some, wanted, known, faults)
             for entry in some:
                 made = to_object(of, entry, wanted, known.related, faults)
                 if made is not None:
-                    found.append(made)
-        for fault in faults.found:
-            self.log.warn("the directory holds what cannot be used: {fault}", fault=fault)
+                    found.append((entry, made))
+                    known.note(of, entry, made, faults)
         return found
 
     async def _look_up(
-        self, of: type[DirectoryObject], entries: Sequence[Entry], wanted: Collection[str], known: _Known
+        self,
+        of: type[DirectoryObject],
+        entries: Sequence[Entry],
+        wanted: Collection[str],
+        known: _Known,
+        faults: Faults,
     ) -> None:
         """Read what is needed beside these entries, and was not yet."""
         computers: dict[str, str] = {}
@@ -188,7 +214,7 @@ class Searching:
                 for _, name in links_of(of, entry, wanted):
                     links[folded(name)] = name
             except ValueError as error:
-                self.log.warn("{name} has a part that is no name: {error}", name=entry.name, error=error)
+                faults.add(entry, f"has a link that is not a distinguished name: {error}")
         await known.add_computers(self._operations, computers)
         await known.add_links(self._operations, links)
 
@@ -198,6 +224,7 @@ class _Known:
     """What one read has found out beside its entries.
 
     @ivar looked_up: the names of what is there or is not.
+    @ivar named: the names of the objects by what only one of them can have.
     """
 
     enterprise: str
@@ -205,6 +232,21 @@ class _Known:
     computers: dict[str, Entry] = attrs.field(factory=dict)
     identifiers: dict[str, UUID] = attrs.field(factory=dict)
     looked_up: set[str] = attrs.field(factory=set)
+    named: dict[object, str] = attrs.field(factory=dict)
+
+    def note(
+        self, of: type[DirectoryObject], entry: Entry, made: DirectoryEntry[Any], faults: Faults
+    ) -> None:
+        """Take up what only one object can have, and report a second one that has it."""
+        unique: list[tuple[str, object]] = [("identifier", made["identifier"])]
+        if of is QueueManagerObject:
+            unique.append(("computer name", value_at(entry.name, 1).lower()))
+        elif of is UserObject and "security_identifier" in made.values:
+            unique.append(("SID", made["security_identifier"]))
+        for what, value in unique:
+            other = self.named.setdefault((what, value), entry.name)
+            if other != entry.name:
+                faults.add(entry, f"has the same {what} as {other}")
 
     @property
     def related(self) -> Related:
@@ -223,6 +265,12 @@ class _Known:
         new = {key: name for key, name in names.items() if key not in self.looked_up}
         self.looked_up |= new.keys()
         return list(new.values())
+
+
+def _shown(expression: AttributeFilter) -> str:
+    value = expression.value
+    text = format_sid(value) if expression.attribute == "security_identifier" else str(value)
+    return f"the {expression.attribute} {text}"
 
 
 def _is_list(of: type[DirectoryObject], name: str) -> bool:
