@@ -3,51 +3,38 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
-import attrs
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from msmq.manager.departing import Departures
 from msmq.manager.describing import describe_queue
-from msmq.manager.events import EventLog
-from msmq.manager.outbox import Outbox
+from msmq.manager.integration import Integration
+from msmq.manager.local_queues import LocalQueues
 from msmq.manager.performing import Performer
 from msmq.manager.securing.descriptors import Descriptors, parse_security, published
 from msmq.manager.targets import own_queue
 from msmq.manager.undivided import undivided
-from msmq.queues.changes import Change
-from msmq.queues.creation import Creation, Deletion
+from msmq.queues.creation import Creation
 from msmq.queues.definition import UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.leaving import Departure
-from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
-from msmq.structures.message_class import MessageClass
 from msmq.structures.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError, Status
 
-if TYPE_CHECKING:
-    from msmq.manager.integration import Integration
-
-SLICE = 200
-"""Messages that are dealt with in one turn of the reactor when a whole queue goes."""
-
 PURGED_AT_ONCE = 50
 """Messages that leave in one turn of the reactor when a queue is purged."""
-
-UNDECIDED = 0.1
-"""Seconds after which it is looked again whether nothing is on its way into a deleted queue, or out of it."""
 
 
 class Administration:
     """What an administrator does to the queues of a queue manager.
 
-    @ivar directory: sees to public queues; C{None} in workgroup mode.
-    @ivar descriptors: makes those of new queues; C{None} if nobody is asked who may do what.
+    @param directory: creates, changes and deletes public queues; C{None} in workgroup mode.
+    @param descriptors: makes those of new queues; C{None} if access is not controlled.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -56,21 +43,20 @@ class Administration:
         self,
         performer: Performer,
         departures: Departures,
-        outbox: Outbox,
-        events: EventLog,
+        local: LocalQueues,
+        directory: Integration | None,
+        descriptors: Descriptors | None,
         reactor: IReactorTime,
         new_identifier: Callable[[], uuid.UUID],
     ) -> None:
         self._performer = performer
         self._departures = departures
-        self._outbox = outbox
-        self._events = events
+        self._local = local
+        self._directory = directory
+        self._descriptors = descriptors
         self._reactor = reactor
         self._new_identifier = new_identifier
-        self._altering = DeferredLock()
         self._purging: dict[Queue, DeferredLock] = {}
-        self.directory: Integration | None = None
-        self.descriptors: Descriptors | None = None
 
     async def create(
         self,
@@ -116,16 +102,16 @@ class Administration:
             "log_size": _kilobytes(log_size),
         }
         supplied = parse_security(security)
-        if self.descriptors is not None:
-            properties["security"] = await self.descriptors.for_new(supplied, creator)
+        if self._descriptors is not None:
+            properties["security"] = await self._descriptors.for_new(supplied, creator)
         elif security is not None:
             raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "nobody here decides who may do what")
         model = self._performer.model
-        if self.directory is not None and name.kind is PathKind.PUBLIC:
+        if self._directory is not None and name.kind is PathKind.PUBLIC:
             # What is given by default is for us alone: it may let everybody change the entry there.
             is_told = supplied is not None and supplied.dacl is not None
             listed = published(properties["security"]) if is_told else b""
-            return describe_queue(model, await self.directory.create(name, properties, listed))
+            return describe_queue(model, await self._directory.create(name, properties, listed))
         identifier = self._new_identifier()
         creation = model.create_queue(
             name, identifier=identifier, now=self._performer.clock.now(), **properties
@@ -167,35 +153,18 @@ class Administration:
         if self._needs_directory(queue):
             await self._directory_of(queue).alter(queue, values)
         else:
-            await self.alter(queue, values)
+            await self._local.alter(queue, values)
         return describe_queue(self._performer.model, queue)
-
-    async def alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change] = ()) -> None:
-        """The same for a queue that was found already, whatever the directory says of it.
-
-        @param values: attributes of L{msmq.queues.definition.QueueDefinition}.
-        @param also: what is stored with it.
-        """
-        await undivided(self._alter_in_turn(queue, values, also))
-
-    async def _alter_in_turn(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
-        # One after the other, so that what is stored last has the changes of all.
-        await self._altering.run(self._alter, queue, values, also)
-
-    async def _alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
-        alteration = self._performer.model.alter_queue(queue, self._performer.clock.now(), **values)
-        await self._performer.commit([*alteration.changes, *also])
-        self._performer.model.altered(alteration)
 
     def _needs_directory(self, queue: Queue) -> bool:
         return queue.parent is None and queue.definition.type is QueueType.PUBLIC
 
     def _directory_of(self, queue: Queue) -> Integration:
-        if self.directory is None:
+        if self._directory is None:
             raise MQError(
                 Status.MQ_ERROR_NO_DS, f"{queue.definition.path} is a public queue, which needs a directory"
             )
-        return self.directory
+        return self._directory
 
     async def purge(self, path: str) -> int:
         """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
@@ -253,89 +222,7 @@ class Administration:
         if self._needs_directory(queue):
             await self._directory_of(queue).delete(queue)
         else:
-            await self.remove(queue)
-
-    async def remove(self, queue: Queue, also: Sequence[Change] = ()) -> None:
-        """The same for a queue that was found already, whatever the directory says of it.
-
-        @param also: what is stored with it.
-        """
-        deletion = self._performer.model.delete_queue(queue)
-        deletion = attrs.evolve(deletion, changes=[*deletion.changes, *also])
-        if deletion.positions:
-            self.log.warn(
-                "queue {path} was deleted with {count} messages in it",
-                path=queue.definition.path,
-                count=len(deletion.positions),
-            )
-        self._performer.perform(deletion.effects)
-        told: Deferred[None] = Deferred()
-        Deferred.fromCoroutine(self._finish_deletion(deletion, told)).addErrback(
-            lambda failure: self.log.failure("a queue was not deleted to the end", failure)
-        )
-        await told
-
-    async def _finish_deletion(self, deletion: Deletion, told: Deferred[None]) -> None:
-        """Let what was in a queue go, a slice in each turn of the reactor, each message with its event.
-
-        What is on its way in or out is told of by whoever decides about that.
-
-        @param told: fires when all of it is stored, or fails as soon as something could not be; that is tried
-            again, until it is.
-        """
-        performer = self._performer
-        gone = deletion.positions
-        while gone and not performer.is_stopped:
-            slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
-            resting = [position for position in slice_of_it if position.is_at_rest]
-            await self._read(resting)
-            # Those that began to leave meanwhile are told of by whoever lets them.
-            resting = [position for position in resting if position.is_at_rest]
-            removal = performer.model.delete_messages(slice_of_it, performer.clock.now())
-            answers = self._outbox.answers()
-            views = (position.view for position in resting if position.view is not None)
-            answers.tell(views, MessageClass.NACK_Q_DELETED)
-            if not await self._see_to([*self._events.trim(removal.changes), *answers.prepare()], told):
-                return
-            performer.perform(performer.model.messages_deleted(removal, performer.clock.now()))
-            answers.show()
-            for position in resting:
-                position.view = None
-            if gone:
-                await deferLater(self._reactor, 0)
-        while await self._see_to(deletion.fence, told):
-            if deletion.is_decided:
-                break
-            await deferLater(self._reactor, UNDECIDED)
-        else:
-            return
-        if await self._see_to(deletion.changes, told):
-            performer.model.deleted(deletion)
-            if not told.called:
-                told.callback(None)
-
-    async def _read(self, positions: Sequence[MessagePosition]) -> None:
-        """Read what can be read; a message that somebody has just received costs the others nothing."""
-        try:
-            views = await self._performer.load(positions)
-        except MQError as error:
-            if len(positions) == 1:
-                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
-                return
-            for position in positions:
-                await self._read((position,))
-            return
-        for position, view in zip(positions, views, strict=True):
-            position.view = view
-
-    async def _see_to(self, changes: Sequence[Change], told: Deferred[None]) -> bool:
-        try:
-            await self._performer.commit(changes)
-            return True
-        except MQError as error:
-            if not told.called:
-                told.errback(error)
-        return await self._performer.insist(changes, "that a queue is deleted")
+            await self._local.remove(queue)
 
 
 def _kilobytes(quota: int | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 import attrs
@@ -16,6 +16,7 @@ from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
 from msmq.manager.directory import DirectoryClient
 from msmq.manager.kept_topology import KeptTopology
+from msmq.manager.local_queues import LocalQueues
 from msmq.manager.online import OnlineChecks
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
@@ -60,9 +61,6 @@ from msmq.structures.path_name import PathName
 from msmq.structures.public_keys import MqdsPublicKeys
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
-
-if TYPE_CHECKING:
-    from msmq.manager.administration import Administration
 
 R = TypeVar("R")
 
@@ -124,7 +122,7 @@ class Integration:
     def __init__(
         self,
         performer: Performer,
-        administration: Administration,
+        local: LocalQueues,
         client: DirectoryClient,
         reactor: IReactorTime,
         host: HostIdentity,
@@ -144,7 +142,7 @@ class Integration:
         """
         self.access = client.access
         self._performer = performer
-        self._administration = administration
+        self._local = local
         self._directory = client.directory
         self.health = client.health
         self._served: IServedDirectory | None = IServedDirectory(client.directory, None)
@@ -170,7 +168,6 @@ class Integration:
             is_needed=self._is_needed,
             returned=self._returned,
         )
-        administration.directory = self
 
     # Life
 
@@ -362,7 +359,7 @@ class Integration:
             procedure = self._queues.alter(self._object(queue), self._performer.clock.now(), **published)
             await undivided(self.ask(procedure))
         if own:
-            await self._administration.alter(queue, own)
+            await self._local.alter(queue, own)
 
     async def delete(self, queue: Queue) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for a public queue: here, then in the directory.
@@ -436,7 +433,7 @@ class Integration:
             case UpdateLocally(queue, changes):
                 definition = definition_of(queue)
                 properties = {name: getattr(definition, name) for name in _FROM_THE_DIRECTORY}
-                await self._administration.alter(self._found(queue), properties, changes)
+                await self._local.alter(self._found(queue), properties, changes)
             case DeleteLocally(queue, changes):
                 await self._delete(queue, changes)
             case FindDirectoryServers():
@@ -489,7 +486,7 @@ class Integration:
 
     async def _delete(self, held: QueueObject, changes: Sequence[Change]) -> None:
         try:
-            await self._administration.remove(self._found(held), changes)
+            await self._local.remove(self._found(held), changes)
         except MQError as error:
             if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
                 # It is gone all the same, and the store will know that; the directory is told later.

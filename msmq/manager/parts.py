@@ -35,6 +35,7 @@ from msmq.manager.handovers import Handovers
 from msmq.manager.integration import Integration, directory_access
 from msmq.manager.kept_topology import KeptTopology
 from msmq.manager.keyed import KeyedMessages
+from msmq.manager.local_queues import LocalQueues
 from msmq.manager.message_log import MessageLogs
 from msmq.manager.opening import Opening
 from msmq.manager.order_acks import OrderAcks
@@ -51,11 +52,10 @@ from msmq.manager.searching import Search
 from msmq.manager.securing.assembly import Securing, SecurityProviders
 from msmq.manager.securing.certificate_publishing import UserDirectory
 from msmq.manager.securing.decrypting import Decryption
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy, Descriptors
 from msmq.manager.securing.encrypting import Encryption
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.permissions import Permissions
-from msmq.manager.securing.public_descriptors import PublicDescriptors
 from msmq.manager.securing.signing import Signer
 from msmq.manager.send_keys import SendKeys
 from msmq.manager.sending import Sender
@@ -108,7 +108,7 @@ class Parts:
         routing_server: bool,
         site: uuid.UUID | None,
         gate: Gate,
-        descriptors: Descriptors | None,
+        access: AccessPolicy | None,
         beside: Callable[..., Deferred[Any]],
         send_keys: SendKeys,
         ciphers: ICiphers | None,
@@ -180,18 +180,12 @@ class Parts:
         acks = AckSessions(self.peers)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
         self.turns = Turns(performer, settings, streams, self.order_acks, reactor)
-        self.administration = Administration(
-            performer, self.departures, outbox, self.events, reactor, new_identifier
-        )
-        self.administration.descriptors = descriptors
-        self.permissions = (
-            None if descriptors is None else Permissions(performer, self.administration, descriptors, gate)
-        )
+        local = LocalQueues(performer, outbox, self.events, reactor)
         self.integration: Integration | None = None
         if client is not None and self.public is not None:
             integration = Integration(
                 performer,
-                self.administration,
+                local,
                 client,
                 reactor,
                 host,
@@ -203,10 +197,13 @@ class Parts:
                 site=site,
             )
             self.integration = integration
-            if descriptors is not None:
-                descriptors.machine_sid = integration.machine_sid
-                descriptors.public = PublicDescriptors(integration.read_security, clock)
-                descriptors.write_public = integration.write_security
+        self.descriptors = descriptors = (
+            None if access is None else Descriptors(access, self.integration, clock)
+        )
+        self.administration = Administration(
+            performer, self.departures, local, self.integration, descriptors, reactor, new_identifier
+        )
+        self.permissions = None if descriptors is None else Permissions(performer, local, descriptors, gate)
         self.ways = Ways(model.identifier, router, reactor, self)
         self.ciphers = None if directory is None else ciphers
         self.decryption = Decryption(reactor, clock, self.ciphers, preferences)

@@ -29,7 +29,7 @@ from msmq.manager.parts import Parts
 from msmq.manager.reservation import Reservation
 from msmq.manager.securing.access_requests import AccessRequests
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.requests import CertificateRequests
 from msmq.manager.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
@@ -75,7 +75,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
     @param site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
     @param router: finds the ways of messages to other queue managers; by default the directory is asked.
     @param gate: from whom messages are taken whose sender nothing verifies; by default from this machine.
-    @param descriptors: what protects each queue, and who may do what with it; without, the gate is all.
+    @param access: controls access to queues by their descriptors; without, the gate is all.
     @param beside: calls a function where it holds up nobody.
     @param ciphers: encrypts and decrypts bodies, with the keys of this queue manager; used with a directory,
         where others find its public keys.
@@ -111,7 +111,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         routing_server: bool = False,
         site: uuid.UUID | None = None,
         gate: Gate | None = None,
-        descriptors: Descriptors | None = None,
+        access: AccessPolicy | None = None,
         beside: Callable[..., Deferred[Any]] = deferToThread,
         ciphers: ICiphers | None = None,
         encryption: Preferences | None = None,
@@ -139,7 +139,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             routing_server=routing_server,
             site=site,
             gate=Gate() if gate is None else gate,
-            descriptors=descriptors,
+            access=access,
             beside=beside,
             ciphers=ciphers,
             preferences=Preferences() if encryption is None else encryption,

@@ -30,7 +30,7 @@ from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.authenticating import HASH_NAMES, VERSION_NAMES, SigningPolicy
-from msmq.manager.securing.descriptors import DefaultDescriptor, Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
@@ -202,7 +202,7 @@ def compose(
         routing_server=queue_manager.routing_server,
         site=queue_manager.sites[0] if queue_manager.sites else None,
         gate=_gate(configuration.security),
-        descriptors=_descriptors(configuration.security, directory, clock),
+        access=_access(configuration.security, directory, clock),
         ciphers=None if directory is None else _ciphers(configuration),
         encryption=_preferences(configuration),
         security=_providers(configuration),
@@ -273,7 +273,7 @@ def _gate(security: SecuritySettings) -> Gate:
     )
 
 
-def _descriptors(security: SecuritySettings, directory: IDirectory | None, clock: IClock) -> Descriptors:
+def _access(security: SecuritySettings, directory: IDirectory | None, clock: IClock) -> AccessPolicy:
     rules = NO_RULES if security.rules is None else load_rules(Path(security.rules))
     accounts = None if directory is None else IAccounts(directory, None)
     owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, rules)
@@ -281,7 +281,7 @@ def _descriptors(security: SecuritySettings, directory: IDirectory | None, clock
     watched = None if directory is None else IWatchedDirectory(directory, None)
     if watched is not None:
         watched.watch(access.forget)
-    return Descriptors(access, owner, DefaultDescriptor(security.default_descriptor))
+    return AccessPolicy(access, owner, DefaultDescriptor(security.default_descriptor))
 
 
 def _providers(configuration: Configuration) -> SecurityProviders:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.security.access.memory import MemoryAccessControl
 from msmq.structures.well_known_sids import ADMINISTRATORS
 from tests.control.support import ORDERS, ControlTestCase, resource
@@ -18,7 +18,7 @@ class AccessTests(ControlTestCase):
     """The resources C{acl} and C{why} of a queue."""
 
     def options(self) -> Mapping[str, Any]:
-        return {"descriptors": Descriptors(MemoryAccessControl(), ADMINISTRATORS)}
+        return {"access": AccessPolicy(MemoryAccessControl(), ADMINISTRATORS)}
 
     def test_change(self) -> None:
         """What the body says is done, and the answer shows the list."""

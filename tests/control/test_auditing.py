@@ -22,7 +22,7 @@ from msmq.control.callers import Caller, caller_of, login_uid
 from msmq.control.guarding import GuardedSite
 from msmq.control.records import PROTOCOL, Record
 from msmq.control.tokens import TokenError, TokenFile, read_tokens
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.queues.changes import AppendEvent
 from msmq.security.access.memory import MemoryAccessControl
 from msmq.structures.well_known_sids import ADMINISTRATORS
@@ -101,7 +101,7 @@ class ChangeTests(AuditTestCase):
     """One line for each change, with who, what and how it ended."""
 
     def options(self) -> Mapping[str, Any]:
-        return {"descriptors": Descriptors(MemoryAccessControl(), ADMINISTRATORS)}
+        return {"access": AccessPolicy(MemoryAccessControl(), ADMINISTRATORS)}
 
     def test_queues(self) -> None:
         """A queue is made, changed, purged and deleted, each by somebody."""

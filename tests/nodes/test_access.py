@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.access import Account, IAccounts
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.queues.directory.objects import EnterpriseObject
 from msmq.security.access.control import LIFETIME, AccessControl
 from msmq.wire.sid import format_sid, parse_sid
@@ -37,7 +37,7 @@ class SignedAccessTests(SigningTestCase):
         self.accounts: MemoryDirectory = self.directory
         if name == "BETA":
             access = AccessControl(IAccounts(self.directory), self.clock)
-            kwargs["options"] = {"descriptors": Descriptors(access, SID)}
+            kwargs["options"] = {"access": AccessPolicy(access, SID)}
         return super().node(name, identifier, **kwargs)
 
     def to_closed(self, **kwargs: Any) -> Any:

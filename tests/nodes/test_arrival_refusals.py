@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.access import IAccounts
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.queues.directory.objects import EnterpriseObject
 from msmq.security.access.control import AccessControl
 from msmq.structures.message_class import MessageClass
@@ -32,7 +32,7 @@ class ArrivalRefusalsTests(SigningTestCase):
         if name == "BETA":
             options: dict[str, Any] = {"send_insecure_nacks": True, "routing_server": True}
             access = AccessControl(IAccounts(self.directory), self.clock)
-            kwargs["options"] = {**options, "descriptors": Descriptors(access, SID)}
+            kwargs["options"] = {**options, "access": AccessPolicy(access, SID)}
         return super().node(name, identifier, **kwargs)
 
     def test_each_reason(self) -> None:

@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from msmq.interfaces.access import Account, IAccounts
 from msmq.manager import handovers
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.queues.directory.objects import EnterpriseObject
 from msmq.queues.message import Delivery, Message
@@ -226,7 +226,7 @@ class SignedTests(SigningTestCase):
         self.accounts = self.directory
         if name == "BETA":
             access = AccessControl(IAccounts(self.directory), self.clock)
-            kwargs["options"] = {"descriptors": Descriptors(access, SID)}
+            kwargs["options"] = {"access": AccessPolicy(access, SID)}
         return super().node(name, identifier, **kwargs)
 
     def to_closed(self) -> Any:

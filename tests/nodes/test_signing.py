@@ -10,7 +10,7 @@ from msmq.decoding.message_json import message_json
 from msmq.interfaces.access import Account
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
 from msmq.manager.securing.acting import ActingQueueManager
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy, Descriptors
 from msmq.queues.message import Delivery, Message
 from msmq.security.access.memory import MemoryAccessControl
 from msmq.security.signatures import Signing
@@ -256,7 +256,8 @@ class SendingTests(SigningTestCase):
         service._parts.securing.signer.tells_sender = True
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
-        bob = ActingQueueManager(service, service._parts, Descriptors(access, OTHER_SID), OTHER_SID)
+        descriptors = Descriptors(AccessPolicy(access, OTHER_SID), None, self.clock)
+        bob = ActingQueueManager(service, service._parts, descriptors, OTHER_SID)
         level = AuthenticationLevel.SIG_2_0
         alices, bobs = (self.signing.facts(each.certificate) for each in (self.alice, self.bob))
         assert isinstance(alices, CertificateFacts) and isinstance(bobs, CertificateFacts)

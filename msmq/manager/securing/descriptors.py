@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.interfaces.access import AccountUnknown, IAccessControl
+from msmq.interfaces.clock import IClock
 from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY, PublicDescriptors
 from msmq.queues.default_security import documented_security, queue_manager_security, strict_security
 from msmq.queues.definition import QueueType
@@ -55,44 +56,60 @@ def read_descriptor(security: bytes) -> SecurityDescriptor:
     return SecurityDescriptor.from_bytes(security)
 
 
-async def _no_machine() -> bytes:
-    return b""
-
-
-async def _no_directory(queue: Queue, security: bytes) -> None:
-    path = queue.definition.path
-    raise MQError(Status.MQ_ERROR_NO_DS, f"{path} is a public queue, which needs a directory")
-
-
 def _published(published: SecurityDescriptor | None, own: Protection) -> Protection:
     return own if published is None else Protection(published, IN_THE_DIRECTORY)
+
+
+@attrs.frozen
+class AccessPolicy:
+    """How access to the queues of a queue manager is controlled.
+
+    @ivar access: knows accounts, and the rules that take the place of descriptors.
+    @ivar owner: the SID in whose name queues are created.
+    @ivar default: what new queues get.
+    """
+
+    access: IAccessControl
+    owner: bytes
+    default: DefaultDescriptor = DefaultDescriptor.DOCUMENTS
+
+
+class DescriptorDirectory(Protocol):
+    """What a directory has of the security of public queues, and of this computer."""
+
+    async def machine_sid(self) -> bytes:
+        """The SID of this computer; empty if the directory does not have it."""
+
+    async def read_security(self, identifier: UUID) -> bytes:
+        """The Security of a public queue; empty if it has none."""
+
+    async def write_security(self, queue: Queue, security: bytes) -> None:
+        """Replace the Security of a public queue of this queue manager.
+
+        @raise MQError: the directory refuses it.
+        """
 
 
 class Descriptors:
     """Knows the descriptor of each queue, and makes those of new ones.
 
-    @param access: knows accounts, and the rules that take the place of descriptors.
-    @param owner: the SID in whose name queues are made.
-    @param default: what new queues get.
-    @ivar machine: the descriptor of the queue manager itself, once it is known.
-    @ivar machine_sid: asks the directory for the SID of this computer; empty if it does not tell.
-    @ivar public: what the directory has for public queues; C{None} without a directory.
-    @ivar write_public: has the directory hold another descriptor for a queue.
+    @param directory: the descriptors of public queues; C{None} in workgroup mode.
+    @ivar access: knows accounts, and the rules that take the place of descriptors.
+    @ivar owner: the SID in whose name queues are created.
     """
 
     def __init__(
         self,
-        access: IAccessControl,
-        owner: bytes,
-        default: DefaultDescriptor = DefaultDescriptor.DOCUMENTS,
+        policy: AccessPolicy,
+        directory: DescriptorDirectory | None,
+        clock: IClock,
     ) -> None:
-        self.access = access
-        self.owner = owner
-        self._default = default
-        self.machine: SecurityDescriptor | None = None
-        self.machine_sid: Callable[[], Awaitable[bytes]] = _no_machine
-        self.public: PublicDescriptors | None = None
-        self.write_public: Callable[[Queue, bytes], Awaitable[None]] = _no_directory
+        self.access = policy.access
+        self.owner = policy.owner
+        self._default = policy.default
+        self._machine: SecurityDescriptor | None = None
+        self._directory = directory
+        self._public = None if directory is None else PublicDescriptors(directory.read_security, clock)
 
     def of(self, queue: Queue) -> Protection | Deferred[Protection]:
         """What protects a queue: a rule, what the directory has for a public queue, or its own descriptor.
@@ -104,30 +121,37 @@ class Descriptors:
         if ruling is not None:
             return Protection(ruling.descriptor, ruling.source, is_rule=True)
         own = Protection(read_descriptor(definition.security) if definition.security else None)
-        if self.public is None or definition.type is not QueueType.PUBLIC:
+        if self._public is None or definition.type is not QueueType.PUBLIC:
             return own
-        published = self.public.get(definition.identifier)
+        published = self._public.get(definition.identifier)
         if isinstance(published, Deferred):
             return published.addCallback(_published, own)
         return _published(published, own)
 
     def has_to_ask(self, queue: Queue) -> bool:
         """Whether somebody else than this queue manager may change what protects a queue."""
-        return self.public is not None and protected_queue(queue).definition.type is QueueType.PUBLIC
+        return self._public is not None and protected_queue(queue).definition.type is QueueType.PUBLIC
 
     async def of_machine(self) -> Protection:
         """What protects the queue manager: a rule, or its descriptor."""
         ruling = self.access.machine_ruling()
         if ruling is not None:
             return Protection(ruling.descriptor, ruling.source, is_rule=True)
-        if self.machine is None:
-            self._begin_with(queue_manager_security(self.owner, await self.machine_sid()))
-        return Protection(self.machine)
+        if self._machine is None:
+            self._begin_with(queue_manager_security(self.owner, await self._machine_sid()))
+        return Protection(self._machine)
+
+    def set_machine(self, machine: SecurityDescriptor) -> None:
+        """Protect the queue manager by another descriptor."""
+        self._machine = machine
+
+    async def _machine_sid(self) -> bytes:
+        return b"" if self._directory is None else await self._directory.machine_sid()
 
     def _begin_with(self, machine: SecurityDescriptor) -> None:
         # Somebody may have changed it while the directory was asked.
-        if self.machine is None:
-            self.machine = machine
+        if self._machine is None:
+            self._machine = machine
 
     async def publish(self, queue: Queue, security: bytes) -> None:
         """Have the directory hold the DACL of another descriptor for a public queue.
@@ -136,9 +160,12 @@ class Descriptors:
 
         @raise MQError: it does not take it.
         """
-        await self.write_public(queue, published(security))
-        if self.public is not None:
-            self.public.forget(queue.definition.identifier)
+        if self._directory is None:
+            path = queue.definition.path
+            raise MQError(Status.MQ_ERROR_NO_DS, f"{path} is a public queue, which needs a directory")
+        await self._directory.write_security(queue, published(security))
+        if self._public is not None:
+            self._public.forget(queue.definition.identifier)
 
     async def for_new(
         self, supplied: SecurityDescriptor | None = None, creator: bytes | None = None
@@ -158,7 +185,7 @@ class Descriptors:
         made = documented_security(
             maker,
             is_domain_user=await self._is_domain_user(owner),
-            machine=await self.machine_sid(),
+            machine=await self._machine_sid(),
             supplied=supplied,
         )
         return made.to_bytes()

@@ -11,8 +11,8 @@ from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.access import AccountUnknown
-from msmq.manager.administration import Administration
 from msmq.manager.describing import queue_path
+from msmq.manager.local_queues import LocalQueues
 from msmq.manager.performing import Performer
 from msmq.manager.securing.descriptors import (
     Descriptors,
@@ -79,10 +79,10 @@ class Permissions:
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, performer: Performer, administration: Administration, descriptors: Descriptors, gate: Gate
+        self, performer: Performer, local: LocalQueues, descriptors: Descriptors, gate: Gate
     ) -> None:
         self._performer = performer
-        self._administration = administration
+        self._local = local
         self.descriptors = descriptors
         self._gate = gate
         self._altering = DeferredLock()
@@ -91,7 +91,7 @@ class Permissions:
         """Take over what is kept."""
         kept = state.get(MACHINE_STATE)
         if kept is not None:
-            self.descriptors.machine = read_descriptor(kept)
+            self.descriptors.set_machine(read_descriptor(kept))
 
     async def show(self, path: str) -> dict[str, Any]:
         """Who may do what with a queue, or with the queue manager.
@@ -242,11 +242,11 @@ class Permissions:
         security = descriptor.to_bytes()
         if target.queue is None:
             await self._performer.commit([PutState(MACHINE_STATE, security)])
-            self.descriptors.machine = descriptor
+            self.descriptors.set_machine(descriptor)
             return
         if is_published or target.queue.definition.type is QueueType.PUBLIC:
             await self.descriptors.publish(target.queue, security)
-        await self._administration.alter(target.queue, {"security": security})
+        await self._local.alter(target.queue, {"security": security})
 
     async def _describe(self, target: _Target, protection: Protection) -> dict[str, Any]:
         descriptor = protection.descriptor or SecurityDescriptor()

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.access import Account
 from msmq.manager.securing.acting import ActingQueueManager
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.queues.message import Acknowledge, Message
 from msmq.security.access.memory import MemoryAccessControl
 from msmq.structures.format_name import PrivateFormatName, parse_format_name
@@ -44,7 +44,7 @@ class ActingTests(NodesTestCase):
         self.bob = self.run_to_end(self.service.acting_as("bob"))
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"descriptors": Descriptors(self.access, OWNER)} if name == "BETA" else {}
+        options = {"access": AccessPolicy(self.access, OWNER)} if name == "BETA" else {}
         return super().node(name, identifier, options=options, **kwargs)
 
     def denial(self, doing: Doing) -> str:

@@ -11,7 +11,7 @@ from msmq.interfaces.access import Account, Ruling
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.admission import Admission
 from msmq.manager.securing.arrival import Accepted
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.manager.securing.gate import Gate, Unauthenticated
 from msmq.queues.queue import Queue
 from msmq.security.access.memory import MemoryAccessControl
@@ -55,13 +55,13 @@ class AdmissionTestCase(ReceiverTestCase):
 
     gate = Gate()
     insecure_nacks = False
-    descriptors: Descriptors | None = None
+    policy: AccessPolicy | None = None
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         options = {
             "gate": self.gate,
             "send_insecure_nacks": self.insecure_nacks,
-            "descriptors": self.descriptors,
+            "access": self.policy,
         }
         return super().node(name, identifier, options=options if name == "BETA" else {}, **kwargs)
 
@@ -216,12 +216,12 @@ class AccessTests(AdmissionTestCase):
     def setUp(self) -> None:
         self.access = MemoryAccessControl(Rules(queues=self.rules()))
         self.access.add(Account(ALICE, "alice", frozenset({CLERKS})))
-        self.descriptors = Descriptors(self.access, ALICE)
+        self.policy = AccessPolicy(self.access, ALICE)
         super().setUp()
         self.beta.service._parts.inspector.steps = (
             self.gate,
             Proves(),
-            Admission(self.gate, self.descriptors),
+            Admission(self.gate, self.beta.service._parts.descriptors),
         )
 
     def rules(self) -> tuple[QueueRule, ...]:
@@ -333,7 +333,8 @@ class AccessTests(AdmissionTestCase):
         """A queue that was closed is closed after a restart; one of before there were descriptors is open."""
         self.queue(self.beta, "closed", security="D:(A;;0x4;;;AU)")
         self.beta = self.restart(self.beta)
-        self.beta.service._parts.inspector.steps = (self.gate, Admission(self.gate, self.descriptors))
+        parts = self.beta.service._parts
+        parts.inspector.steps = (self.gate, Admission(self.gate, parts.descriptors))
         self.peer = self.dial()
         self.say(self.to("closed", "", b"1"))
         self.assertEqual(self.taken("closed"), [])

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.access import Account, Ruling
-from msmq.manager.securing.descriptors import DefaultDescriptor, Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
 from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, of_a_queue
 from msmq.queues.directory.objects import QueueObject
 from msmq.security.access.memory import MemoryAccessControl
@@ -30,6 +30,18 @@ TEXT = "S-1-5-21-1-2-3-1001"
 QUEUE = ".\\private$\\orders"
 
 
+class SlowDirectory:
+    """Tells the SID of a computer when the test lets it."""
+
+    def __init__(self) -> None:
+        self.answers: list[Deferred[bytes]] = []
+
+    def machine_sid(self) -> Deferred[bytes]:
+        """See L{DescriptorDirectory}."""
+        self.answers.append(Deferred())
+        return self.answers[-1]
+
+
 class PermissionsTests(NodesTestCase):
     """BETA is asked by its operator."""
 
@@ -39,14 +51,20 @@ class PermissionsTests(NodesTestCase):
         ruling = Ruling(parse_sddl("O:SYD:(A;;0x4;;;AU)"), "rules.toml:7")
         self.access = MemoryAccessControl(Rules(queues=(QueueRule("private$\\ruled", ruling),)))
         self.access.add(Account(ALICE, "alice"))
-        self.descriptors = Descriptors(self.access, ALICE, self.default)
         super().setUp()
         self.queue(self.beta)
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"descriptors": self.descriptors} if name == "BETA" else {}
+        options = {"access": AccessPolicy(self.access, ALICE, self.default)} if name == "BETA" else {}
         kwargs.setdefault("store", MemoryMessageStore(durable=True))
         return super().node(name, identifier, options=options, **kwargs)
+
+    def renew(self) -> None:
+        """Stop BETA, and start it on the same store."""
+        self.beta.deaf()
+        self.successResultOf(self.beta.service.stopService())
+        self.beta = self.node("BETA", self.beta.model.identifier, store=self.beta.store)
+        self.beta.start()
 
     def status_of(self, asked: Any) -> tuple[Status, str]:
         error = self.failureResultOf(Deferred.fromCoroutine(asked), MQError).value
@@ -81,7 +99,8 @@ class PermissionsTests(NodesTestCase):
 
     def test_strict(self) -> None:
         """Nobody but the owner may do anything with what is made from then on."""
-        self.descriptors._default = DefaultDescriptor.STRICT
+        self.default = DefaultDescriptor.STRICT
+        self.renew()
         self.queue(self.beta, "closed")
         self.assertEqual(self.sddl(".\\private$\\closed"), f"O:{TEXT}G:{TEXT}D:(A;;0xf003f;;;{TEXT})")
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\closed", b"1")
@@ -114,11 +133,7 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(before, f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf00f7;;;{TEXT})")
         self.run_to_end(self.beta.service.allow(".", "everyone", ["create-queue"]))
         self.assertEqual(self.sddl("."), before.replace("0x20020", "0x20024"))
-        self.beta.deaf()
-        self.successResultOf(self.beta.service.stopService())
-        self.descriptors = Descriptors(self.access, ALICE)
-        self.beta = self.node("BETA", self.beta.model.identifier, store=self.beta.store)
-        self.beta.start()
+        self.renew()
         self.assertEqual(self.sddl("."), before.replace("0x20020", "0x20024"))
         status, words = self.status_of(self.beta.service.allow(".", "everyone", ["send"]))
         self.assertEqual(status, Status.MQ_ERROR_INVALID_PARAMETER)
@@ -165,16 +180,13 @@ class PermissionsTests(NodesTestCase):
 
     def test_a_change_while_the_computer_is_looked_for(self) -> None:
         """What the queue manager has by default does not take the place of what it was changed to."""
-        answers: list[Deferred[bytes]] = []
-
-        def machine_sid() -> Deferred[bytes]:
-            answers.append(Deferred())
-            return answers[-1]
-
-        self.descriptors.machine, self.descriptors.machine_sid = None, machine_sid
+        directory = SlowDirectory()
+        descriptors = self.beta.service._parts.descriptors
+        self.patch(descriptors, "_directory", directory)
+        self.patch(descriptors, "_machine", None)
         shown = Deferred.fromCoroutine(self.beta.service.acl("."))
         changed = Deferred.fromCoroutine(self.beta.service.deny(".", "anonymous", ["create-queue"]))
-        for answer in reversed(answers):
+        for answer in reversed(directory.answers):
             answer.callback(b"")
         self.successResultOf(shown)
         self.assertEqual(self.sddl("."), self.successResultOf(changed)["sddl"])
@@ -251,7 +263,7 @@ class PublicTests(DirectoryTestCase):
         super().setUp()
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"descriptors": Descriptors(self.access, ALICE)} if name == "GAMMA" else {}
+        options = {"access": AccessPolicy(self.access, ALICE)} if name == "GAMMA" else {}
         return super().node(name, identifier, options=options, **kwargs)
 
     def say(self, body: bytes) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msmq.interfaces.access import Account
 from msmq.interfaces.signing import KeptCertificate
-from msmq.manager.securing.descriptors import Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.queues.message import Acknowledge, Message
 from msmq.security.access.memory import MemoryAccessControl
 from msmq.storage.memory import MemoryMessageStore
@@ -38,7 +38,7 @@ class ReplyTests(NodesTestCase):
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         options: dict[str, Any] = {"send_insecure_nacks": self.send_insecure_nacks}
         if name == "BETA":
-            options["descriptors"] = Descriptors(MemoryAccessControl(), SID)
+            options["access"] = AccessPolicy(MemoryAccessControl(), SID)
         store = MemoryMessageStore(durable=True)
         return super().node(name, identifier, options=options, store=store, **kwargs)
 
@@ -108,7 +108,7 @@ class SignedReplyTests(SigningTestCase):
         self.queue(self.beta, "closed", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"descriptors": Descriptors(self.access, SID)} if name == "BETA" else {}
+        options = {"access": AccessPolicy(self.access, SID)} if name == "BETA" else {}
         return super().node(name, identifier, options=options, **kwargs)
 
     def test_who_may_write_is_told(self) -> None:
