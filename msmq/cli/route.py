@@ -29,12 +29,18 @@ def _enterprise_option(command: Any) -> Any:
 @click.argument("source")
 @click.argument("destination")
 @_enterprise_option
+@click.option(
+    "--down",
+    metavar="NAME,...",
+    default="",
+    help="What becomes of the message while these queue managers are down.",
+)
 @common_options
 @pass_settings
-def route(settings: Settings, source: str, destination: str, enterprise: str | None) -> int:
+def route(settings: Settings, source: str, destination: str, enterprise: str | None, down: str) -> int:
     """The way of a message from SOURCE to DESTINATION, queue managers by name or GUID.
 
-    Every hop with its cost, and why it goes there.  Status 1 if the way does not arrive.
+    Every hop with its cost, and why it goes there.  Status 1 if it does not arrive, or waits.
     """
     from msmq.cli.command import DONE, REFUSED
     from msmq.routing.describing import describe_route, find_route
@@ -42,11 +48,12 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
     if enterprise is not None:
         settings.refuse_on()
 
+    members = [name.strip() for name in down.split(",") if name.strip()]
     if enterprise is None:
-        answer = settings.client.route(source, destination)
+        answer = settings.client.route(source, destination, members)
     else:
         topology = _topology(enterprise)
-        answer = describe_route(topology, find_route(topology, source, destination))
+        answer = describe_route(topology, find_route(topology, source, destination, members))
     output = settings.output
     if output.as_json:
         output.object(answer)

@@ -82,8 +82,9 @@ class ControlAPI(TransferAPI):
         found = parameters(request)
         source = text("source", found.pop("source", None))
         destination = text("destination", found.pop("destination", None))
-        refuse_rest(found, "source and destination")
-        return json_answer(request, dict(await running(self._manager.route(source, destination))))
+        down = [name for name in text("down", found.pop("down", "")).split(",") if name]
+        refuse_rest(found, "source, destination and down")
+        return json_answer(request, dict(await running(self._manager.route(source, destination, down))))
 
     @app.route("/v1/topology", methods=["GET"])
     async def topology(self, request: ControlRequest) -> bytes:

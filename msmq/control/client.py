@@ -32,9 +32,13 @@ class ControlClient(Asking):
         """What the queue manager is and how it does."""
         return self.one("GET", "/v1/status")
 
-    def route(self, source: str, destination: str) -> dict[str, Any]:
-        """The way of a message between two queue managers, by name or GUID."""
-        query = urlencode({"source": source, "destination": destination})
+    def route(self, source: str, destination: str, down: Sequence[str] = ()) -> dict[str, Any]:
+        """The way of a message between two queue managers, by name or GUID.
+
+        @param down: queue managers that are down.
+        """
+        named = {"down": ",".join(down)} if down else {}
+        query = urlencode({"source": source, "destination": destination, **named})
         return self.one("GET", f"/v1/route?{query}")
 
     def topology(self) -> dict[str, Any]:

@@ -32,7 +32,9 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
+from msmq.routing.backups import find_unusable_backups
 from msmq.routing.building import TopologyBuilder
+from msmq.routing.problems import Problem
 from msmq.routing.topology import Topology
 from msmq.structures.path_name import parse_path_name
 from msmq.structures.status import MQError
@@ -160,7 +162,10 @@ def check_enterprise(path: Path) -> list[FileProblem]:
         content = read_enterprise(path)
     except EnterpriseFileError as error:
         return list(error.problems)
-    return _read(path, content).sorted_problems()
+    reading = _read(path, content)
+    if not any(problem.is_fault for problem in reading.problems):
+        reading.tell(find_unusable_backups(reading.topology))
+    return reading.sorted_problems()
 
 
 def _read(path: Path, content: bytes, certificates: Mapping[str, bytes] | None = None) -> _Reading:
@@ -433,7 +438,11 @@ class _Reading:
         add_objects(builder, self.objects, self.addresses)
         built = builder.build()
         self.topology = built.topology
-        for problem in built.problems:
+        self.tell(built.problems)
+
+    def tell(self, problems: Iterable[Problem]) -> None:
+        """What routing has to say, with the lines."""
+        for problem in problems:
             line = problem.where.rpartition(":")[2]
             self.refuse(
                 (),

@@ -138,8 +138,10 @@ class IQueueManager(Interface):
     def status() -> Mapping[str, Any]:
         """What it is and how it does: identifier, name, version, state, counts."""
 
-    def route(source: str, destination: str) -> Awaitable[Mapping[str, Any]]:
+    def route(source: str, destination: str, down: Sequence[str] = ()) -> Awaitable[Mapping[str, Any]]:
         """The way of a message between two queue managers, by name or GUID, and why it goes there.
+
+        @param down: queue managers that are down, by name or GUID: what becomes of the message meanwhile.
 
         MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
         """

@@ -44,8 +44,10 @@ class IRouter(Interface):
         @raise NoRoute: there is none; through the Deferred. It is worth trying again later.
         """
 
-    def route(source: UUID, destination: UUID) -> Deferred[Route]:
+    def route(source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Deferred[Route]:
         """The whole way of a message as far as it is known here, with the reasons for each hop.
+
+        @param down: queue managers that are down; it tells what becomes of the message meanwhile.
 
         It raises nothing: a way that leads nowhere says so.
         """

@@ -23,7 +23,7 @@ from msmq.manager.targets import outgoing_queue, own_queue
 from msmq.queues.changes import AppendEvent
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.model import QueueManagerModel
-from msmq.routing.describing import describe_route, describe_topology, find_ends
+from msmq.routing.describing import describe_route, describe_topology, find_ends, find_members
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
@@ -92,15 +92,17 @@ class Overview:
         integration = self._parts.integration
         return None if integration is None else integration.membership
 
-    async def route(self, source: str, destination: str) -> dict[str, Any]:
+    async def route(self, source: str, destination: str, down: Sequence[str] = ()) -> dict[str, Any]:
         """[MS-MQBR] the way of a message from one queue manager to another, as far as it is known here.
 
         @param source: its name, its qualified name or its GUID; so is C{destination}.
+        @param down: queue managers that are down, named alike.
         @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
         """
         router = self._known_router()
         ends = find_ends(router.topology, source, destination)
-        return describe_route(router.topology, await router.route(*ends))
+        members = find_members(router.topology, down)
+        return describe_route(router.topology, await router.route(*ends, members))
 
     async def topology(self) -> dict[str, Any]:
         """[MS-MQBR] 3.1.1.1 the enterprise, as routing knows it.

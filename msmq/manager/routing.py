@@ -120,10 +120,10 @@ class DirectoryRouter:
             return Deferred.fromCoroutine(self._ways_around(source, destination, frozenset(unreachable)))
         return execute(self._next_hops, source, destination)
 
-    def route(self, source: UUID, destination: UUID) -> Deferred[Route]:
+    def route(self, source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Deferred[Route]:
         """See L{IRouter.route}; it takes as long as the tables of all gates on the way."""
         answer: Deferred[Route] = self._beside(
-            route, self.core.snapshot.enterprise.topology, source, destination
+            route, self.core.snapshot.enterprise.topology, source, destination, down
         )
         return answer
 

@@ -21,6 +21,7 @@ def check(topology: Topology, networks: Mapping[UUID, str], problems: Problems) 
     @param networks: the names of connected networks, by their identifiers.
     """
     _check_names(topology, problems)
+    _check_addresses(topology, problems)
     _check_links(topology, problems)
     _check_gates(topology, problems)
     _check_connection(topology, problems)
@@ -72,6 +73,24 @@ def _check_names(topology: Topology, problems: Problems) -> None:
             if names[held.name.casefold()] > 1:
                 rule = "has a name that another has too"
                 problems.add(ProblemKind.DUPLICATE_NAME, f"{what} {held}", rule, held.where)
+
+
+def _check_addresses(topology: Topology, problems: Problems) -> None:
+    """Two queue managers at one place: sessions for one reach the other, and messages for it wait."""
+    addresses: dict[str, QueueManager] = {}
+    hosts: dict[str, QueueManager] = {}
+    for machine in topology.queue_managers:
+        subject = f"queue manager {machine}"
+        address = machine.address.casefold()
+        other = addresses.setdefault(address, machine)
+        if address and other is not machine:
+            rule = f"has the address {machine.address} of {other}: messages for one of them wait"
+            problems.add(ProblemKind.SAME_ADDRESS, subject, rule, machine.where)
+        for name in dict.fromkeys((machine.name.casefold(), machine.qualified_computer_name.casefold())):
+            other = hosts.setdefault(name, machine)
+            if name and other is not machine and other.name.casefold() != machine.name.casefold():
+                rule = f"is known by the name {name} as {other} is: messages for one of them wait"
+                problems.add(ProblemKind.SAME_ADDRESS, subject, rule, machine.where)
 
 
 def _check_links(topology: Topology, problems: Problems) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -12,13 +12,14 @@ from msmq.routing.topology import QueueManager, Topology
 from msmq.wire.guid import format_guid
 
 
-def find_route(topology: Topology, source: str, destination: str) -> Route:
+def find_route(topology: Topology, source: str, destination: str, down: Iterable[str] = ()) -> Route:
     """The way between two queue managers that people name.
 
     @param source: a name, a qualified name or a GUID; so is C{destination}.
+    @param down: names of queue managers that are down.
     @raise NoRoute: one of them is not known.
     """
-    return route(topology, *find_ends(topology, source, destination))
+    return route(topology, *find_ends(topology, source, destination), find_members(topology, down))
 
 
 def find_ends(topology: Topology, source: str, destination: str) -> tuple[UUID, UUID]:
@@ -27,6 +28,14 @@ def find_ends(topology: Topology, source: str, destination: str) -> tuple[UUID, 
         _found(topology, source, Rule.UNKNOWN_SOURCE).identifier,
         _found(topology, destination, Rule.UNKNOWN_DESTINATION).identifier,
     )
+
+
+def find_members(topology: Topology, names: Iterable[str]) -> frozenset[UUID]:
+    """Queue managers by name, qualified name or GUID.
+
+    @raise NoRoute: one of them is not known.
+    """
+    return frozenset(_found(topology, name, Rule.UNKNOWN_DESTINATION).identifier for name in names)
 
 
 def _found(topology: Topology, text: str, rule: Rule) -> QueueManager:
@@ -43,6 +52,7 @@ def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
         "destination": topology.queue_manager_name(way.destination),
         "cost": way.cost,
         "problem": way.problem,
+        "waits_at": "" if way.waits_at is None else topology.queue_manager_name(way.waits_at),
         "hops": [
             {
                 "name": hop.name,

@@ -33,6 +33,8 @@ class ProblemKind(enum.Enum):
     UNCONNECTED = "sites without a way between them"
     OTHER_SITE = "routing server in another site"
     NETWORKS = "no common network"
+    BACKUP = "backup that cannot be used"
+    SAME_ADDRESS = "address of another queue manager"
 
     @property
     def is_fault(self) -> bool:

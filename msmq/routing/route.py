@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 from uuid import UUID
 
 import attrs
 
-from msmq.routing.next_hops import Decision, Rule, decide, explain_failure
+from msmq.routing.alternates import Alternates
+from msmq.routing.explaining import explain_alternate, explain_waiting
+from msmq.routing.next_hops import Decision, Rule, explain_failure
 from msmq.routing.table import RoutingTable, Row, routing_table
 from msmq.routing.topology import Topology
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT
@@ -51,12 +54,15 @@ class Route:
     @ivar hops: the steps, the last of which leads to the destination if C{problem} is empty; none for a
         message to oneself, which is not routed.
     @ivar problem: why the message does not arrive, in words; empty if it does.
+    @ivar waits_at: the queue manager at which the message waits for one that is down; C{None} if it waits
+        for none.
     """
 
     source: UUID
     destination: UUID
     hops: tuple[Hop, ...] = ()
     problem: str = ""
+    waits_at: UUID | None = None
 
     @property
     def arrives(self) -> bool:
@@ -69,26 +75,38 @@ class Route:
         return self.hops[-1].total if self.hops else 0
 
 
-def route(topology: Topology, source: UUID, destination: UUID) -> Route:
+def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Route:
     """The way of a message, as each queue manager on it decides by [MS-MQBR] 3.1.5.1 with its own table.
 
     It ends at the destination, or where nobody knows further, or where it would come back to a queue manager
-    that had the message before, or after as many hops as a message may make ([MS-MQMQ] 2.2.19.2 RC).
+    that had the message before, or after as many hops as a message may make ([MS-MQMQ] 2.2.19.2 RC), or where
+    it waits for a queue manager that is down.
     It raises nothing.
+
+    @param down: queue managers that are down; each queue manager on the way learns that of those that it
+        tries to reach, and of no others.
     """
     hops: list[Hop] = []
     here, site, total = source, None, 0
     visited = {source}
+    alternates = Alternates(topology)
+    waits_at = None
     problem = _unknown(topology, source, destination)
+    if not problem and source in down:
+        problem = f"{topology.queue_manager_name(source)}, which has the message, is down"
     while not problem and here != destination:
         table = _table(topology, here, destination)
-        decision = decide(topology, here, destination, table)
+        decision, missed = _decide(alternates, here, destination, down, table)
         if not decision.hops:
             problem = explain_failure(topology, here, destination, decision)
             break
+        if decision.hops[0] in down:
+            waits_at = here
+            problem = explain_waiting(alternates, here, destination, decision, missed)
+            break
         next_one, *others = decision.hops
         site = _site_of(topology, here, next_one, site, decision)
-        cost = _cost(topology, decision, table)
+        cost = _cost(topology, here, decision, table)
         total += cost
         name = topology.queue_manager_name(next_one)
         hops.append(
@@ -100,7 +118,7 @@ def route(topology: Topology, source: UUID, destination: UUID) -> Route:
                 cost,
                 total,
                 decision.rule,
-                _reason(topology, here, destination, decision, table),
+                _reason(alternates, here, destination, decision, table),
                 tuple(others),
             )
         )
@@ -112,7 +130,20 @@ def route(topology: Topology, source: UUID, destination: UUID) -> Route:
             problem = f"the message would pass more than {MAXIMUM_HOP_COUNT} queue managers"
         visited.add(next_one)
         here = next_one
-    return Route(source, destination, tuple(hops), problem)
+    return Route(source, destination, tuple(hops), problem, waits_at)
+
+
+def _decide(
+    alternates: Alternates, here: UUID, destination: UUID, down: Set[UUID], table: RoutingTable | None
+) -> tuple[Decision, frozenset[UUID]]:
+    """What a queue manager does once it has tried all that it would try, and whom it has missed."""
+    missed: frozenset[UUID] = frozenset()
+    while True:
+        decision = alternates.decide(here, destination, missed, table)
+        found = {hop for hop in decision.hops if hop in down} - missed
+        if not decision.hops or decision.hops[0] not in down or not found:
+            return decision, missed
+        missed |= found
 
 
 def _unknown(topology: Topology, source: UUID, destination: UUID) -> str:
@@ -143,15 +174,19 @@ def _site_of(
     return next((site for site in likely if site in machine.sites), None)
 
 
-def _cost(topology: Topology, decision: Decision, table: RoutingTable | None) -> int:
+def _cost(topology: Topology, here: UUID, decision: Decision, table: RoutingTable | None) -> int:
     if decision.row is None or table is None:
         return 0
-    return table.rows[decision.row.next_hop_site_id].cost
+    if decision.rule is not Rule.ALTERNATE or decision.site is None:
+        return table.rows[decision.row.next_hop_site_id].cost
+    links = (topology.link_between(site, decision.site) for site in table.own_sites)
+    return min((link.cost for link in links if link is not None), default=0)
 
 
 def _reason(
-    topology: Topology, here: UUID, destination: UUID, decision: Decision, table: RoutingTable | None
+    alternates: Alternates, here: UUID, destination: UUID, decision: Decision, table: RoutingTable | None
 ) -> str:
+    topology = alternates.topology
     source, target = topology.queue_manager_name(here), topology.queue_manager_name(destination)
     hop = topology.queue_manager_name(decision.hops[0])
     site = "" if decision.site is None else topology.site_name(decision.site)
@@ -168,6 +203,8 @@ def _reason(
             return f"{target} is in another site, and {hop} is the first routing server of a site of {source}"
         case Rule.SITE_GATE_OF_SITE:
             return f"{target} is in another site, and {hop} is a site gate of {site}"
+        case Rule.ALTERNATE:
+            return explain_alternate(alternates, here, destination, decision)
     # Every other rule finds nobody.
     assert decision.row is not None and table is not None
     return _way(topology, decision.row, table, hop)

@@ -85,6 +85,49 @@ class EnterpriseTests(CommandTestCase):
         table = self.msmq("route", "ALPHA", "PSI", "--enterprise", self.file)
         self.assertEqual(len(table.output.splitlines()), 5)
 
+    def test_route_while_a_gate_is_down(self) -> None:
+        """A message that waits is status 1: where, for whom, and why the backup is not used."""
+        path = self.mktemp()
+        backup = """
+[[site]]
+name = "Bonn"
+id = "00000000-0000-0000-0000-0000000000cb"
+[[link]]
+sites = ["Berlin", "Bonn"]
+cost = 1
+gates = ["BETA", "THETA"]
+[[link]]
+sites = ["Bonn", "Rome"]
+cost = 30
+gates = ["THETA", "OMEGA"]
+[[queue_manager]]
+name = "THETA"
+id = "00000000-0000-0000-0000-0000000000eb"
+sites = ["Bonn"]
+routing_server = true
+"""
+        Path(path).write_text(ESTATE + backup)
+        ended = self.msmq("route", "ALPHA", "PSI", "--enterprise", path, "--down", "gamma", "--json")
+        self.assertEqual((ended.status, ended.objects[0]["waits_at"]), (1, "BETA"))
+        self.assertEqual([hop["name"] for hop in ended.objects[0]["hops"]], ["BETA"])
+        self.assertEqual(
+            ended.objects[0]["problem"],
+            "the message waits at BETA for GAMMA; THETA is no alternate, because it is farther from PSI (10)"
+            " than BETA is (9)",
+        )
+        ended = self.msmq("route", "PSI", "ALPHA", "--enterprise", path, "--down", "GAMMA")
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertIn("THETA is nearer to ALPHA (1) than OMEGA is (9)", ended.output)
+        self.assert_refused(
+            ("route", "ALPHA", "PSI", "--enterprise", path, "--down", "NOBODY"),
+            1,
+            "MQ_ERROR_MACHINE_NOT_FOUND",
+            "NOBODY",
+        )
+        ended = self.msmq("enterprise", "check", path)
+        self.assertEqual(ended.status, 0)
+        self.assertRegex(ended.output, ":[0-9]+: link Berlin - Bonn: cannot be used as a backup for messages")
+
     def test_no_route(self) -> None:
         """A way that does not arrive is told, with its reason, and so is one to nobody."""
         self.assert_refused(

@@ -36,6 +36,16 @@ class EnterpriseResourceTests(EnterpriseTestCase):
             )
             self.assertTrue(all(hop["reason"] for hop in answer.json["hops"]))
 
+    def test_route_while_members_are_down(self) -> None:
+        """What becomes of a message while others are down; who is down is named as the ends are."""
+        answer = self.call("GET", "/v1/route", source="ALPHA", destination="ZETA", down="delta")
+        self.assertEqual([hop["name"] for hop in answer.json["hops"]], ["BETA", "EPSILON", "ZETA"])
+        self.assertEqual([hop["cost"] for hop in answer.json["hops"]], [0, 5, 0])
+        answer = self.call("GET", "/v1/route", source="ALPHA", destination="ZETA", down="DELTA,EPSILON")
+        self.assertEqual(answer.json["waits_at"], "BETA")
+        answer = self.call("GET", "/v1/route", source="ALPHA", destination="ZETA", down="OMEGA")
+        self.assertEqual((answer.status, answer.json["error"]), (404, "MQ_ERROR_MACHINE_NOT_FOUND"))
+
     def test_route_to_nobody(self) -> None:
         """Who is not known is named."""
         answer = self.call("GET", "/v1/route", source="ALPHA", destination="OMEGA")

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
+from msmq.directory.memory import MemoryDirectory
+from msmq.queues.directory.objects import QueueManagerObject, RoutingLinkObject
 from msmq.queues.message import Acknowledge, Delivery, Message
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.message_class import MessageClass
@@ -138,6 +140,60 @@ class UnusableBackupTests(BranchTestCase):
         classes = [view.message_class for view in self.take(self.alpha, self.answers)]
         self.assertEqual(classes, [MessageClass.ACK_RECEIVE] * COUNT)
         self.assertEqual([self.waiting(name) for name in IDENTIFIERS], [0] * 6)
+
+
+class NeglectedEnterpriseTests(BranchTestCase):
+    """A directory with mistakes, on which the members were started all the same.
+
+    The gates of Head and Branch name each other as in-routing servers, as do those of North and South; Branch
+    is linked to itself, and to South by queue managers that are no gates.
+    """
+
+    links: Sequence[tuple[UUID, UUID, int]] = (
+        (NORTH, HEAD, 1),
+        (BRANCH, BRANCH, 1),
+        (SOUTH, HEAD, 1),
+    )
+
+    def enterprise(self) -> MemoryDirectory:
+        directory = super().enterprise()
+        for one, two in (("BETA", "EPSILON"), ("GAMMA", "DELTA")):
+            for name, server in ((one, two), (two, one)):
+                directory.write(
+                    QueueManagerObject(
+                        identifier=IDENTIFIERS[name],
+                        in_routing_server_identifier_list=(IDENTIFIERS[server],),
+                    ),
+                    ("in_routing_server_identifier_list",),
+                )
+        directory.add(
+            RoutingLinkObject(
+                identifier=UUID(int=0xFF),
+                site1_identifier=BRANCH,
+                site2_identifier=SOUTH,
+                actual_cost=1,
+                site_gate_identifier_list=(IDENTIFIERS["ALPHA"], IDENTIFIERS["ZETA"]),
+            )
+        )
+        return directory
+
+    def test_messages_wait(self) -> None:
+        """They wait at a queue manager that finds no path, or arrive; none circles, and none is lost."""
+        self.send(self.alpha, self.plain, b"to Branch", delivery=Delivery.RECOVERABLE)
+        gates = {
+            name: self.queue(self.nodes[name], "gates") for name in ("BETA", "GAMMA", "DELTA", "EPSILON")
+        }
+        for name, path in gates.items():
+            target = self.private_name(self.nodes[name], path)
+            self.send(self.alpha, target, name.encode(), delivery=Delivery.RECOVERABLE)
+        self.wait(300)
+        passed = sum(self.passed(name) for name in gates)
+        arrived = sum(len(self.take(self.nodes[name], path)) for name, path in gates.items())
+        arrived += len(self.take(self.zeta, ".\\private$\\orders"))
+        self.assertEqual(arrived + sum(self.waiting(name) for name in IDENTIFIERS), 5)
+        self.assertLess(passed, 5 * len(gates))
+        self.wait(300)
+        self.assertEqual(sum(self.passed(name) for name in gates), passed)
 
 
 class UsableBackupTests(BranchTestCase):

@@ -293,6 +293,36 @@ class CheckTests(SynchronousTestCase):
             "queue manager GA: has a name that another has too",
         )
 
+    def test_one_address_for_two(self) -> None:
+        """Two queue managers at one address, or by one name, are told apart by nobody who dials them."""
+        estate = Estate("A-B 1")
+        for name, host, address in (
+            ("one", "one.example.com", "10.0.0.1"),
+            ("two", "two.example.com", "10.0.0.1"),
+            ("three", "ONE.example.com", "10.0.0.3"),
+            ("four", "four.example.com", ""),
+            ("five", "four", ""),
+        ):
+            estate.add_queue_manager(
+                guid(name),
+                name,
+                sites=[guid("A")],
+                qualified_computer_name=host,
+                address=address,
+                where=f"estate.toml:{name}",
+            )
+        self.assertEqual(
+            problems(estate, ProblemKind.SAME_ADDRESS),
+            [
+                "estate.toml:two: queue manager two: has the address 10.0.0.1 of one: messages for one of"
+                " them wait",
+                "estate.toml:three: queue manager three: is known by the name one.example.com as one is:"
+                " messages for one of them wait",
+                "estate.toml:five: queue manager five: is known by the name four as four is: messages for one"
+                " of them wait",
+            ],
+        )
+
     def test_who_may_be_a_routing_server(self) -> None:
         """MQBR-1.3-03: the directory says who is a routing server; nobody asks for the edition of Windows."""
         estate = Estate(sites="A", with_gates=False)

@@ -127,6 +127,43 @@ class RouteTests(SynchronousTestCase):
             self.route(topology, "router", "gA").problem, "router cannot send to gA: it belongs to no site"
         )
 
+    def test_while_some_are_down(self) -> None:
+        """A message goes by alternates, with reasons, or waits where all that would do are down."""
+        estate = Estate("A-B 10, B-C 10, A-D 15, D-C 15, A-E 1, E-C 40")
+        estate.machine("hA", "A", routing_server=True)
+        estate.machine("rA", "A", routing_server=True)
+        topology = estate.sound()
+        found = route(topology, guid("cA"), guid("cC"), {guid("gB")})
+        self.assertEqual(
+            self.lines(found)[1:3],
+            [
+                (
+                    "gD",
+                    "D",
+                    15,
+                    15,
+                    "the cheapest path is by gB, and cannot be used; gD is nearer to cC (15) than gA is (20)",
+                ),
+                ("gC", "C", 15, 30, "the cheapest way is D - C at 15; gC is a site gate of C"),
+            ],
+        )
+        self.assertTrue(found.arrives)
+        found = route(topology, guid("rA"), guid("cC"), {guid("gB"), guid("gD")})
+        self.assertEqual(
+            (names(hop.queue_manager for hop in found.hops), found.waits_at), (["gA"], guid("gA"))
+        )
+        self.assertEqual(
+            found.problem,
+            "the message waits at gA for gB or gD; gE is no alternate, because it is farther from cC (21)"
+            " than gA is (20)",
+        )
+        found = route(topology, guid("cA"), guid("cC"), {guid("gA")})
+        self.assertEqual(found.problem, "the message waits at cA for gA")
+        found = route(topology, guid("gA"), guid("cA"), {guid("cA")})
+        self.assertEqual(found.problem, "the message waits at gA for cA")
+        found = route(topology, guid("gA"), guid("cA"), {guid("gA")})
+        self.assertEqual((found.problem, found.waits_at), ("gA, which has the message, is down", None))
+
     def test_circle(self) -> None:
         """Out-routing servers that are no routing servers can send in circles; the route says so."""
         machines = (
@@ -173,7 +210,7 @@ class RouteTests(SynchronousTestCase):
         """
         for function in (next_hops, decide):
             self.assertEqual([*signature(function).parameters], ["topology", "own", "destination", "table"])
-        self.assertEqual([*signature(route).parameters], ["topology", "source", "destination"])
+        self.assertEqual([*signature(route).parameters], ["topology", "source", "destination", "down"])
 
     def test_no_transport(self) -> None:
         """MQBR-2.1-01: routing sends nothing itself: no part of it can reach a socket."""

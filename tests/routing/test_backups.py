@@ -1,0 +1,107 @@
+"""Backups that cannot be used are named, with a cost that makes them usable."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+from hypothesis import given
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.routing.alternates import Alternates
+from msmq.routing.backups import find_unusable_backups
+from msmq.routing.topology import Topology
+from tests.routing.builders import Estate
+from tests.routing.enterprises import Plan, well_kept
+from tests.routing.test_any_enterprise import any_enterprise
+
+
+def problems(links: str) -> list[str]:
+    return [str(problem) for problem in find_unusable_backups(Estate(links).sound())]
+
+
+class ExampleTests(SynchronousTestCase):
+    """Small enterprises."""
+
+    def test_backup_that_leads_back(self) -> None:
+        """The link, both ends, the costs, and what would help; in the other direction it can be used."""
+        self.assertEqual(
+            problems("Branch-North 1, Head-North 1, Branch-South 5, Head-South 1"),
+            [
+                "link Head - South: cannot be used as a backup for messages from Head to Branch while North"
+                " is down: South is farther from Branch (3) than Head (2), so they wait; with a cost of 1 for"
+                " the link Branch - South they would go this way",
+                "link North - Branch: cannot be used as a backup for messages from North to South while"
+                " Head is down: Branch is farther from South (3) than North (2), so they wait; with a cost of"
+                " 1 for the link Branch - South they would go this way",
+            ],
+        )
+
+    def test_equally_far(self) -> None:
+        """Of two that are as far, one waits for the other; where no lower cost helps a higher one does."""
+        [first, *_] = problems("A-B 1, B-C 1, C-D 1, D-E 1, E-A 1")
+        self.assertEqual(
+            first,
+            "link C - D: cannot be used as a backup for messages from C to A while B is down: D is as far"
+            " from A (2) as C (2), so they wait; with a cost of 2 for the link B - C they would go this way",
+        )
+
+    def test_nothing_to_say(self) -> None:
+        """Usable backups, and sites that have none, are no problems."""
+        for links in (
+            "A-B 1, B-C 1",
+            "A-B 1, B-C 1, A-C 5",
+            "Branch-North 10, Head-North 10, Branch-South 15, Head-South 15",
+        ):
+            self.assertEqual(problems(links), [])
+
+    def test_bound(self) -> None:
+        """Of many the first are told, and the number of the rest."""
+        sites = [f"S{number:02}" for number in range(60)]
+        found = problems(
+            ", ".join(f"{one}-{two} 1" for one, two in zip(sites, [*sites[1:], "S00"], strict=True))
+        )
+        self.assertEqual(len(found), 51)
+        self.assertRegex(found[-1], "the enterprise: has [0-9]+ more links that cannot be used as backups")
+
+
+class AnyEnterpriseTests(SynchronousTestCase):
+    """Beside what the routers do."""
+
+    def waiting(self, topology: Topology) -> set[tuple[str, str, str]]:
+        """Source, destination and failed site where a message waits although links lead around."""
+        found: set[tuple[str, str, str]] = set()
+        alternates = Alternates(topology)
+        gates = {site.identifier: topology.gates(site.identifier) for site in topology.sites}
+        for source in topology.sites:
+            for target in topology.queue_managers:
+                [destination] = target.sites
+                if not gates[source.identifier]:
+                    continue
+                own = gates[source.identifier][0]
+                plain = alternates.decide(own, target.identifier, frozenset())
+                if destination == source.identifier or plain.site in (None, destination):
+                    continue
+                assert plain.site is not None
+                down = frozenset(gates[plain.site])
+                hops = alternates.decide(own, target.identifier, down).hops
+                rest = [link for link in topology.links if plain.site not in (link.site1, link.site2)]
+                without = attrs.evolve(topology, links=tuple(rest))
+                around = Alternates(without).decide(own, target.identifier, frozenset()).hops
+                if around and hops[0] in down:
+                    found.add((str(source), topology.site_name(destination), topology.site_name(plain.site)))
+        return found
+
+    @given(plan=well_kept(one_site=True))
+    @any_enterprise
+    def test_all_are_named(self, plan: Plan) -> None:
+        """A backup is named if, and only if, messages wait for its sake; the cost that is named helps."""
+        topology = plan.builder().build().topology
+        waiting = self.waiting(topology)
+        found = find_unusable_backups(topology)
+        for problem in found:
+            match = re.search("from (\\S+) to (\\S+) while (\\S+) is down", problem.rule)
+            assert match is not None
+            self.assertIn(match.groups(), waiting)
+        self.assertEqual(bool(found), bool(waiting))
+        self.assertLessEqual(len(found), len(waiting))
