@@ -12,6 +12,7 @@ from zope.interface import implementer
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
+from msmq.storage.log import LogStorageFactory
 from msmq.storage.memory import MemoryMessageStore
 from msmq.storage.postgresql import PostgresqlStorageFactory
 from msmq.storage.sqlite import SqliteStorageFactory
@@ -39,6 +40,7 @@ class MemoryStorageFactory:
 BUILT_IN: tuple[IStorageFactory, ...] = (
     MemoryStorageFactory(),
     SqliteStorageFactory(),
+    LogStorageFactory(),
     PostgresqlStorageFactory(),
 )
 """Our own stores; no plugin can take one of their names."""

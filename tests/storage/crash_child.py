@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 from pathlib import Path
 
 from twisted.internet.defer import Deferred, DeferredList
@@ -18,6 +19,7 @@ from twisted.python.failure import Failure
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.factory import make_store
+from msmq.storage.log import LogMessageStore
 from tests.storage.crash_model import STEP, batch
 
 
@@ -58,9 +60,21 @@ def write_for_ever(store: IMessageStore) -> None:
     os._exit(1)
 
 
+SMALL_LOG = "small-log:"
+
+
+def made_store(description: str) -> IMessageStore:
+    """The store of a description; C{small-log:DIRECTORY} is a log whose segments are soon full."""
+    if not description.startswith(SMALL_LOG):
+        return make_store(description, Path())
+    place = Path(description.removeprefix(SMALL_LOG))
+    mark = place.with_name("mark")
+    return LogMessageStore(place, mark, clock=time.perf_counter, now=time.time, segment_bytes=512 * 1024)
+
+
 if __name__ == "__main__":
     for line in sys.stdin:
-        made = make_store(line.strip(), Path())
+        made = made_store(line.strip())
         if (child := os.fork()) == 0:
             write_for_ever(made)
         say("p", child)

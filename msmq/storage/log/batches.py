@@ -1,0 +1,100 @@
+"""Batches: which are large, and which may use the space that is kept for removing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final, TypeAlias
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.queues.changes import (
+    AppendEvent,
+    Change,
+    MoveMessage,
+    PutAborts,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    RemoveState,
+    TrimEvents,
+    TrimLog,
+)
+from msmq.storage.log.core.plan import Plan
+
+PIECE: Final = 500
+"""Changes, or messages that are removed, of one step of a large batch."""
+LARGE_STATE: Final = 512 * 1024
+"""Bytes of a value that is not written into what is left for removing, such as that which asks for space."""
+_REMOVING: Final = (
+    RemoveMessages,
+    RemoveQueue,
+    MoveMessage,
+    PutAborts,
+    TrimLog,
+    TrimEvents,
+    RemoveState,
+)
+
+
+Work: TypeAlias = Callable[[Plan], None]
+"""Work of the store's own that is put into a group, such as copies of live packets."""
+
+
+@attrs.frozen(eq=False)
+class Batch:
+    """What is to be done whole or not at all.
+
+    @ivar work: in place of changes.
+    @ivar then: called when its group is done, while the state holds nothing that may be taken back.
+    """
+
+    changes: Sequence[Change]
+    done: Deferred[None]
+    work: Work | None = None
+    then: Callable[[], object] | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is planned in pieces."""
+        return len(self.changes) > PIECE or any(
+            isinstance(change, RemoveMessages) and len(change.lookup_ids) > PIECE for change in self.changes
+        )
+
+
+def is_removing(changes: Sequence[Change]) -> bool:
+    """Whether a batch removes, moves or counts, with the events and values that go with that."""
+    is_any = False
+    for change in changes:
+        if isinstance(change, _REMOVING):
+            is_any = True
+        elif isinstance(change, PutState):
+            if len(change.value) >= LARGE_STATE:
+                return False
+        elif not isinstance(change, AppendEvent):
+            return False
+    return is_any
+
+
+def pieces_of(changes: Sequence[Change]) -> deque[Sequence[Change]]:
+    """The changes of a batch in pieces that are planned quickly."""
+    pieces: deque[Sequence[Change]] = deque()
+    simple: list[Change] = []
+    for change in changes:
+        if isinstance(change, RemoveMessages) and len(change.lookup_ids) > PIECE:
+            if simple:
+                pieces.append(simple)
+                simple = []
+            ids = iter(change.lookup_ids)
+            while some := tuple(islice(ids, PIECE)):
+                pieces.append([RemoveMessages(change.queue, some, change.is_express)])
+            continue
+        simple.append(change)
+        if len(simple) >= PIECE:
+            pieces.append(simple)
+            simple = []
+    if simple:
+        pieces.append(simple)
+    return pieces

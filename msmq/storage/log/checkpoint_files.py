@@ -1,0 +1,150 @@
+"""The two files that hold checkpoints, of which the older is overwritten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import attrs
+
+from msmq.durable import sync
+from msmq.storage.log.core.checkpoint import (
+    BODY,
+    CheckpointHeader,
+    chunk,
+    read_body,
+    read_checkpoint_header,
+)
+from msmq.storage.log.core.format import Malformed
+from msmq.storage.log.core.state import State
+from msmq.storage.log.files import read_exactly, write_unsynced
+
+NAMES: Final = ("checkpoint-a", "checkpoint-b")
+
+
+@attrs.frozen
+class FoundCheckpoint:
+    """One file.
+
+    @ivar header: C{None} if there is no intact one.
+    @ivar state: what it holds; C{None} if it is damaged.
+    @ivar problem: what is wrong with it.
+    """
+
+    path: Path
+    header: CheckpointHeader | None
+    state: State | None
+    problem: str | None = None
+
+
+def find_checkpoints(directory: Path) -> list[FoundCheckpoint]:
+    """The checkpoints of a directory, the newest first; of those that are intact, only the newest is read.
+
+    @raise OSError: they cannot be read.
+    """
+    found: list[FoundCheckpoint] = []
+    for name in NAMES:
+        path = directory / name
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            head = read_exactly(descriptor, 0, BODY)
+        finally:
+            os.close(descriptor)
+        if not head.strip(b"\0"):
+            # It was being written.
+            continue
+        try:
+            found.append(FoundCheckpoint(path, read_checkpoint_header(head), None))
+        except Malformed as error:
+            found.append(FoundCheckpoint(path, None, None, str(error)))
+    found.sort(key=lambda one: one.header.number if one.header else -1, reverse=True)
+    return [_read(one) for one in found]
+
+
+def _read(found: FoundCheckpoint) -> FoundCheckpoint:
+    if found.header is None:
+        return found
+    descriptor = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        body = read_exactly(descriptor, BODY, found.header.size)
+    finally:
+        os.close(descriptor)
+    try:
+        return attrs.evolve(found, state=read_body(found.header, body))
+    except Malformed as error:
+        return attrs.evolve(found, problem=str(error))
+
+
+class CheckpointWriter:
+    """Writes one checkpoint over the older one.
+
+    @param path: the file that is overwritten.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = 0
+        self._checksum = 0
+        self._descriptor = -1
+        self._problem: OSError | None = None
+
+    def begin(self) -> None:
+        """Make what is in the file invalid; if that fails L{finish} says so, as for L{append}."""
+        self._try(self._begin)
+
+    def append(self, tables: list[bytes]) -> None:
+        """Write more of the body."""
+        self._try(lambda: self._append(tables))
+
+    def _try(self, step: Callable[[], None]) -> None:
+        if self._problem is None:
+            try:
+                step()
+            except OSError as error:
+                self._problem = error
+
+    def _begin(self) -> None:
+        is_new = not self._path.exists()
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        write_unsynced(self._descriptor, [bytes(BODY)], 0)
+        os.fsync(self._descriptor)
+        if is_new:
+            sync(self._path.parent)
+
+    def _append(self, tables: list[bytes]) -> None:
+        chunks = [chunk(table) for table in tables]
+        write_unsynced(self._descriptor, chunks, BODY + self._size)
+        for one in chunks:
+            self._checksum = crc32(one, self._checksum)
+            self._size += len(one)
+
+    def finish(self, header: CheckpointHeader) -> int:
+        """Have the body on stable storage, then the header.
+
+        @param header: without the size and the checksum of the body.
+        @return: bytes of the file that are in use.
+        @raise OSError: it, or what came before, cannot be written.
+        """
+        if self._problem is not None:
+            raise self._problem
+        end = BODY + self._size
+        # Space that is kept lets the next one be written to a full disk; much more than that is given back.
+        if os.fstat(self._descriptor).st_size > 4 * end + (1 << 20):
+            os.ftruncate(self._descriptor, 2 * end)
+        os.fsync(self._descriptor)
+        head = attrs.evolve(header, size=self._size, checksum=self._checksum).to_bytes()
+        write_unsynced(self._descriptor, [head], 0)
+        os.fsync(self._descriptor)
+        return end
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

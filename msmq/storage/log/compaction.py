@@ -1,0 +1,187 @@
+"""Copies what is live out of nearly empty segments, so that one old message keeps no segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, TypeAlias
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.storage import StorageError
+from msmq.storage.log.batches import Batch
+from msmq.storage.log.core.plan import Plan
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
+from msmq.storage.log.core.state import State
+from msmq.storage.log.engine import Engine
+from msmq.storage.log.reading import Damage, PacketFetcher, place_of
+from msmq.storage.log.workers import Worker
+
+STEP_ROWS: Final = 500
+"""Rows that are looked at in one step."""
+STEP_BYTES: Final = 256 * 1024
+"""Bytes of packets that are copied by one batch, if it copies more than one."""
+
+Copy: TypeAlias = Callable[[Plan, bytes], None]
+"""Puts a packet that was read into a group, if its row still names the place it was read from."""
+
+
+@attrs.frozen
+class Live:
+    """A packet that is to be copied."""
+
+    location: int
+    size: int
+    checksum: int
+    copy: Copy
+
+
+def live_packets(state: State, victims: set[int]) -> Iterator[Live | None]:
+    """Every packet in these segments that a row names, and C{None} after each row that names another.
+
+    The state may change from one to the next.
+    """
+    for number in list(state.by_number):
+        if (kept := state.by_number.get(number)) is None:
+            continue
+        for lookup_id in list(kept.messages):
+            row = kept.messages.get(lookup_id)
+            if row is None:
+                continue
+            location, size, checksum, *_ = MESSAGE_ROW.unpack(row)
+            if location >> 32 in victims:
+                yield Live(location, size, checksum, partial(_copy_message, number, lookup_id, location))
+            else:
+                yield None
+        after = 0
+        while (place := kept.log.after(after)) < len(kept.log):
+            after, _, location, size, checksum, _ = LOG_ROW.unpack(kept.log.row(place))
+            if location >> 32 in victims:
+                yield Live(location, size, checksum, partial(_copy_log, number, after, location))
+            else:
+                yield None
+    sequence = state.events.first
+    while (event := state.events.row(sequence)) is not None:
+        location, size, checksum, *_ = EVENT_ROW.unpack(event)
+        if location >> 32 in victims:
+            yield Live(location, size, checksum, partial(_copy_event, sequence, location))
+        else:
+            yield None
+        sequence = max(sequence + 1, state.events.first)
+
+
+def _copy_message(number: int, lookup_id: int, location: int, plan: Plan, packet: bytes) -> None:
+    kept = plan.state.by_number.get(number)
+    row = None if kept is None else kept.messages.get(lookup_id)
+    if kept is None or row is None:
+        return
+    found, size, checksum, *rest = MESSAGE_ROW.unpack(row)
+    if found == location:
+        place, _ = plan.packet(packet)
+        plan.put_row(kept, lookup_id, MESSAGE_ROW.pack(place, size, checksum, *rest), False)
+
+
+def _copy_log(number: int, sequence: int, location: int, plan: Plan, packet: bytes) -> None:
+    kept = plan.state.by_number.get(number)
+    place = None if kept is None else kept.log.place(sequence)
+    if kept is not None and place is not None:
+        plan.move_log(kept, place, location, packet)
+
+
+def _copy_event(sequence: int, location: int, plan: Plan, packet: bytes) -> None:
+    plan.move_event(sequence, location, packet)
+
+
+class Compaction:
+    """One pass over the index at a time, in steps that are short.
+
+    @param fetcher: belongs to the thread of C{reading}.
+    @param damaged: is told of what cannot be read.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        reading: Worker,
+        fetcher: PacketFetcher,
+        damaged: Callable[[Damage, int], object],
+    ) -> None:
+        self._engine = engine
+        self._reading = reading
+        self._fetcher = fetcher
+        self._damaged = damaged
+        self._rows: Iterator[Live | None] | None = None
+        self._is_waiting = False
+        # The segments after which no pass has to begin, since one has just ended.
+        self._seen = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a pass is under way."""
+        return self._rows is not None
+
+    def step(self) -> bool:
+        """Do a little; whether there is more to do at once."""
+        if self._is_waiting:
+            return False
+        engine = self._engine
+        if self._rows is None:
+            if self._seen == engine.counters.segments + engine.counters.reclaimed:
+                return False
+            self._seen = engine.counters.segments + engine.counters.reclaimed
+            victims = engine.segments.victims(engine.position.generation)
+            if not victims:
+                return False
+            self._rows = live_packets(engine.state, victims)
+        found: list[Live] = []
+        size = 0
+        for _ in range(STEP_ROWS):
+            live = next(self._rows, self)
+            if live is self:
+                self._rows = None
+                break
+            if isinstance(live, Live):
+                found.append(live)
+                size += live.size
+                if size > STEP_BYTES:
+                    break
+        if found:
+            self._copy(found)
+        return not found and self._rows is not None
+
+    def _copy(self, found: list[Live]) -> None:
+        engine = self._engine
+        places = [
+            place_of(engine.directory, engine.segments, live.location, live.size, live.checksum)
+            for live in found
+        ]
+        self._is_waiting = True
+        self._reading.do(lambda: self._fetcher.fetch(places), partial(self._read, found))
+
+    def _read(self, found: list[Live], packets: list[bytes | Damage] | Exception) -> None:
+        if isinstance(packets, Exception):
+            self._is_waiting = False
+            return
+        copies: list[tuple[Live, bytes]] = []
+        for live, packet in zip(found, packets, strict=True):
+            if isinstance(packet, Damage):
+                self._damaged(packet, live.location)
+            else:
+                copies.append((live, packet))
+
+        def work(plan: Plan) -> None:
+            for live, packet in copies:
+                live.copy(plan, packet)
+
+        done: Deferred[None] = Deferred()
+        done.addCallbacks(lambda _: self._copied(copies), lambda failure: failure.trap(StorageError))
+        done.addBoth(self._continue)
+        self._engine.put(Batch((), done, work=work))
+
+    def _copied(self, copies: list[tuple[Live, bytes]]) -> None:
+        self._engine.counters.copied += len(copies)
+        self._engine.counters.copied_bytes += sum(len(packet) for _, packet in copies)
+
+    def _continue(self, _: object) -> None:
+        self._is_waiting = False

@@ -1,0 +1,160 @@
+"""The bytes of a checkpoint: what the log came to at a position, so that a start reads only what follows.
+
+The rows are taken little by little while the log goes on, so some of them may be newer than the position.
+Since every record assigns a value to its key, replaying the log from the position on leads to the same
+state as if all of them had been taken at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+import attrs
+
+from msmq.storage.log.core import records
+from msmq.storage.log.core.format import VERSION, Malformed
+from msmq.storage.log.core.records import read_records, replay
+from msmq.storage.log.core.scan import Position
+from msmq.storage.log.core.state import State
+
+MAGIC: Final = b"MSMQCKP\n"
+BODY: Final = 4096
+"""Where the body of a checkpoint begins."""
+ROWS: Final = 1000
+"""Rows that are taken in one step."""
+LARGE: Final = 64 * 1024
+"""Bytes after which a step ends that takes values or definitions."""
+
+_HEADER: Final = Struct("<8sI16sQQQQIIQQQI")
+_CHUNK: Final = Struct("<II")
+_CRC: Final = Struct("<I")
+
+
+@attrs.frozen
+class CheckpointHeader:
+    """The first bytes of a checkpoint, which are written last.
+
+    @ivar number: consecutive over the checkpoints of a store.
+    @ivar position: where replaying begins.
+    @ivar size: bytes of the body.
+    @ivar checksum: of the body.
+    """
+
+    store: bytes
+    number: int
+    position: Position
+    next_queue: int
+    last_entry: int
+    last_event: int
+    size: int
+    checksum: int
+
+    def to_bytes(self) -> bytes:
+        """The header, with its own checksum."""
+        head = _HEADER.pack(
+            MAGIC,
+            VERSION,
+            self.store,
+            self.number,
+            self.position.generation,
+            self.position.offset,
+            self.position.sequence,
+            self.position.chain,
+            self.next_queue,
+            self.last_entry,
+            self.last_event,
+            self.size,
+            self.checksum,
+        )
+        return head + _CRC.pack(crc32(head))
+
+
+def read_checkpoint_header(head: bytes) -> CheckpointHeader:
+    """Read the first bytes of a checkpoint.
+
+    @raise Malformed: they are not a header of this version.
+    """
+    if len(head) < _HEADER.size + _CRC.size:
+        raise Malformed(f"the file has {len(head)} bytes, less than its header")
+    magic, version, store, number, *place, next_queue, entry, event, size, checksum = _HEADER.unpack_from(
+        head
+    )
+    if magic != MAGIC:
+        raise Malformed("not a checkpoint of an msmq log")
+    if version != VERSION:
+        raise Malformed(
+            f"written by another version of msmq (log format {version}, this one knows {VERSION})"
+        )
+    if _CRC.unpack_from(head, _HEADER.size)[0] != crc32(head[: _HEADER.size]):
+        raise Malformed("the checksum of the checkpoint header does not match")
+    return CheckpointHeader(store, number, Position(*place), next_queue, entry, event, size, checksum)
+
+
+def chunk(table: bytes) -> bytes:
+    """A table as it stands in the body."""
+    return _CHUNK.pack(len(table), crc32(table)) + table
+
+
+def read_body(header: CheckpointHeader, body: bytes) -> State:
+    """The state in the body of a checkpoint.
+
+    @raise Malformed: it is not what its header says.
+    """
+    if len(body) < header.size:
+        raise Malformed(f"the checkpoint has {len(body)} of {header.size} bytes")
+    body = body[: header.size]
+    if crc32(body) != header.checksum:
+        raise Malformed("the checksum of the checkpoint does not match")
+    state = State(next_queue=header.next_queue, last_entry=header.last_entry, last_event=header.last_event)
+    offset = 0
+    while offset < len(body):
+        size, checksum = _CHUNK.unpack_from(body, offset)
+        table = body[offset + _CHUNK.size : offset + _CHUNK.size + size]
+        if crc32(table) != checksum:
+            raise Malformed(f"the checkpoint is damaged at offset {BODY + offset}")
+        for record in read_records(table):
+            replay(record, state)
+        offset += _CHUNK.size + size
+    return state
+
+
+def tables(state: State) -> Iterator[bytes]:
+    """What a checkpoint of a state holds, in pieces; the state may change from one to the next."""
+    for number in list(state.by_number):
+        if (kept := state.by_number.get(number)) is None:
+            continue
+        yield records.queue_record(number, kept.identifier, kept.record)
+        keys = iter(list(kept.messages))
+        while some := list(islice(keys, ROWS)):
+            found = [(key, row) for key in some if (row := kept.messages.get(key)) is not None]
+            yield records.messages_record(number, [key for key, _ in found], [row for _, row in found])
+        after = -1
+        while (place := kept.log.after(after)) < len(kept.log):
+            rows = kept.log.chunk(place, ROWS)
+            after = kept.log.sequence(min(place + ROWS, len(kept.log)) - 1)
+            yield records.logs_record(number, rows)
+    yield from _values(state)
+    yield records.events_trimmed_record(state.events.first)
+    sequence = state.events.first
+    while sequence < state.events.end:
+        first, sequence = sequence, min(sequence + ROWS, state.events.end)
+        yield records.events_record(first, state.events.chunk(first, ROWS))
+        sequence = max(sequence, state.events.first)
+
+
+def _values(state: State) -> Iterator[bytes]:
+    piece: list[bytes] = []
+    size = 0
+    for name in list(state.values):
+        if (value := state.values.get(name)) is not None:
+            piece.append(records.state_record(name, value))
+            size += len(piece[-1])
+        if size > LARGE:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)

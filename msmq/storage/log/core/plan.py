@@ -1,0 +1,311 @@
+"""What each change comes to: rows in memory, and records in the table of a group."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, assert_never
+from uuid import UUID
+
+from msmq.interfaces.storage import StorageError, UnknownQueue
+from msmq.queues.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    MoveMessage,
+    PutAborts,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    RemoveState,
+    TrimEvents,
+    TrimLog,
+)
+from msmq.storage.identity import identity_of
+from msmq.storage.log.core import records
+from msmq.storage.log.core.events import event_packet
+from msmq.storage.log.core.group import GroupContent
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
+from msmq.storage.log.core.state import KeptQueue, Rows
+from msmq.storage.records import LAST_LOOKUP_ID, definition_record, is_text, outside
+
+_MESSAGE_BYTES: Final = records.KEY.size + MESSAGE_ROW.size
+
+
+class Plan(GroupContent):
+    """A group of batches.
+
+    A change that cannot be done raises an error, and the caller rolls back to where its batch began.
+    """
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Do these changes in memory, and have them written.
+
+        @raise StorageError: one of them cannot be done; those before it are done.
+        """
+        try:
+            self._add(changes)
+        except (struct.error, OverflowError, TypeError) as error:
+            raise StorageError(f"a value cannot be stored: {error}") from error
+
+    def _add(self, changes: Sequence[Change]) -> None:
+        known: UUID | None = None
+        kept: KeptQueue | None = None
+        queues, table, undo = self.state.queues, self.table, self.undo
+        for change in changes:
+            # Most changes are of these two kinds, and a match takes its time.
+            if isinstance(change, PutMessage):
+                if change.queue is not known:
+                    known, kept = change.queue, queues.get(change.queue)
+                if kept is None:
+                    raise UnknownQueue(change.queue)
+                lookup_id, packet = change.lookup_id, change.packet
+                if not 0 <= lookup_id <= LAST_LOOKUP_ID:
+                    raise outside(lookup_id)
+                place, checksum = (self.express_packet if change.is_express else self.packet)(packet)
+                row = MESSAGE_ROW.pack(
+                    place,
+                    len(packet),
+                    checksum,
+                    change.arrived,
+                    -1 if change.due is None else change.due,
+                    change.aborts,
+                    change.moves,
+                    identity_of(packet),
+                )
+                rows: Rows = kept.messages
+                if change.is_express:
+                    rows = kept.express
+                else:
+                    table.append(records.message_key(kept.number, lookup_id))
+                    table.append(row)
+                    self.table_size += _MESSAGE_BYTES
+                if (old := rows.get(lookup_id)) is not None:
+                    self.dead.append(PLACE.unpack_from(old))
+                undo.append((rows, lookup_id, old))
+                rows[lookup_id] = row
+            elif isinstance(change, RemoveMessages):
+                self._remove(change)
+            else:
+                known = None
+                self._add_other(change)
+
+    def _remove(self, change: RemoveMessages) -> None:
+        kept = self.state.queues.get(change.queue)
+        rows: Rows = {}
+        if kept is not None:
+            rows = kept.express if change.is_express else kept.messages
+        undo, dead = self.undo, self.dead
+        gone: list[int] = []
+        for lookup_id in change.lookup_ids:
+            if (old := rows.pop(lookup_id, None)) is not None:
+                undo.append((rows, lookup_id, old))
+                dead.append(PLACE.unpack_from(old))
+                gone.append(lookup_id)
+            elif not 0 <= lookup_id <= LAST_LOOKUP_ID:
+                raise outside(lookup_id)
+        if kept is not None and gone and not change.is_express:
+            self.write(records.messages_gone_record(kept.number, tuple(gone)))
+
+    def _add_other(
+        self,
+        change: PutQueue
+        | RemoveQueue
+        | MoveMessage
+        | PutAborts
+        | PutState
+        | RemoveState
+        | AppendLog
+        | TrimLog
+        | AppendEvent
+        | TrimEvents,
+    ) -> None:
+        match change:
+            case MoveMessage():
+                self._move(change)
+            case PutAborts():
+                self._put_aborts(change)
+            case PutQueue():
+                self._put_queue(change)
+            case RemoveQueue(identifier):
+                self._remove_queue(identifier)
+            case PutState(name, value):
+                self._put_state(name, bytes(value))
+            case RemoveState(name):
+                self._put_state(name, None)
+            case AppendLog():
+                self._append_log(change)
+            case TrimLog():
+                self._trim_log(change)
+            case AppendEvent():
+                self._append_event(change)
+            case TrimEvents(keep):
+                self._trim_events(keep)
+            case _:
+                assert_never(change)
+
+    def _move(self, change: MoveMessage) -> None:
+        _check(change.lookup_id, change.new_lookup_id)
+        target = self._queue(change.target)
+        kept = self.state.queues.get(change.queue)
+        if kept is None:
+            return
+        rows = kept.express if change.is_express else kept.messages
+        row = rows.pop(change.lookup_id, None)
+        if row is None:
+            return
+        self.undo.append((rows, change.lookup_id, row))
+        if not change.is_express:
+            self.write(records.messages_gone_record(kept.number, (change.lookup_id,)))
+        place, size, checksum, arrived, *_, identity = MESSAGE_ROW.unpack(row)
+        due = -1 if change.due is None else change.due
+        row = MESSAGE_ROW.pack(place, size, checksum, arrived, due, change.aborts, change.moves, identity)
+        self.put_row(target, change.new_lookup_id, row, change.is_express)
+
+    def _put_aborts(self, change: PutAborts) -> None:
+        _check(change.lookup_id)
+        kept = self.state.queues.get(change.queue)
+        if kept is None:
+            return
+        rows = kept.express if change.is_express else kept.messages
+        if (row := rows.get(change.lookup_id)) is not None:
+            *head, _, moves, identity = MESSAGE_ROW.unpack(row)
+            row = MESSAGE_ROW.pack(*head, change.aborts, moves, identity)
+            self.put_row(kept, change.lookup_id, row, change.is_express)
+
+    def _put_queue(self, change: PutQueue) -> None:
+        state, identifier = self.state, change.definition.identifier
+        record = definition_record(change.definition)
+        kept = state.queues.get(identifier)
+        if kept is None:
+            number = state.next_queue
+            self.undo.append((state.queues, identifier, None))
+            self.undo.append((state.by_number, number, None))
+        else:
+            number = kept.number
+            self.undo.append((lambda old: setattr(kept, "record", old), kept.record, None))
+        state.put_queue(number, identifier, record)
+        self.write(records.queue_record(number, identifier, record))
+
+    def _remove_queue(self, identifier: UUID) -> None:
+        state = self.state
+        kept = state.queues.pop(identifier, None)
+        if kept is None:
+            return
+        del state.by_number[kept.number]
+        self.undo.append((state.queues, identifier, kept))
+        self.undo.append((state.by_number, kept.number, kept))
+        self.removed.append(kept)
+        self.write(records.queue_gone_record(kept.number))
+
+    def _put_state(self, name: str, value: bytes | None) -> None:
+        if not is_text(name):
+            raise StorageError(f"the name of a state is not Unicode text: {name!a}")
+        values = self.state.values
+        old = values.get(name)
+        if value is None and old is None:
+            return
+        self.undo.append((values, name, old))
+        self.state.put_state(name, value)
+        self.write(records.state_record(name, value))
+
+    def _append_log(self, change: AppendLog) -> None:
+        kept = self._queue(change.queue)
+        _check(change.lookup_id)
+        place, checksum = self.packet(change.packet)
+        sequence = self.state.last_entry = self.state.last_entry + 1
+        row = LOG_ROW.pack(sequence, change.lookup_id, place, len(change.packet), checksum, change.arrived)
+        log = kept.log
+        log.append(row)
+        self.undo.append((lambda _: log.pop_last(), None, None))
+        self.write(records.log_record(kept.number, sequence, row))
+
+    def _trim_log(self, change: TrimLog) -> None:
+        kept = self.state.queues.get(change.queue)
+        if kept is None or not len(kept.log):
+            return
+        log, count, size = kept.log, 0, 0
+        # By age first: what is left then counts against the size.
+        before = float("-inf") if change.before is None else change.before
+        is_old = True
+        while count < len(log):
+            _, _, location, packet_size, _, arrived = LOG_ROW.unpack(log.row(count))
+            is_old = is_old and arrived < before
+            if not is_old and (change.keep_bytes is None or log.size - size <= max(0, change.keep_bytes)):
+                break
+            self.dead.append((location, packet_size))
+            count, size = count + 1, size + packet_size
+        if count:
+            first = log.sequence(count - 1) + 1
+            log.forget(count, size)
+            self.undo.append((lambda _: log.forget(-count, -size), None, None))
+            self.settled.append(log.settle)
+            self.write(records.log_trimmed_record(kept.number, first))
+
+    def _append_event(self, change: AppendEvent) -> None:
+        events = self.state.events
+        packet = event_packet(change)
+        place, checksum = self.packet(packet)
+        identity = change.identity
+        row = EVENT_ROW.pack(place, len(packet), checksum, change.time, len(identity), identity)
+        sequence = self.state.last_event = self.state.last_event + 1
+        events.append(row)
+        self.undo.append((lambda _: events.pop_last(), None, None))
+        self.write(records.event_record(sequence, row))
+
+    def _trim_events(self, keep: int) -> None:
+        events = self.state.events
+        count = len(events) - max(0, keep)
+        if count <= 0:
+            return
+        for sequence in range(events.first, events.first + count):
+            row = events.row(sequence)
+            assert row is not None
+            self.dead.append(PLACE.unpack_from(row))
+        events.forget(count)
+        self.undo.append((lambda _: events.forget(-count), None, None))
+        self.settled.append(events.settle)
+        self.write(records.events_trimmed_record(events.first))
+
+    def remove_message(self, kept: KeptQueue, lookup_id: int, is_express: bool) -> None:
+        """Remove one message that is kept."""
+        self._remove(RemoveMessages(kept.identifier, (lookup_id,), is_express))
+
+    def move_log(self, kept: KeptQueue, place: int, location: int, packet: bytes) -> None:
+        """Write the packet of a log entry once more, if it is still where it was read."""
+        old = kept.log.row(place)
+        sequence, lookup_id, found, size, checksum, arrived = LOG_ROW.unpack(old)
+        if found != location:
+            return
+        row = LOG_ROW.pack(sequence, lookup_id, self.packet(packet)[0], size, checksum, arrived)
+        self.dead.append((location, size))
+        self.undo.append((kept.log.put, old, None))
+        kept.log.put(row)
+        self.write(records.log_record(kept.number, sequence, row))
+
+    def move_event(self, sequence: int, location: int, packet: bytes) -> None:
+        """Write the packet of an event once more, if it is still where it was read."""
+        events = self.state.events
+        old = events.row(sequence)
+        if old is None or EVENT_ROW.unpack(old)[0] != location:
+            return
+        _, size, *rest = EVENT_ROW.unpack(old)
+        row = EVENT_ROW.pack(self.packet(packet)[0], size, *rest)
+        self.dead.append((location, size))
+        self.undo.append((lambda row: events.put(sequence, row), old, None))
+        events.put(sequence, row)
+        self.write(records.event_record(sequence, row))
+
+    def _queue(self, identifier: UUID) -> KeptQueue:
+        kept = self.state.queues.get(identifier)
+        if kept is None:
+            raise UnknownQueue(identifier)
+        return kept
+
+
+def _check(*lookup_ids: int) -> None:
+    for lookup_id in lookup_ids:
+        if not 0 <= lookup_id <= LAST_LOOKUP_ID:
+            raise outside(lookup_id)

@@ -1,0 +1,250 @@
+"""The records of a table: each assigns a value to one key, or removes keys, whatever was there before."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from struct import Struct, error
+from typing import Final, Protocol
+from uuid import UUID
+
+import attrs
+
+from msmq.storage.log.core.format import Malformed
+
+
+class Kind(enum.IntEnum):
+    """What a record does."""
+
+    QUEUE = 1
+    QUEUE_GONE = 2
+    MESSAGE = 3
+    MESSAGES_GONE = 4
+    STATE = 5
+    STATE_GONE = 6
+    LOG = 7
+    LOG_TRIMMED = 8
+    EVENT = 9
+    EVENTS_TRIMMED = 10
+    SEALED = 11
+    MESSAGES = 12
+    LOGS = 13
+    EVENTS = 14
+
+
+PREFIX: Final = Struct("<B3xI")
+"""Kind, and bytes of the whole record."""
+KEY: Final = Struct("<B3xIIQ")
+"""The same, the number of a queue, and a LookupIdentifier or a sequence."""
+MESSAGE_ROW: Final = Struct("<QIIdqII20s")
+"""Location, size, checksum, arrived, due (-1 for none), aborts, moves, identity."""
+LOG_ROW: Final = Struct("<QQQIId")
+"""Sequence, LookupIdentifier, location, size, checksum, arrived."""
+EVENT_ROW: Final = Struct("<QIIdB20s")
+"""Location, size, checksum, time, length of the identity, identity."""
+PLACE: Final = Struct("<QI")
+"""Location and size, with which the rows of messages and events begin."""
+
+EXPRESS: Final = 1 << 63
+"""In a location: it is in a file for express messages."""
+OFFSET_MASK: Final = (1 << 32) - 1
+
+_MESSAGE_SIZE: Final = KEY.size + MESSAGE_ROW.size
+_LOG_SIZE: Final = KEY.size + LOG_ROW.size
+_EVENT_SIZE: Final = KEY.size + EVENT_ROW.size
+
+
+class Assigned(Protocol):
+    """What records are replayed on."""
+
+    def put_queue(self, number: int, identifier: UUID, definition: bytes) -> None:
+        """Keep the definition of a queue."""
+
+    def remove_queue(self, number: int) -> None:
+        """Forget a queue, its messages and its log."""
+
+    def put_message(self, number: int, lookup_id: int, row: bytes) -> None:
+        """Keep the row of a message."""
+
+    def remove_messages(self, number: int, lookup_ids: Iterable[int]) -> None:
+        """Forget messages."""
+
+    def put_state(self, name: str, value: bytes | None) -> None:
+        """Keep a value, or forget it."""
+
+    def put_log(self, number: int, row: bytes) -> None:
+        """Keep the row of a log entry."""
+
+    def trim_log(self, number: int, first: int) -> None:
+        """Forget log entries with smaller sequences."""
+
+    def put_event(self, sequence: int, row: bytes) -> None:
+        """Keep the row of an event."""
+
+    def trim_events(self, first: int) -> None:
+        """Forget events with smaller sequences."""
+
+    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: list[bytes]) -> None:
+        """Keep the rows of many messages."""
+
+    def put_logs(self, number: int, rows: bytes) -> None:
+        """Keep the rows of many log entries."""
+
+    def put_events(self, first: int, rows: bytes) -> None:
+        """Keep the rows of many events."""
+
+
+def queue_record(number: int, identifier: UUID, definition: bytes) -> bytes:
+    """The definition of a queue."""
+    size = KEY.size + 16 + len(definition)
+    return KEY.pack(Kind.QUEUE, size, number, 0) + identifier.bytes + definition
+
+
+def queue_gone_record(number: int) -> bytes:
+    """A queue is removed."""
+    return KEY.pack(Kind.QUEUE_GONE, KEY.size, number, 0)
+
+
+def message_key(number: int, lookup_id: int) -> bytes:
+    """What stands before the row of a message in its record."""
+    return KEY.pack(Kind.MESSAGE, _MESSAGE_SIZE, number, lookup_id)
+
+
+def messages_gone_record(number: int, lookup_ids: tuple[int, ...]) -> bytes:
+    """Messages are removed."""
+    size = KEY.size + 8 * len(lookup_ids)
+    return KEY.pack(Kind.MESSAGES_GONE, size, number, len(lookup_ids)) + Struct(f"<{len(lookup_ids)}Q").pack(
+        *lookup_ids
+    )
+
+
+def state_record(name: str, value: bytes | None) -> bytes:
+    """A value is put, or removed."""
+    text = name.encode("utf-8", "surrogatepass")
+    size = KEY.size + len(text) + len(value or b"")
+    kind = Kind.STATE_GONE if value is None else Kind.STATE
+    return KEY.pack(kind, size, len(text), 0) + text + (value or b"")
+
+
+def log_record(number: int, sequence: int, row: bytes) -> bytes:
+    """An entry of a message log."""
+    return KEY.pack(Kind.LOG, _LOG_SIZE, number, sequence) + row
+
+
+def log_trimmed_record(number: int, first: int) -> bytes:
+    """A message log begins with this sequence."""
+    return KEY.pack(Kind.LOG_TRIMMED, KEY.size, number, first)
+
+
+def event_record(sequence: int, row: bytes) -> bytes:
+    """An event."""
+    return KEY.pack(Kind.EVENT, _EVENT_SIZE, 0, sequence) + row
+
+
+def events_trimmed_record(first: int) -> bytes:
+    """The event log begins with this sequence."""
+    return KEY.pack(Kind.EVENTS_TRIMMED, KEY.size, 0, first)
+
+
+def sealed_record(generation: int) -> bytes:
+    """The log goes on in the segment of this generation."""
+    return KEY.pack(Kind.SEALED, KEY.size, 0, generation)
+
+
+def messages_record(number: int, lookup_ids: list[int], rows: list[bytes]) -> bytes:
+    """Many messages of one queue, as checkpoints have them."""
+    count = len(rows)
+    size = KEY.size + (8 + MESSAGE_ROW.size) * count
+    head = KEY.pack(Kind.MESSAGES, size, number, count)
+    return b"".join((head, Struct(f"<{count}Q").pack(*lookup_ids), *rows))
+
+
+def logs_record(number: int, rows: bytes) -> bytes:
+    """Many entries of one message log."""
+    return KEY.pack(Kind.LOGS, KEY.size + len(rows), number, 0) + rows
+
+
+def events_record(first: int, rows: bytes) -> bytes:
+    """Many events."""
+    return KEY.pack(Kind.EVENTS, KEY.size + len(rows), 0, first) + rows
+
+
+@attrs.frozen
+class Record:
+    """One record of a table.
+
+    @ivar number: of a queue, or the length of a name.
+    @ivar key: LookupIdentifier, sequence, generation or count.
+    @ivar body: the rest.
+    """
+
+    kind: Kind
+    number: int
+    key: int
+    body: bytes = attrs.field(repr=False)
+
+
+def read_records(table: bytes) -> list[Record]:
+    """The records of a table whose checksum was verified.
+
+    @raise Malformed: they are not records of this version.
+    """
+    records: list[Record] = []
+    offset = 0
+    try:
+        while offset < len(table):
+            kind, size, number, key = KEY.unpack_from(table, offset)
+            if size < KEY.size or offset + size > len(table):
+                raise Malformed(f"a record gives a size of {size} bytes")
+            records.append(Record(Kind(kind), number, key, table[offset + KEY.size : offset + size]))
+            offset += size
+    except (error, ValueError) as problem:
+        raise Malformed(f"a record cannot be read: {problem}") from None
+    return records
+
+
+def replay(record: Record, state: Assigned) -> None:
+    """Assign what a record says.
+
+    @raise Malformed: its body is not that of its kind.
+    """
+    body, number, key = record.body, record.number, record.key
+    match record.kind:
+        case Kind.MESSAGE:
+            state.put_message(number, key, _sized(body, MESSAGE_ROW.size))
+        case Kind.MESSAGES_GONE:
+            state.remove_messages(number, Struct(f"<{key}Q").unpack(_sized(body, 8 * key)))
+        case Kind.QUEUE:
+            state.put_queue(number, UUID(bytes=body[:16]), body[16:])
+        case Kind.QUEUE_GONE:
+            state.remove_queue(number)
+        case Kind.STATE:
+            state.put_state(body[:number].decode("utf-8", "surrogatepass"), body[number:])
+        case Kind.STATE_GONE:
+            state.put_state(body[:number].decode("utf-8", "surrogatepass"), None)
+        case Kind.LOG:
+            state.put_log(number, _sized(body, LOG_ROW.size))
+        case Kind.LOG_TRIMMED:
+            state.trim_log(number, key)
+        case Kind.EVENT:
+            state.put_event(key, _sized(body, EVENT_ROW.size))
+        case Kind.EVENTS_TRIMMED:
+            state.trim_events(key)
+        case Kind.SEALED:
+            pass
+        case Kind.MESSAGES:
+            ids = Struct(f"<{key}Q").unpack_from(_sized(body, (8 + MESSAGE_ROW.size) * key))
+            width = MESSAGE_ROW.size
+            state.put_messages(
+                number, ids, [body[at : at + width] for at in range(8 * key, len(body), width)]
+            )
+        case Kind.LOGS:
+            state.put_logs(number, _sized(body, len(body) // LOG_ROW.size * LOG_ROW.size))
+        case Kind.EVENTS:
+            state.put_events(key, _sized(body, len(body) // EVENT_ROW.size * EVENT_ROW.size))
+
+
+def _sized(body: bytes, size: int) -> bytes:
+    if len(body) != size:
+        raise Malformed(f"the body of a record has {len(body)} bytes instead of {size}")
+    return body

@@ -1,0 +1,98 @@
+"""Replays a log: from the segments as they were found to a state, or to the reason why that cannot be.
+
+Pure: reads through functions, decides, and changes nothing but the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from msmq.storage.log.core.format import BLOCK, SegmentHeader
+from msmq.storage.log.core.records import Assigned, replay
+from msmq.storage.log.core.scan import Group, Position, Read, later_group, next_group, sealed_by, torn_packet
+from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
+
+
+@attrs.frozen
+class Source:
+    """A segment as it was found.
+
+    @ivar size: bytes of its file.
+    @ivar read: reads it.
+    """
+
+    path: Path
+    header: SegmentHeader
+    size: int
+    read: Read
+
+
+def recover(
+    directory: Path, sources: Mapping[int, Source], position: Position, state: Assigned
+) -> tuple[Position, bool]:
+    """Replay every group from a position on.
+
+    @param sources: by generation.
+    @return: where the log ends, and whether a write that was never confirmed was cut off there.
+    @raise StoreIncomplete: a segment is missing.
+    @raise StoreDamaged: a group is damaged that was on stable storage.
+    @raise Malformed: a group is intact and not of this version.
+    """
+    pending: tuple[Source, Group] | None = None
+    while True:
+        source = sources.get(position.generation)
+        if source is None:
+            raise missing(directory, [one.path for one in sources.values()], position.generation)
+        if source.size < source.header.size:
+            problem = f"the file has {source.size} of {source.header.size} bytes"
+            raise StoreDamaged(source.path, source.size, problem)
+        group = next_group(source.read, source.header, position)
+        if group is None:
+            break
+        # Now the one before was on stable storage.
+        if pending is not None:
+            _apply(pending[1], state)
+        pending = source, group
+        position = group.next(sealed_by(group.records()))
+    _check_end(sources, source, position)
+    if pending is not None:
+        source, group = pending
+        if torn_packet(source.read, group) is not None:
+            header = group.header
+            return Position(header.generation, group.offset, header.sequence, header.previous), True
+        _apply(group, state)
+    return position, bool(source.read(position.offset, BLOCK).strip(b"\0"))
+
+
+def _check_end(sources: Mapping[int, Source], source: Source, position: Position) -> None:
+    """See that nothing follows where the log seems to end.
+
+    @raise StoreDamaged: a group follows that was written after one that is not intact.
+    """
+    places = [(source, position)]
+    for generation, after in sources.items():
+        if generation > position.generation:
+            # A group there was written only after this segment was ended.
+            places.append((after, attrs.evolve(position, offset=0)))
+    for one, start in places:
+        later = later_group(one.read, one.header, start)
+        if later is not None:
+            problem = f"group {position.sequence} is damaged, and group {later.header.sequence} is behind it"
+            raise StoreDamaged(source.path, position.offset, f"{problem} in {one.path.name}")
+
+
+def missing(directory: Path, found: Sequence[Path], generation: int) -> StoreIncomplete:
+    """The error for a segment that is not there."""
+    names = ", ".join(sorted(path.name for path in found)[:3]) or "no segment"
+    return StoreIncomplete(
+        f"{directory}: the segment of generation {generation} is missing (there are {names}...);"
+        " restore it, or the store from a backup"
+    )
+
+
+def _apply(group: Group, state: Assigned) -> None:
+    for record in group.records():
+        replay(record, state)

@@ -1,0 +1,183 @@
+"""Packed rows of message logs and of the event log: append at the end, forget at the front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from msmq.storage.log.core.format import Malformed
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW
+
+_SEQUENCE: Final = Struct("<Q")
+_LAG: Final = 4096
+"""Forgotten rows that may stay in memory, if they are not the larger part."""
+
+
+class LogRows:
+    """The rows of one message log, in the order of their sequences.
+
+    @ivar size: bytes of the packets.
+    """
+
+    def __init__(self) -> None:
+        self._rows = bytearray()
+        self._start = 0
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._rows) // LOG_ROW.size - self._start
+
+    def row(self, place: int) -> bytes:
+        """The row at a place, from 0 for the oldest."""
+        begin = (self._start + place) * LOG_ROW.size
+        return bytes(self._rows[begin : begin + LOG_ROW.size])
+
+    def sequence(self, place: int) -> int:
+        """The sequence of the row at a place."""
+        found: int = _SEQUENCE.unpack_from(self._rows, (self._start + place) * LOG_ROW.size)[0]
+        return found
+
+    def after(self, sequence: int) -> int:
+        """The first place with a larger sequence; the number of rows if there is none."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.sequence(middle) > sequence:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def place(self, sequence: int) -> int | None:
+        """The place of a sequence; C{None} if it is not kept."""
+        found = self.after(sequence) - 1
+        return found if found >= 0 and self.sequence(found) == sequence else None
+
+    def append(self, row: bytes) -> None:
+        """Keep a row with the largest sequence so far."""
+        self._rows += row
+        self.size += LOG_ROW.unpack(row)[3]
+
+    def put(self, row: bytes) -> bytes | None:
+        """Keep a row in its place, also in that of one with the same sequence, which is returned."""
+        (sequence,) = _SEQUENCE.unpack_from(row)
+        place = self.after(sequence)
+        if place == len(self) and (not place or self.sequence(place - 1) != sequence):
+            self.append(row)
+            return None
+        old = None
+        if place and self.sequence(place - 1) == sequence:
+            place -= 1
+            old = self.row(place)
+        begin = (self._start + place) * LOG_ROW.size
+        self._rows[begin : begin + (LOG_ROW.size if old else 0)] = row
+        self.size += LOG_ROW.unpack(row)[3] - (LOG_ROW.unpack(old)[3] if old else 0)
+        return old
+
+    def pop_last(self) -> None:
+        """Take back the last L{append}."""
+        self.size -= LOG_ROW.unpack(self.row(len(self) - 1))[3]
+        del self._rows[-LOG_ROW.size :]
+
+    def forget(self, count: int, size: int) -> None:
+        """Forget the oldest; a negative count takes that back, until L{settle}.
+
+        @param size: bytes of their packets.
+        """
+        self._start += count
+        self.size -= size
+
+    def settle(self) -> None:
+        """Free the memory of what was forgotten."""
+        if self._start > _LAG and 2 * self._start * LOG_ROW.size > len(self._rows):
+            del self._rows[: self._start * LOG_ROW.size]
+            self._start = 0
+
+    def chunk(self, place: int, count: int) -> bytes:
+        """Some rows as they are stored."""
+        begin = (self._start + place) * LOG_ROW.size
+        end = min(begin + count * LOG_ROW.size, len(self._rows))
+        return bytes(self._rows[begin:end])
+
+
+class EventRows:
+    """The rows of the event log, whose sequences have no gaps.
+
+    @ivar first: the sequence of the oldest; of the next one, if there is none.
+    """
+
+    def __init__(self) -> None:
+        self._rows = bytearray()
+        self._start = 0
+        self.first = 1
+
+    def __len__(self) -> int:
+        return len(self._rows) // EVENT_ROW.size - self._start
+
+    @property
+    def end(self) -> int:
+        """The sequence of the next event."""
+        return self.first + len(self)
+
+    def row(self, sequence: int) -> bytes | None:
+        """The row of an event; C{None} if it is not kept."""
+        if not self.first <= sequence < self.end:
+            return None
+        begin = (self._start + sequence - self.first) * EVENT_ROW.size
+        return bytes(self._rows[begin : begin + EVENT_ROW.size])
+
+    def append(self, row: bytes) -> None:
+        """Keep the next event."""
+        self._rows += row
+
+    def put(self, sequence: int, row: bytes) -> bytes | None:
+        """Keep the row of an event that is not forgotten; the one that it replaces is returned.
+
+        @raise Malformed: events are missing before it.
+        """
+        if sequence < self.first:
+            return None
+        if not len(self):
+            self.first = sequence
+        old = self.row(sequence)
+        if old is None:
+            if sequence != self.end:
+                raise Malformed(f"event {sequence} comes after event {self.end - 1}")
+            self._rows += row
+            return None
+        begin = (self._start + sequence - self.first) * EVENT_ROW.size
+        self._rows[begin : begin + EVENT_ROW.size] = row
+        return old
+
+    def pop_last(self) -> None:
+        """Take back the last L{append}."""
+        del self._rows[-EVENT_ROW.size :]
+
+    def forget(self, count: int) -> None:
+        """Forget the oldest; a negative count takes that back, until L{settle}."""
+        self._start += count
+        self.first += count
+
+    def settle(self) -> None:
+        """Free the memory of what was forgotten."""
+        if self._start > _LAG and 2 * self._start * EVENT_ROW.size > len(self._rows):
+            del self._rows[: self._start * EVENT_ROW.size]
+            self._start = 0
+
+    def chunk(self, sequence: int, count: int) -> bytes:
+        """Some rows, as they are stored, from a sequence on."""
+        begin = (self._start + sequence - self.first) * EVENT_ROW.size
+        end = min(begin + count * EVENT_ROW.size, len(self._rows))
+        return bytes(self._rows[begin:end])
+
+    def of(self, identity: bytes, after: int) -> Iterator[int]:
+        """Sequences of the events of one message, larger than another one."""
+        wanted = bytes([len(identity)]) + identity.ljust(20, b"\0")
+        at = EVENT_ROW.size - len(wanted)
+        found = (self._start + max(0, after + 1 - self.first)) * EVENT_ROW.size
+        while (found := self._rows.find(wanted, found)) >= 0:
+            place, within = divmod(found, EVENT_ROW.size)
+            if within == at:
+                yield self.first + place - self._start
+            found += 1

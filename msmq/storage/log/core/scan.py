@@ -1,0 +1,174 @@
+"""Which groups of a segment count: the decisions of recovery, over bytes and nothing else.
+
+A group counts if its checksum, which starts from that of its segment's header and so from the generation
+and the nonce of this use, covers its header and its table, and if it continues the sequence and the chain of
+checksums of the groups before it.
+Only the last group may be torn, since no group is written before the one before it is on stable storage: so
+of the last group the packets are verified too, and a group that is not intact with a later one behind it is
+damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+from zlib import crc32
+
+import attrs
+
+from msmq.storage.log.core.format import (
+    BLOCK,
+    FIRST,
+    GROUP_HEADER,
+    GROUP_MAGIC,
+    GroupHeader,
+    Malformed,
+    SegmentHeader,
+    is_intact,
+    padded,
+    read_group_header,
+)
+from msmq.storage.log.core.records import (
+    EVENT_ROW,
+    LOG_ROW,
+    MESSAGE_ROW,
+    OFFSET_MASK,
+    Kind,
+    Record,
+    read_records,
+)
+
+Read: TypeAlias = Callable[[int, int], bytes]
+"""Reads bytes of a segment, by offset and size; fewer at its end."""
+
+_PIECE: Final = 1 << 20
+
+
+@attrs.frozen
+class Position:
+    """Where the next group of the log is to be.
+
+    @ivar sequence: its number.
+    @ivar chain: the checksum of the group before it.
+    """
+
+    generation: int = 1
+    offset: int = FIRST
+    sequence: int = 1
+    chain: int = 0
+
+
+@attrs.frozen
+class Group:
+    """A group whose header and table are intact."""
+
+    offset: int
+    header: GroupHeader
+    table: bytes = attrs.field(repr=False)
+
+    def records(self) -> list[Record]:
+        """What its table holds.
+
+        @raise Malformed: it is not of this version.
+        """
+        return read_records(self.table)
+
+    @property
+    def end(self) -> int:
+        """Where the next group begins."""
+        return self.offset + padded(self.header.size)
+
+    def next(self, sealed: int | None) -> Position:
+        """Where the log goes on.
+
+        @param sealed: the generation that the group names, if it ends its segment.
+        """
+        place = (self.header.generation, self.end) if sealed is None else (sealed, FIRST)
+        return Position(*place, self.header.sequence + 1, self.header.checksum)
+
+
+def group_at(read: Read, segment: SegmentHeader, offset: int) -> Group | None:
+    """The group at an offset, if its header and its table are intact."""
+    header = read_group_header(read(offset, GROUP_HEADER))
+    if (
+        header is None
+        or header.generation != segment.generation
+        or offset + header.size > segment.size
+        or header.table_size > header.size - GROUP_HEADER
+    ):
+        return None
+    table = read(offset + header.table_offset, header.table_size)
+    return Group(offset, header, table) if is_intact(header, segment.seed, table) else None
+
+
+def next_group(read: Read, segment: SegmentHeader, position: Position) -> Group | None:
+    """The group that continues the log at a position; C{None} if there is none."""
+    group = group_at(read, segment, position.offset)
+    if group is None or group.header.sequence != position.sequence or group.header.previous != position.chain:
+        return None
+    return group
+
+
+def later_group(read: Read, segment: SegmentHeader, position: Position) -> Group | None:
+    """An intact group of the same use of the segment behind a position; C{None} if there is none."""
+    offset = position.offset
+    while piece := read(offset, _PIECE):
+        found = -1
+        while (found := piece.find(GROUP_MAGIC, found + 1)) >= 0:
+            at = offset + found
+            if at % BLOCK or at <= position.offset:
+                continue
+            group = group_at(read, segment, at)
+            if group is not None and group.header.sequence >= position.sequence:
+                return group
+        offset += len(piece)
+    return None
+
+
+def torn_packet(read: Read, group: Group) -> int | None:
+    """The offset of the first packet of a group that is not as its record says; C{None} if all are."""
+    begin = group.offset + GROUP_HEADER
+    end = group.offset + group.header.table_offset
+    for location, size, checksum in packets_of(group.records()):
+        offset = location & OFFSET_MASK
+        if location >> 32 != group.header.generation or not begin <= offset <= end - size:
+            continue
+        if crc32(read(offset, size)) != checksum:
+            return offset
+    return None
+
+
+def packets_of(records: list[Record]) -> Iterator[tuple[int, int, int]]:
+    """Location, size and checksum of every packet that records name."""
+    for record in records:
+        match record.kind:
+            case Kind.MESSAGE:
+                location, size, checksum, *_ = MESSAGE_ROW.unpack(record.body)
+            case Kind.LOG:
+                _, _, location, size, checksum, _ = LOG_ROW.unpack(record.body)
+            case Kind.EVENT:
+                location, size, checksum, *_ = EVENT_ROW.unpack(record.body)
+            case _:
+                continue
+        yield location, size, checksum
+
+
+def sealed_by(records: list[Record]) -> int | None:
+    """The generation in which the log goes on after a group with these records, if it says so."""
+    if records and records[-1].kind is Kind.SEALED:
+        return records[-1].key
+    return None
+
+
+__all__ = [
+    "Group",
+    "Malformed",
+    "Position",
+    "Read",
+    "group_at",
+    "later_group",
+    "next_group",
+    "packets_of",
+    "sealed_by",
+    "torn_packet",
+]

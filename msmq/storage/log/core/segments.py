@@ -1,0 +1,112 @@
+"""Which segments there are, and what is live in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from msmq.storage.log.core.format import SegmentHeader
+
+SPARSE: Final = 4
+"""A segment is emptied by copying when at most one part of so many is live."""
+SLACK: Final = 4
+"""Segments that a log may have beyond twice of what is live, before it is worth a copy."""
+MOST_VICTIMS: Final = 64
+"""Segments that are emptied in one pass over the index."""
+
+
+@attrs.define(eq=False)
+class Segment:
+    """A segment in use.
+
+    @ivar rows: rows that name a packet in it; C{size_live} has the bytes of their packets.
+    """
+
+    path: Path
+    header: SegmentHeader
+    rows: int = 0
+    size_live: int = 0
+
+    @property
+    def generation(self) -> int:
+        """Rising over all uses of all segments."""
+        return self.header.generation
+
+
+@attrs.define
+class Segments:
+    """The segments of a log.
+
+    @ivar used: by generation.
+    @ivar free: files that may be used again, all of the usual size.
+    @ivar next_slot: the number of the next new file.
+    @ivar next_generation: larger than that of every segment that has begun, also of one that a start has
+        found unused because a kill came before the log went on in it.
+    @ivar horizon: the oldest generation that a checkpoint still needs.
+    """
+
+    size: int
+    used: dict[int, Segment] = attrs.field(factory=dict)
+    free: list[Path] = attrs.field(factory=list)
+    next_slot: int = 1
+    next_generation: int = 1
+    horizon: int = 1
+
+    def take_slot(self) -> int:
+        """A number for a new file."""
+        self.next_slot += 1
+        return self.next_slot - 1
+
+    def take_generation(self) -> int:
+        """The generation of a segment that is to begin; no two have the same."""
+        self.next_generation += 1
+        return self.next_generation - 1
+
+    def gained(self, generation: int, rows: int, size: int) -> None:
+        """Rows name packets in a segment."""
+        segment = self.used[generation]
+        segment.rows += rows
+        segment.size_live += size
+
+    def lost(self, places: Iterable[tuple[int, int]]) -> None:
+        """Rows name these packets no more."""
+        used = self.used
+        for location, size in places:
+            segment = used[location >> 32]
+            segment.rows -= 1
+            segment.size_live -= size
+
+    def reclaim(self, active: int) -> list[Path]:
+        """Have segments free that hold nothing that is needed; answers with files that are to be deleted."""
+        extra: list[Path] = []
+        for generation in [
+            generation
+            for generation, segment in self.used.items()
+            if not segment.rows and generation < min(active, self.horizon)
+        ]:
+            segment = self.used.pop(generation)
+            if segment.header.size == self.size and len(self.free) < 2 + len(self.used) // 4:
+                self.free.append(segment.path)
+            else:
+                extra.append(segment.path)
+        return extra
+
+    def victims(self, active: int) -> set[int]:
+        """Generations whose live packets are to be copied on; none, unless that pays.
+
+        At most a quarter of each is live, so that a byte that is copied frees three, and together with
+        free files the log has more than twice the bytes that are live.
+        """
+        total = sum(segment.header.size for segment in self.used.values())
+        live = sum(min(segment.size_live, segment.header.size) for segment in self.used.values())
+        if total <= 2 * live + SLACK * self.size:
+            return set()
+        sparse = sorted(
+            (segment.size_live, generation)
+            for generation, segment in self.used.items()
+            if generation < active and segment.rows and SPARSE * segment.size_live <= segment.header.size
+        )
+        return {generation for _, generation in sparse[:MOST_VICTIMS]}

@@ -1,0 +1,181 @@
+"""What the store holds, as the records of its log have assigned it; packets stay in the segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import attrs
+
+from msmq.queues.definition import QueueDefinition
+from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.storage.log.core.format import Malformed
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
+from msmq.storage.log.core.rows import EventRows, LogRows
+from msmq.storage.records import read_definition
+
+Rows = dict[int, bytes]
+"""Rows of messages by LookupIdentifier."""
+
+
+@attrs.define(eq=False)
+class KeptQueue:
+    """One queue.
+
+    @ivar number: never given to another queue.
+    @ivar record: its definition as it is stored.
+    @ivar messages: the durable ones; C{express} has the others.
+    """
+
+    number: int
+    identifier: UUID
+    record: bytes
+    messages: Rows = attrs.field(factory=dict)
+    express: Rows = attrs.field(factory=dict)
+    log: LogRows = attrs.field(factory=LogRows)
+
+    @property
+    def definition(self) -> QueueDefinition:
+        """Its definition.
+
+        @raise ValueError: the record cannot be read.
+        """
+        return read_definition(self.record)
+
+    def index(self) -> list[StoredMessage]:
+        """What a start finds of its messages."""
+        unpack = MESSAGE_ROW.unpack
+        found: list[StoredMessage] = []
+        for lookup_id in sorted(self.messages):
+            _, size, _, arrived, due, aborts, moves, _ = unpack(self.messages[lookup_id])
+            found.append((lookup_id, size, arrived, None if due < 0 else due, aborts, moves))
+        return found
+
+
+@attrs.define(eq=False)
+class State:
+    """All that is kept; as L{msmq.storage.log.core.records.Assigned}, what records are replayed on.
+
+    Replaying records twice, or on a state that holds a later assignment of some keys, leads to the same
+    state in the end, since every record names the value that its key has from then on.
+    """
+
+    queues: dict[UUID, KeptQueue] = attrs.field(factory=dict)
+    by_number: dict[int, KeptQueue] = attrs.field(factory=dict)
+    values: dict[str, bytes] = attrs.field(factory=dict)
+    events: EventRows = attrs.field(factory=EventRows)
+    next_queue: int = 1
+    last_entry: int = 0
+    last_event: int = 0
+
+    def put_queue(self, number: int, identifier: UUID, definition: bytes) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        kept = self.by_number.get(number)
+        if kept is None:
+            kept = self.by_number[number] = KeptQueue(number, identifier, definition)
+        kept.record = definition
+        self.queues[identifier] = kept
+        self.next_queue = max(self.next_queue, number + 1)
+
+    def remove_queue(self, number: int) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        kept = self.by_number.pop(number, None)
+        if kept is not None and self.queues.get(kept.identifier) is kept:
+            del self.queues[kept.identifier]
+        self.next_queue = max(self.next_queue, number + 1)
+
+    def put_message(self, number: int, lookup_id: int, row: bytes) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        # The checkpoint may be without the queue that a later record removes.
+        if (kept := self.by_number.get(number)) is not None:
+            kept.messages[lookup_id] = row
+
+    def remove_messages(self, number: int, lookup_ids: Iterable[int]) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        if (kept := self.by_number.get(number)) is not None:
+            for lookup_id in lookup_ids:
+                kept.messages.pop(lookup_id, None)
+
+    def put_state(self, name: str, value: bytes | None) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        if value is None:
+            self.values.pop(name, None)
+        else:
+            self.values[name] = value
+
+    def put_log(self, number: int, row: bytes) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        self.last_entry = max(self.last_entry, LOG_ROW.unpack(row)[0])
+        if (kept := self.by_number.get(number)) is not None:
+            kept.log.put(row)
+
+    def trim_log(self, number: int, first: int) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        if (kept := self.by_number.get(number)) is not None:
+            count = kept.log.after(first - 1)
+            kept.log.forget(count, sum(LOG_ROW.unpack(kept.log.row(place))[3] for place in range(count)))
+            kept.log.settle()
+
+    def put_event(self, sequence: int, row: bytes) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        self.last_event = max(self.last_event, sequence)
+        self.events.put(sequence, row)
+
+    def trim_events(self, first: int) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        if first > self.events.end:
+            self.events = EventRows()
+            self.events.first = first
+        else:
+            self.events.forget(max(0, first - self.events.first))
+            self.events.settle()
+        self.last_event = max(self.last_event, first - 1)
+
+    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: list[bytes]) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        if (kept := self.by_number.get(number)) is not None:
+            kept.messages.update(zip(lookup_ids, rows, strict=True))
+
+    def put_logs(self, number: int, rows: bytes) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        for at in range(0, len(rows), LOG_ROW.size):
+            self.put_log(number, rows[at : at + LOG_ROW.size])
+
+    def put_events(self, first: int, rows: bytes) -> None:
+        """See L{msmq.storage.log.core.records.Assigned}."""
+        if first > self.events.end:
+            # What a checkpoint lacks in between was trimmed while it was taken.
+            self.trim_events(first)
+        for place, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
+            self.put_event(first + place, rows[at : at + EVENT_ROW.size])
+
+    def snapshot(self) -> Snapshot:
+        """What a start finds.
+
+        @raise Malformed: the definition of a queue cannot be read.
+        """
+        ordered = [self.by_number[number] for number in sorted(self.by_number)]
+        try:
+            definitions = tuple(kept.definition for kept in ordered)
+        except ValueError as error:
+            raise Malformed(str(error)) from error
+        return Snapshot(
+            queues=definitions,
+            messages={kept.identifier: kept.index() for kept in ordered if kept.messages},
+            state=dict(self.values),
+        )
+
+    def places(self) -> Iterable[tuple[int, int]]:
+        """Location and size of every packet that is kept; of one that two rows name, twice."""
+        for kept in self.by_number.values():
+            for row in kept.messages.values():
+                location, size, *_ = MESSAGE_ROW.unpack(row)
+                yield location, size
+            for place in range(len(kept.log)):
+                _, _, location, size, *_ = LOG_ROW.unpack(kept.log.row(place))
+                yield location, size
+        for sequence in range(self.events.first, self.events.end):
+            row_of = self.events.row(sequence)
+            assert row_of is not None
+            location, size, *_ = EVENT_ROW.unpack(row_of)
+            yield location, size

@@ -1,0 +1,349 @@
+"""Group commit: what waits while a group is written goes into the next one.
+
+All of this runs in the reactor's thread; only the writing of a group may be done by a worker thread, and a
+step never takes longer than some hundred changes do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from msmq.interfaces.storage import StorageError, StoreNotOpen
+from msmq.queues.changes import Change
+from msmq.storage.log.batches import Batch, is_removing, pieces_of
+from msmq.storage.log.core.adaptive import WritePolicy
+from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST, SegmentHeader
+from msmq.storage.log.core.group import Mark
+from msmq.storage.log.core.plan import Plan
+from msmq.storage.log.core.records import EXPRESS
+from msmq.storage.log.core.scan import Position
+from msmq.storage.log.core.segments import Segment
+from msmq.storage.log.core.state import KeptQueue
+from msmq.storage.log.counters import Counters
+from msmq.storage.log.failures import failure
+from msmq.storage.log.files import make_segment
+from msmq.storage.log.opening import OpenedLog
+from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.writer import (
+    EXPRESS_BYTES,
+    GroupBytes,
+    GroupWriter,
+    express_path,
+    group_bytes,
+    next_segment,
+)
+from msmq.storage.reading_thread import Outcome
+
+GROUP_BYTES: Final = 4 * 1024 * 1024
+"""About the most bytes of a group of more than one batch."""
+GROUP_BATCHES: Final = 1024
+"""The most batches of a group."""
+
+
+class Engine:
+    """Writes batches in the order in which they are handed over.
+
+    @param opened: the log, which it owns from now on.
+    @param deliver: has Deferreds fire soon, in order; C{fire} does it now.
+    @param rest: called when a group is done; the state is what is on disk then.
+    @ivar is_busy: whether a group is under way, so that the state holds what may be taken back.
+    @ivar express_rows: by number of a file for express packets, the rows that name packets in it.
+    @ivar doomed: removed queues whose packets are still counted as live.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedLog,
+        call: Call,
+        writer: GroupWriter,
+        writing: Worker,
+        upkeep: Worker,
+        policy: WritePolicy,
+        deliver: Callable[[Sequence[Outcome]], object],
+        fire: Callable[[], object],
+        rest: Callable[[], object],
+    ) -> None:
+        self.state = opened.state
+        self.segments = opened.segments
+        self.position = opened.position
+        self.store = opened.checkpoint.store
+        self.directory = opened.directory
+        self.counters = Counters()
+        self.is_busy = False
+        self.express_number = 1
+        self.express_rows: dict[int, int] = {1: 0}
+        self.doomed: deque[KeptQueue] = deque()
+        self._express_offset = 0
+        self._call = call
+        self._writer = writer
+        self._writing = writing
+        self._upkeep = upkeep
+        self._policy = policy
+        self._deliver = deliver
+        self._fire = fire
+        self._rest = rest
+        self._waiting: deque[Batch] = deque()
+        # How many of those that wait are tried alone, since the group that they were in has failed.
+        self._alone = 0
+        self._is_alone = False
+        self._is_scheduled = False
+        self._is_preparing = False
+        self._is_stopped = False
+        self._plan: Plan
+        # The batches of the group, each with why it cannot be done.
+        self._group: list[tuple[Batch, StorageError | None]] = []
+        self._accepted = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way, and nothing waits."""
+        return not self.is_busy and not self._waiting
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments.used[self.position.generation]
+
+    def put(self, batch: Batch) -> None:
+        """Do a batch after all that were put before."""
+        if self._is_stopped:
+            batch.done.errback(StoreNotOpen(f"the store {self.directory} is not open"))
+            return
+        self._waiting.append(batch)
+        self._schedule()
+
+    def stop(self) -> None:
+        """Take nothing more; what still waits is the store's own work, which is not done."""
+        self._is_stopped = True
+        while self._waiting:
+            batch = self._waiting.popleft()
+            self._deliver([(batch.done, StoreNotOpen(f"the store {self.directory} is not open"))])
+
+    def prepare(self) -> None:
+        """Have two files ready for what comes, so that no batch waits for one."""
+        if self._is_preparing or len(self.segments.free) >= 2:
+            return
+        self._is_preparing = True
+        slot, size = self.segments.take_slot(), self.segments.size
+
+        def made(outcome: Path | Exception) -> None:
+            self._is_preparing = False
+            if isinstance(outcome, Path):
+                self.segments.free.append(outcome)
+
+        self._upkeep.do(lambda: make_segment(self.directory, slot, size), made)
+
+    def _schedule(self) -> None:
+        if self._waiting and not self.is_busy and not self._is_scheduled:
+            self._is_scheduled = True
+            self._call(self._scheduled)
+
+    def _scheduled(self) -> None:
+        self._is_scheduled = False
+        self._pump()
+
+    def _pump(self) -> None:
+        """Begin the next group, unless one is under way."""
+        if self.is_busy or not self._waiting:
+            return
+        self.is_busy = True
+        self._is_alone = self._alone > 0
+        self._begin()
+        self._fill()
+
+    def _begin(self) -> None:
+        base = self.position.generation << 32 | self.position.offset + GROUP_HEADER
+        if self._express_offset > EXPRESS_BYTES:
+            self.express_number, self._express_offset = self.express_number + 1, 0
+            self.express_rows[self.express_number] = 0
+        self._plan = Plan(self.state, base, self.express_number << 32 | self._express_offset)
+
+    def _fill(self) -> None:
+        """Put what waits into the group, as far as one step goes."""
+        plan = self._plan
+        while self._waiting and len(self._group) < GROUP_BATCHES and plan.size < GROUP_BYTES:
+            if self._is_alone and self._group:
+                break
+            batch = self._waiting.popleft()
+            mark = plan.mark()
+            if batch.is_large:
+                self._fill_slowly(batch, mark, pieces_of(batch.changes))
+                return
+            if self._add(batch, batch.changes, mark) and not self._accept(batch, mark):
+                return
+        self._write()
+
+    def _fill_slowly(self, batch: Batch, mark: Mark, pieces: deque[Sequence[Change]]) -> None:
+        """Put one piece of a large batch into the group, and the others in later turns of the reactor."""
+        if not pieces:
+            if self._accept(batch, mark):
+                self._fill()
+        elif self._add(batch, pieces.popleft(), mark):
+            self._call(self._fill_slowly, batch, mark, pieces)
+        else:
+            self._fill()
+
+    def _add(self, batch: Batch, changes: Sequence[Change], mark: Mark) -> bool:
+        """Plan changes of a batch; if they cannot be done the batch has failed."""
+        try:
+            if batch.work is not None:
+                batch.work(self._plan)
+            else:
+                self._plan.add(changes)
+        except Exception as error:
+            self._plan.rollback(mark)
+            self._group.append((batch, failure(self.directory, "write", error)))
+            return False
+        return True
+
+    def _accept(self, batch: Batch, mark: Mark) -> bool:
+        """Take a planned batch into the group, if there is space in the segment; otherwise see to it."""
+        plan, segment = self._plan, self.active
+        if self.position.offset + plan.needed <= segment.header.size:
+            self._group.append((batch, None))
+            self._accepted += 1
+            return True
+        needed = FIRST + plan.needed
+        plan.rollback(mark)
+        if self._accepted:
+            self._waiting.appendleft(batch)
+            self._write()
+        elif needed > LARGEST:
+            self._refuse(batch, StorageError(f"a batch of {needed} bytes is larger than {LARGEST}"))
+        else:
+            self._switch(batch, needed)
+        return False
+
+    def _switch(self, batch: Batch, needed: int) -> None:
+        """Go on in another segment, then do a batch that had no space in this one."""
+        segments = self.segments
+        size = max(segments.size, needed)
+        # The last file is kept for batches that remove messages, on a disk that is full.
+        may_take_last = batch.work is not None or is_removing(batch.changes)
+        path = None
+        if size == segments.size and len(segments.free) > (not may_take_last):
+            path = segments.free.pop(0)
+        header = SegmentHeader(self.store, segments.take_generation(), size, os.urandom(16))
+        slot = segments.take_slot() if path is None else 0
+        flags = self._writer.flags
+
+        def begun(outcome: Path | Exception) -> None:
+            if isinstance(outcome, Path):
+                self._seal(batch, header, outcome)
+                return
+            if path is not None:
+                segments.free.append(path)
+            self._refuse(batch, failure(self.directory, "make a segment", outcome))
+
+        self._upkeep.do(lambda: next_segment(self.directory, path, slot, header, flags), begun)
+
+    def _seal(self, batch: Batch, header: SegmentHeader, path: Path) -> None:
+        """End the active segment; after that the next one counts."""
+        plan = self._plan
+        plan.seal(header.generation)
+        group = self._bytes()
+
+        def sealed(outcome: float | Exception) -> None:
+            if isinstance(outcome, Exception):
+                plan.rollback()
+                if header.size == self.segments.size:
+                    self.segments.free.append(path)
+                self._refuse(batch, failure(self.active.path, "write", outcome))
+                return
+            self.segments.used[header.generation] = Segment(path, header)
+            self.position = Position(header.generation, FIRST, group.next.sequence, group.next.chain)
+            self.counters.segments += 1
+            self._waiting.appendleft(batch)
+            self.prepare()
+            self._begin()
+            self._fill()
+
+        self._writing.do(lambda: self._writer.write(group), sealed)
+
+    def _refuse(self, batch: Batch, error: StorageError) -> None:
+        """A batch cannot be done, and those that wait are looked at in the next group."""
+        self._group.append((batch, error))
+        self._write()
+
+    def _bytes(self) -> GroupBytes:
+        active = self.active
+        express = express_path(self.directory, self.express_number), self._express_offset
+        return group_bytes(self._plan, active.header, active.path, self.position, express)
+
+    def _write(self) -> None:
+        """Write the group."""
+        if self._plan.is_empty:
+            self._end()
+            return
+        group = self._bytes()
+        if self._policy.is_inline(group.size, self._accepted) and not self._is_alone:
+            try:
+                outcome: float | Exception = self._writer.write(group)
+            except Exception as error:
+                outcome = error
+            self.counters.inline += 1
+            self._written(group, outcome)
+        else:
+            self._writing.do(lambda: self._writer.write(group), lambda outcome: self._written(group, outcome))
+
+    def _written(self, group: GroupBytes, outcome: float | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._take_back(failure(group.path, "write", outcome))
+            return
+        plan, counters = self._plan, self.counters
+        self._policy.measured(outcome, group.size)
+        counters.groups += 1
+        counters.batches += self._accepted
+        counters.bytes += group.size
+        counters.seconds += outcome
+        self.segments.gained(self.position.generation, plan.added, plan.added_size)
+        self.position = group.next
+        self._express_offset += plan.express_size
+        self.express_rows[self.express_number] += plan.added_express
+        self.lost(plan.dead)
+        plan.settle()
+        self.doomed.extend(plan.removed)
+        self._end()
+
+    def _take_back(self, error: StorageError) -> None:
+        """Nothing of the group is done; each of its batches is tried alone, if there are more than one."""
+        self._plan.rollback()
+        accepted = [batch for batch, problem in self._group if problem is None]
+        if len(accepted) > 1:
+            self._group = [(batch, problem) for batch, problem in self._group if problem is not None]
+            self._waiting.extendleft(reversed(accepted))
+            self._alone = len(accepted)
+        else:
+            self._group = [(batch, problem or error) for batch, problem in self._group]
+        self._end()
+
+    def _end(self) -> None:
+        """The group is done; begin the next."""
+        group, self._group, self._accepted = self._group, [], 0
+        if self._is_alone:
+            self._alone -= len(group)
+        self.is_busy = False
+        for batch, _ in group:
+            if batch.then is not None:
+                batch.then()
+        self._rest()
+        self._deliver([(batch.done, problem) for batch, problem in group])
+        # With many waiting the disk is kept busy while the Deferreds of this group fire.
+        if not self._policy.is_inline(0, len(self._waiting)):
+            self._pump()
+        self._fire()
+        self._schedule()
+
+    def lost(self, places: Sequence[tuple[int, int]]) -> None:
+        """Rows name these packets no more."""
+        durable: list[tuple[int, int]] = []
+        for place in places:
+            if place[0] >= EXPRESS:
+                self.express_rows[place[0] >> 32 & 0x7FFFFFFF] -= 1
+            else:
+                durable.append(place)
+        self.segments.lost(durable)

@@ -1,0 +1,44 @@
+"""Errors of the log as the store reports them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+from msmq.interfaces.storage import StorageError, StorageFull
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What the system reports when there is no space, on the disk or in the user's quota."""
+
+
+class StoreDamaged(StorageError):
+    """A file of the store is not as it was written; nothing was changed.
+
+    @ivar path: the file.
+    @ivar offset: where in it.
+    """
+
+    def __init__(self, path: Path, offset: int, problem: str) -> None:
+        super().__init__(f"{path}, offset {offset}: {problem}; restore the store from a backup")
+        self.path = path
+        self.offset = offset
+
+
+class StoreIncomplete(StorageError):
+    """The store is not the one last used here: files are missing, or it is an older copy."""
+
+
+def failure(path: Path, doing: str, error: Exception) -> StorageError:
+    """The error of the store that says what happened.
+
+    @param doing: what was tried, such as C{"write"}.
+    @return: a L{StorageFull}, if there is no space.
+    """
+    if isinstance(error, StorageError):
+        return error
+    if isinstance(error, OSError):
+        kind = StorageFull if error.errno in FULL else StorageError
+        return kind(f"{path}: cannot {doing}: {os.strerror(error.errno) if error.errno else error}")
+    return StorageError(f"{path}: cannot {doing}: {error!r}")

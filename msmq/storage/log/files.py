@@ -1,0 +1,226 @@
+"""The files of a log; everything here blocks."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from msmq.durable import sync
+from msmq.interfaces.storage import StorageError
+from msmq.storage.log.core.format import FIRST, SEGMENT_HEADER, Malformed, SegmentHeader, read_segment_header
+from msmq.storage.log.failures import failure
+
+DSYNC: Final = getattr(os, "RWF_DSYNC", 0)
+"""The flag of C{pwritev2} for a write that is on stable storage when it returns; 0 where there is none."""
+VECTORS: Final = 1000
+"""Buffers of one call; the system takes 1024."""
+OPEN_FILES: Final = 32
+"""Segments that each user of them keeps open."""
+
+_NAME: Final = re.compile(r"segment-(\d{6,})")
+_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_ZEROS: Final = bytes(1 << 20)
+
+
+def lock_directory(directory: Path) -> int:
+    """Hold a lock as long as the descriptor is open, so that two processes never write one log.
+
+    @raise StorageError: another process holds it, or it cannot be made.
+    """
+    place = directory / "lock"
+    try:
+        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise failure(place, "open", error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise StorageError(f"{directory} is in use by another queue manager") from error
+    return descriptor
+
+
+def write_synced(descriptor: int, buffers: Sequence[bytes], offset: int, flags: int = DSYNC) -> int:
+    """Write at an offset; on stable storage when it returns.
+
+    @param flags: L{DSYNC}, or 0 to write first and then synchronise.
+    @return: the flags that work here.
+    @raise OSError: it failed; some of it may be written.
+    """
+    for start in range(0, len(buffers), VECTORS):
+        piece = buffers[start : start + VECTORS]
+        while piece:
+            try:
+                written = os.pwritev(descriptor, piece, offset, flags)
+            except OSError as error:
+                if not flags or error.errno not in _UNSUPPORTED:
+                    raise
+                flags = 0
+                continue
+            offset += written
+            piece = _rest(piece, written)
+    if not flags:
+        os.fdatasync(descriptor)
+    return flags
+
+
+def write_unsynced(descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
+    """Write at an offset, and wait for no disk.
+
+    @raise OSError: it failed.
+    """
+    for start in range(0, len(buffers), VECTORS):
+        piece = buffers[start : start + VECTORS]
+        while piece:
+            written = os.pwritev(descriptor, piece, offset)
+            offset += written
+            piece = _rest(piece, written)
+
+
+def _rest(buffers: Sequence[bytes], written: int) -> list[bytes]:
+    """What is left of buffers after so many bytes."""
+    for place, buffer in enumerate(buffers):
+        if written < len(buffer):
+            return [buffer[written:], *buffers[place + 1 :]]
+        written -= len(buffer)
+    return []
+
+
+def read_exactly(descriptor: int, offset: int, size: int) -> bytes:
+    """Bytes of a file; fewer at its end.
+
+    @raise OSError: it cannot be read.
+    """
+    found = os.pread(descriptor, size, offset)
+    while 0 < len(found) < size:
+        more = os.pread(descriptor, size - len(found), offset + len(found))
+        if not more:
+            break
+        found += more
+    return found
+
+
+class Descriptors:
+    """Open files of one thread, of which the least recently used are closed.
+
+    @param flags: how files are opened.
+    """
+
+    def __init__(self, flags: int = os.O_RDONLY) -> None:
+        self._flags = flags | os.O_CLOEXEC
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def of(self, path: Path) -> int:
+        """The descriptor of a file.
+
+        @raise OSError: it cannot be opened.
+        """
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            descriptor = self._open[path] = os.open(path, self._flags)
+            if len(self._open) > OPEN_FILES:
+                os.close(self._open.popitem(last=False)[1])
+        self._open.move_to_end(path)
+        return descriptor
+
+    def forget(self, path: Path) -> None:
+        """Close one file."""
+        if (descriptor := self._open.pop(path, None)) is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Close all of them."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+@attrs.frozen
+class FoundSegment:
+    """A file of the directory.
+
+    @ivar header: C{None} if it was never used, or its header is not intact.
+    @ivar problem: what is wrong with the header.
+    """
+
+    path: Path
+    size: int
+    header: SegmentHeader | None
+    problem: str | None = None
+
+
+def find_segments(directory: Path) -> list[FoundSegment]:
+    """Every segment of a directory, in no order.
+
+    @raise OSError: they cannot be read.
+    """
+    found: list[FoundSegment] = []
+    for path in directory.iterdir():
+        if _NAME.fullmatch(path.name) is None:
+            continue
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            head = read_exactly(descriptor, 0, SEGMENT_HEADER)
+            size = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+        header, problem = None, None
+        if head.strip(b"\0"):
+            try:
+                header = read_segment_header(head)
+            except Malformed as error:
+                problem = str(error)
+        found.append(FoundSegment(path, size, header, problem))
+    return found
+
+
+def make_segment(directory: Path, number: int, size: int) -> Path:
+    """A new file of zeros, all of which are on stable storage; its name is too.
+
+    @raise OSError: it cannot be made; then there is none.
+    """
+    path = directory / f"segment-{number:06d}"
+    partial = directory / "segment.new"
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        # Fails at once where there is no space.
+        os.posix_fallocate(descriptor, 0, size)
+        for offset in range(0, size, len(_ZEROS)):
+            write_unsynced(descriptor, [_ZEROS[: min(len(_ZEROS), size - offset)]], offset)
+        os.fsync(descriptor)
+        os.replace(partial, path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+    sync(directory)
+    return path
+
+
+def begin_segment(path: Path, header: SegmentHeader, flags: int) -> None:
+    """Have a segment begin with this header, on stable storage.
+
+    @raise OSError: it cannot be written.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        head = header.to_bytes()
+        write_synced(descriptor, [head + bytes(FIRST - len(head))], 0, flags)
+    finally:
+        os.close(descriptor)
+
+
+def slot_number(path: Path) -> int:
+    """The number in the name of a segment."""
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])

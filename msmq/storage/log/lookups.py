@@ -1,0 +1,221 @@
+"""Answers questions: rows from memory, packets through threads that read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
+from msmq.storage.log.core.events import read_event
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
+from msmq.storage.log.engine import Engine
+from msmq.storage.log.quarantine import Quarantine
+from msmq.storage.log.reading import Damage, PacketFetcher, Place, place_of
+from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log_answer import LOG_BYTES
+
+STEP_ROWS: Final = 2000
+"""Rows that are looked at in one turn of the reactor."""
+MOST_ROWS: Final = 50_000
+"""Entries of one answer; an entry without a packet takes some memory too."""
+HAS_IDENTITY: Final = 60
+"""Bytes of a packet from which on it has an identity."""
+
+Thread: TypeAlias = tuple[Worker, PacketFetcher]
+
+
+@attrs.frozen
+class _Wanted:
+    """A packet that is to be read, and the location in its row."""
+
+    place: Place
+    location: int
+
+
+class Lookups:
+    """Begins reads; called when the state holds nothing that may be taken back.
+
+    @param packets: the thread for packets of messages.
+    @param searches: the one for what may take long.
+    """
+
+    def __init__(
+        self, engine: Engine, call: Call, packets: Thread, searches: Thread, quarantine: Quarantine
+    ) -> None:
+        self._engine = engine
+        self._call = call
+        self._packets = packets
+        self._searches = searches
+        self._quarantine = quarantine
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int], done: Deferred[Any]) -> None:
+        """Answer with packets."""
+        kept = self._engine.state.queues.get(queue)
+        wanted: list[_Wanted] = []
+        for lookup_id in lookup_ids:
+            row = None
+            if kept is not None:
+                row = kept.messages.get(lookup_id) or kept.express.get(lookup_id)
+            if row is None:
+                done.errback(MessageNotStored(queue, lookup_id))
+                return
+            wanted.append(self._wanted(*MESSAGE_ROW.unpack(row)[:3]))
+        if not wanted:
+            done.callback([])
+            return
+        self._fetch(self._packets, wanted, partial(self._have_read, queue, lookup_ids, wanted, done))
+
+    def _have_read(
+        self,
+        queue: UUID,
+        lookup_ids: Sequence[int],
+        wanted: list[_Wanted],
+        done: Deferred[Any],
+        found: list[bytes | Damage] | Exception,
+    ) -> None:
+        if isinstance(found, Exception):
+            done.errback(found)
+            return
+        for lookup_id, one, packet in zip(lookup_ids, wanted, found, strict=True):
+            if not isinstance(packet, Damage):
+                continue
+            kept = self._engine.state.queues.get(queue)
+            rows = () if kept is None else (kept.messages.get(lookup_id), kept.express.get(lookup_id))
+            if not any(row is not None and MESSAGE_ROW.unpack(row)[0] == one.location for row in rows):
+                # It was moved or removed meanwhile, and its place used again.
+                self.read(queue, lookup_ids, done)
+                return
+            self._quarantine.put(packet, one.location)
+            done.errback(MessageNotStored(queue, lookup_id))
+            return
+        done.callback(found)
+
+    def find(self, identity: bytes, done: Deferred[Any]) -> None:
+        """Answer with the places of messages."""
+        if len(identity) != 20:
+            done.callback([])
+            return
+        self._look(self._rows_of(identity), [], done)
+
+    def _rows_of(self, identity: bytes) -> Iterator[tuple[UUID, int] | None]:
+        for kept in list(self._engine.state.by_number.values()):
+            for rows in (kept.messages, kept.express):
+                for lookup_id in list(rows):
+                    row = rows.get(lookup_id)
+                    is_found = row is not None and row.endswith(identity)
+                    if row is not None and is_found and MESSAGE_ROW.unpack(row)[1] >= HAS_IDENTITY:
+                        yield kept.identifier, lookup_id
+                    else:
+                        yield None
+
+    def _look(
+        self,
+        rows: Iterator[tuple[UUID, int] | None],
+        found: list[tuple[UUID, int]],
+        done: Deferred[Any],
+    ) -> None:
+        for looked_at, one in enumerate(rows):
+            if one is not None:
+                found.append(one)
+            if looked_at >= STEP_ROWS:
+                self._call(self._look, rows, found, done)
+                return
+        done.callback(found)
+
+    def read_log(self, queue: UUID, after: int, limit: int, done: Deferred[Any]) -> None:
+        """Answer with entries of a message log."""
+        kept = self._engine.state.queues.get(queue)
+        rows: list[tuple[int, int, float]] = []
+        wanted: list[_Wanted] = []
+        total = 0
+        if kept is not None:
+            first = kept.log.after(after)
+            for place in islice(range(first, len(kept.log)), min(max(0, limit), MOST_ROWS)):
+                sequence, lookup_id, *where, arrived = LOG_ROW.unpack(kept.log.row(place))
+                total += where[1]
+                if wanted and total > LOG_BYTES:
+                    break
+                rows.append((sequence, lookup_id, arrived))
+                wanted.append(self._wanted(*where))
+
+        def answer(found: list[bytes | Damage] | Exception) -> None:
+            entries: list[LogEntry] = []
+            if isinstance(found, Exception):
+                done.errback(found)
+                return
+            for (sequence, lookup_id, arrived), one, packet in zip(rows, wanted, found, strict=True):
+                if isinstance(packet, Damage):
+                    row_of = None if kept is None else kept.log.place(sequence)
+                    if kept is not None and row_of is not None:
+                        if LOG_ROW.unpack(kept.log.row(row_of))[2] != one.location:
+                            # It was copied meanwhile, and its place used again.
+                            self.read_log(queue, after, limit, done)
+                            return
+                        self._quarantine.put(packet, one.location)
+                    continue
+                entries.append(LogEntry(sequence, lookup_id, arrived, packet))
+            done.callback(entries)
+
+        self._fetch(self._searches, wanted, answer)
+
+    def log_extent(self, queue: UUID, done: Deferred[Any]) -> None:
+        """Answer with what a message log holds."""
+        kept = self._engine.state.queues.get(queue)
+        if kept is None or not len(kept.log):
+            done.callback(LogExtent())
+            return
+        log = kept.log
+        done.callback(LogExtent(log.sequence(0), log.sequence(len(log) - 1), len(log), log.size))
+
+    def read_events(self, after: int, limit: int, identity: bytes | None, done: Deferred[Any]) -> None:
+        """Answer with events."""
+        events = self._engine.state.events
+        sequences: Iterator[int] = iter(range(max(events.first, after + 1), events.end))
+        if identity is not None:
+            sequences = iter(()) if len(identity) > 20 else events.of(identity, after)
+        rows: list[tuple[int, float, bytes]] = []
+        wanted: list[_Wanted] = []
+        for sequence in islice(sequences, max(0, limit)):
+            row = events.row(sequence)
+            assert row is not None
+            *where, time, length, owner = EVENT_ROW.unpack(row)
+            rows.append((sequence, time, owner[:length]))
+            wanted.append(self._wanted(*where))
+
+        def answer(found: list[bytes | Damage] | Exception) -> None:
+            if isinstance(found, Exception):
+                done.errback(found)
+                return
+            stored: list[StoredEvent] = []
+            for (sequence, time, owner), one, packet in zip(rows, wanted, found, strict=True):
+                if isinstance(packet, Damage):
+                    there = events.row(sequence)
+                    if there is not None and EVENT_ROW.unpack(there)[0] != one.location:
+                        self.read_events(after, limit, identity, done)
+                        return
+                    if there is not None:
+                        self._quarantine.put(packet, one.location)
+                    continue
+                stored.append(StoredEvent(sequence, read_event(packet, time, owner)))
+            done.callback(stored)
+
+        self._fetch(self._searches, wanted, answer)
+
+    def _wanted(self, location: int, size: int, checksum: int) -> _Wanted:
+        engine = self._engine
+        place = place_of(engine.directory, engine.segments, location, size, checksum)
+        return _Wanted(place, location)
+
+    def _fetch(self, thread: Thread, wanted: Sequence[_Wanted], answer: Any) -> None:
+        worker, fetcher = thread
+        places = [one.place for one in wanted]
+        if not places:
+            answer([])
+            return
+        worker.do(lambda: fetcher.fetch(places), answer)

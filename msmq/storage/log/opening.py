@@ -1,0 +1,269 @@
+"""How a log is opened: its checkpoint, then every group after it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from msmq.durable import sync, write_durably
+from msmq.interfaces.storage import StorageError
+from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter, FoundCheckpoint, find_checkpoints
+from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
+from msmq.storage.log.core.format import Malformed, SegmentHeader
+from msmq.storage.log.core.recovery import Source, missing, recover
+from msmq.storage.log.core.scan import Position, Read, later_group
+from msmq.storage.log.core.segments import Segment, Segments
+from msmq.storage.log.core.state import State
+from msmq.storage.log.failures import StoreDamaged, StoreIncomplete, failure
+from msmq.storage.log.files import (
+    DSYNC,
+    Descriptors,
+    FoundSegment,
+    begin_segment,
+    find_segments,
+    make_segment,
+    read_exactly,
+    slot_number,
+)
+
+EXPRESS_PREFIX: Final = "express-"
+
+
+@attrs.define
+class OpenedLog:
+    """A log that was read.
+
+    @ivar position: where the next group goes.
+    @ivar checkpoint: the newest; C{checkpoint_path} is its file.
+    @ivar is_cut: whether a write that was never confirmed was cut off.
+    """
+
+    directory: Path
+    state: State
+    segments: Segments
+    position: Position
+    checkpoint: CheckpointHeader
+    checkpoint_path: Path
+    is_cut: bool
+
+
+@attrs.frozen
+class Mark:
+    """What is kept outside of the log, so that one that lacks its end, or an older copy, is noticed.
+
+    @ivar sequence: of the last group that was on stable storage when the mark was written.
+    """
+
+    store: bytes
+    sequence: int
+
+    def write(self, path: Path) -> None:
+        """Have it on disk.
+
+        @raise OSError: it cannot be written.
+        """
+        text = json.dumps({"store": self.store.hex(), "sequence": self.sequence})
+        write_durably(path, text.encode() + b"\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Mark | None:
+        """The mark in a file; C{None} if there is no file.
+
+        @raise StorageError: it cannot be read.
+        """
+        try:
+            found = json.loads(path.read_bytes())
+            return cls(bytes.fromhex(found["store"]), int(found["sequence"]))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise failure(path, "read", error) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(f"{path}: not the mark of a log: {error}; delete it to open the log") from None
+
+
+def open_log(directory: Path, mark_path: Path, segment_size: int) -> OpenedLog:
+    """Read a log, or make one where there is none; its directory is there and locked.
+
+    @raise StorageError: it cannot be used; says which file is the reason.
+    """
+    try:
+        mark = Mark.read(mark_path)
+        for path in directory.glob(f"{EXPRESS_PREFIX}*"):
+            path.unlink()
+        found = find_segments(directory)
+        checkpoints = find_checkpoints(directory)
+        if not any(one.header for one in checkpoints):
+            _check_new(directory, found, checkpoints, mark, mark_path)
+            _make(directory, found, segment_size)
+            found, checkpoints = find_segments(directory), find_checkpoints(directory)
+        return _read(directory, found, checkpoints, mark, mark_path, segment_size)
+    except (OSError, Malformed) as error:
+        raise failure(directory, "open", error) from error
+
+
+def _check_new(
+    directory: Path,
+    found: list[FoundSegment],
+    checkpoints: list[FoundCheckpoint],
+    mark: Mark | None,
+    mark_path: Path,
+) -> None:
+    """See that there is really nothing, or what a start has left that was cut off.
+
+    @raise StorageError: there is something, or there was.
+    """
+    for one in checkpoints:
+        raise StoreDamaged(one.path, 0, one.problem or "damaged")
+    for segment in found:
+        if segment.problem is not None:
+            raise StoreDamaged(segment.path, 0, segment.problem)
+        if segment.header is not None and (segment.header.generation > 1 or _has_group(segment)):
+            raise StoreIncomplete(
+                f"{directory}: {' and '.join(NAMES)} are missing; restore them, or the store from a backup"
+            )
+    if mark is not None:
+        raise StoreIncomplete(
+            f"{directory}: the log that was last used here is missing ({mark.sequence} groups); restore it,"
+            f" or delete {mark_path} to begin with an empty one"
+        )
+
+
+def _has_group(segment: FoundSegment) -> bool:
+    assert segment.header is not None
+    with segment.path.open("rb") as file:
+        return later_group(_reading(file.fileno()), segment.header, Position(offset=0)) is not None
+
+
+def _make(directory: Path, found: list[FoundSegment], size: int) -> None:
+    """Make a log that holds nothing."""
+    store = os.urandom(16)
+    for one in found:
+        one.path.unlink()
+    path = make_segment(directory, 1, size)
+    make_segment(directory, 2, size)
+    begin_segment(path, SegmentHeader(store, 1, size, os.urandom(16)), DSYNC)
+    writer = CheckpointWriter(directory / NAMES[0])
+    writer.begin()
+    writer.append(list(tables(State())))
+    writer.finish(CheckpointHeader(store, 1, Position(), 1, 0, 0, 0, 0))
+    writer.close()
+    sync(directory)
+
+
+def _read(
+    directory: Path,
+    found: list[FoundSegment],
+    checkpoints: list[FoundCheckpoint],
+    mark: Mark | None,
+    mark_path: Path,
+    segment_size: int,
+) -> OpenedLog:
+    newest = next((one for one in checkpoints if one.state is not None), None)
+    if newest is None or newest.header is None or newest.state is None:
+        raise StoreDamaged(checkpoints[0].path, 0, checkpoints[0].problem or "damaged")
+    checkpoint, state = newest.header, newest.state
+    by_generation = _check_segments(found, checkpoint.store, checkpoints)
+    if mark is not None and mark.store != checkpoint.store:
+        raise StoreIncomplete(
+            f"{directory}: not the log that was last used here; put that in its place,"
+            f" or delete {mark_path} to use this one"
+        )
+    descriptors = Descriptors()
+    try:
+        sources = {
+            generation: Source(one.path, one.header, one.size, _lazy(descriptors, one.path))
+            for generation, one in by_generation.items()
+            if one.header is not None
+        }
+        position, is_cut = recover(directory, sources, checkpoint.position, state)
+    finally:
+        descriptors.close()
+    if mark is not None and mark.sequence >= position.sequence:
+        raise StoreIncomplete(
+            f"{directory}: the log ends with group {position.sequence - 1}, but had {mark.sequence}: an older"
+            f" copy, or damaged at its end; restore it, or delete {mark_path} to use what is there"
+        )
+    horizon = min(one.header.position.generation for one in checkpoints if one.header is not None)
+    segments = _live(directory, found, by_generation, position, state, horizon, segment_size)
+    return OpenedLog(directory, state, segments, position, checkpoint, newest.path, is_cut)
+
+
+def _check_segments(
+    found: list[FoundSegment], store: bytes, checkpoints: list[FoundCheckpoint]
+) -> dict[int, FoundSegment]:
+    """The segments by their generation.
+
+    @raise StorageError: one of them is of another store.
+    """
+    for one in checkpoints:
+        if one.header is not None and one.header.store != store:
+            raise StorageError(f"{one.path}, offset 12: the checkpoint of another store; remove it")
+    by_generation: dict[int, FoundSegment] = {}
+    for segment in found:
+        if segment.header is None:
+            if segment.problem is not None and "checksum" not in segment.problem:
+                raise StorageError(f"{segment.path}, offset 0: {segment.problem}")
+            continue
+        if segment.header.store != store:
+            raise StorageError(f"{segment.path}, offset 12: a segment of another store; remove it")
+        other = by_generation.setdefault(segment.header.generation, segment)
+        if other is not segment:
+            raise StorageError(
+                f"{segment.path}, offset 28: a copy of {other.path}; remove the one that does not belong here"
+            )
+    return by_generation
+
+
+def _reading(descriptor: int) -> Read:
+    return lambda offset, size: read_exactly(descriptor, offset, size)
+
+
+def _lazy(descriptors: Descriptors, path: Path) -> Read:
+    """Reads a file that is opened when it is first read."""
+    return lambda offset, size: read_exactly(descriptors.of(path), offset, size)
+
+
+def _live(
+    directory: Path,
+    found: list[FoundSegment],
+    by_generation: Mapping[int, FoundSegment],
+    position: Position,
+    state: State,
+    horizon: int,
+    segment_size: int,
+) -> Segments:
+    """What is live in each segment.
+
+    @raise StorageError: a packet is in a segment that is not there.
+    """
+    segments = Segments(segment_size, horizon=horizon)
+    rows: dict[int, list[int]] = {}
+    for location, size in state.places():
+        counted = rows.setdefault(location >> 32, [0, 0])
+        counted[0] += 1
+        counted[1] += size
+    for generation in {*rows, position.generation}:
+        if generation not in by_generation:
+            raise missing(directory, [one.path for one in found], generation)
+    for generation, one in by_generation.items():
+        assert one.header is not None
+        count, size = rows.get(generation, (0, 0))
+        if generation > position.generation or (not count and generation < min(horizon, position.generation)):
+            continue
+        if one.size < one.header.size:
+            raise StoreDamaged(one.path, one.size, f"the file has {one.size} of {one.header.size} bytes")
+        segments.used[generation] = Segment(one.path, one.header, count, size)
+    kept = {segment.path for segment in segments.used.values()}
+    segments.free = [one.path for one in found if one.path not in kept and one.size == segment_size]
+    for one in found:
+        if one.path not in kept and one.size != segment_size:
+            one.path.unlink()
+    segments.next_generation = max(by_generation) + 1
+    segments.next_slot = max((slot_number(one.path) for one in found), default=0) + 1
+    return segments

@@ -1,0 +1,75 @@
+"""Reads packets from their segments, and verifies the checksum of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from zlib import crc32
+
+import attrs
+
+from msmq.storage.log.core.records import EXPRESS, OFFSET_MASK
+from msmq.storage.log.core.segments import Segments
+from msmq.storage.log.files import Descriptors, read_exactly
+from msmq.storage.log.writer import express_path
+
+
+@attrs.frozen
+class Place:
+    """Where a packet is."""
+
+    path: Path
+    offset: int
+    size: int
+    checksum: int
+
+
+@attrs.frozen
+class Damage:
+    """A packet that is not as it was written.
+
+    @ivar found: what is there instead; shorter, if the file ends or cannot be read.
+    """
+
+    place: Place
+    found: bytes = attrs.field(repr=False)
+    problem: str
+
+
+def place_of(directory: Path, segments: Segments, location: int, size: int, checksum: int) -> Place:
+    """Where the packet at a location is."""
+    if location >= EXPRESS:
+        path = express_path(directory, location >> 32 & 0x7FFFFFFF)
+    else:
+        path = segments.used[location >> 32].path
+    return Place(path, location & OFFSET_MASK, size, checksum)
+
+
+class PacketFetcher:
+    """Reads packets; blocks, and belongs to one thread."""
+
+    def __init__(self) -> None:
+        self._files = Descriptors()
+
+    def fetch(self, places: Sequence[Place]) -> list[bytes | Damage]:
+        """The packets at these places, each verified."""
+        return [self._fetch(place) for place in places]
+
+    def forget(self, path: Path) -> None:
+        """Close a file that is to be deleted."""
+        self._files.forget(path)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._files.close()
+
+    def _fetch(self, place: Place) -> bytes | Damage:
+        try:
+            packet = read_exactly(self._files.of(place.path), place.offset, place.size)
+        except OSError as error:
+            return Damage(place, b"", error.strerror or str(error))
+        if len(packet) < place.size:
+            return Damage(place, packet, f"the file ends {place.size - len(packet)} bytes too early")
+        if crc32(packet) != place.checksum:
+            return Damage(place, packet, "the checksum does not match")
+        return packet

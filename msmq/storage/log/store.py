@@ -1,0 +1,258 @@
+"""The store in a record log, as the queue manager sees it."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from msmq.interfaces.storage import (
+    IMessageStore,
+    LogEntry,
+    LogExtent,
+    StorageError,
+    StoredEvent,
+    StoreNotOpen,
+)
+from msmq.queues.changes import Change
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.log.batches import Batch
+from msmq.storage.log.counters import Counters
+from msmq.storage.log.failures import failure
+from msmq.storage.log.files import lock_directory
+from msmq.storage.log.opening import OpenedLog, open_log
+from msmq.storage.log.running import RunningLog
+from msmq.storage.log.workers import Worker
+from msmq.storage.reading_thread import Outcome, storage_error
+
+FIRED_TOGETHER: Final = 128
+"""Deferreds that fire in one turn of the reactor; a millisecond or two, with what waits for them."""
+SEGMENT_BYTES: Final = 16 * 1024 * 1024
+"""The usual size of a segment."""
+
+_Result = TypeVar("_Result")
+
+
+class _Phase(enum.Enum):
+    CLOSED = enum.auto()
+    OPENING = enum.auto()
+    OPEN = enum.auto()
+    CLOSING = enum.auto()
+
+
+@implementer(IMessageStore)
+class LogMessageStore:
+    """Keeps everything in a log of segments, on stable storage when a commit is done.
+
+    It does not open if files of the log are missing, damaged or of another store or version, or if it is in
+    use.
+    A batch that is handed over while a read is under way may already be seen by it.
+
+    @param directory: of the log; made, mode 0700, if it is not there.
+    @param mark: a file outside of it, by which a log that is not the one last used is noticed.
+    @param clock: seconds, for measuring how long a write takes.
+    @param now: seconds since 1970-01-01 UTC, for events of the store itself.
+    @param segment_bytes: the size of a segment; at least 64 KiB.
+    @param reactor: in whose thread the Deferreds fire; the running one by default.
+    """
+
+    name = "log"
+    durable = True
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        directory: Path,
+        mark: Path,
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+        segment_bytes: int = SEGMENT_BYTES,
+        reactor: IReactorFromThreads | None = None,
+    ) -> None:
+        self.directory = directory.absolute()
+        self._mark = mark.absolute()
+        self._clock = clock
+        self._now = now
+        self._segment_bytes = segment_bytes
+        self._reactor = reactor
+        self._phase = _Phase.CLOSED
+        self._call: Callable[..., object]
+        self._running: RunningLog | None = None
+        self._upkeep: Worker
+        self._lock = -1
+        self._outcomes: deque[Outcome] = deque()
+        self._is_firing = False
+        self._closing: list[Deferred[None]] = []
+
+    @property
+    def counters(self) -> Counters:
+        """What it has done since it was opened."""
+        return Counters() if self._running is None else self._running.engine.counters
+
+    def open(self) -> Deferred[Snapshot]:
+        """See L{IMessageStore.open}."""
+        if self._phase is not _Phase.CLOSED:
+            return fail(StorageError(f"the store {self.directory} is open already"))
+        self._phase = _Phase.OPENING
+        self._call = (self._reactor or _running_reactor()).callFromThread
+        self._upkeep = Worker("msmq log upkeep", self._call)
+        done: Deferred[Snapshot] = Deferred()
+        self._upkeep.do(self._open, partial(self._opened, done))
+        return done
+
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """See L{IMessageStore.commit}."""
+        if self._running is None or self._phase is not _Phase.OPEN:
+            return fail(self._not_open())
+        done: Deferred[None] = Deferred()
+        self._running.engine.put(Batch(tuple(changes), done))
+        return done
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
+        """See L{IMessageStore.read}."""
+        wanted = tuple(lookup_ids)
+        return self._ask(lambda running, done: running.lookups.read(queue, wanted, done))
+
+    def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
+        """See L{IMessageStore.find}."""
+        return self._ask(lambda running, done: running.lookups.find(identity, done))
+
+    def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
+        """See L{IMessageStore.read_log}."""
+        return self._ask(lambda running, done: running.lookups.read_log(queue, after, limit, done))
+
+    def log_extent(self, queue: UUID) -> Deferred[LogExtent]:
+        """See L{IMessageStore.log_extent}."""
+        return self._ask(lambda running, done: running.lookups.log_extent(queue, done))
+
+    def read_events(
+        self, after: int, limit: int, identity: bytes | None = None
+    ) -> Deferred[Sequence[StoredEvent]]:
+        """See L{IMessageStore.read_events}."""
+        return self._ask(lambda running, done: running.lookups.read_events(after, limit, identity, done))
+
+    def close(self) -> Deferred[None]:
+        """See L{IMessageStore.close}."""
+        if self._phase is _Phase.CLOSED:
+            return succeed(None)
+        done: Deferred[None] = Deferred()
+        self._closing.append(done)
+        if self._phase is _Phase.OPENING:
+            # Closed as soon as it is open.
+            return done
+        if self._phase is _Phase.OPEN:
+            self._close()
+        return done
+
+    def _ask(self, ask: Callable[[RunningLog, Deferred[_Result]], object]) -> Deferred[_Result]:
+        running = self._running
+        if running is None or self._phase is not _Phase.OPEN:
+            return fail(self._not_open())
+        done: Deferred[_Result] = Deferred()
+        if running.engine.is_idle:
+            ask(running, done)
+        else:
+            # Behind the batches that are under way.
+            running.engine.put(Batch((), Deferred(), then=lambda: ask(running, done)))
+        return done
+
+    def _open(self) -> tuple[OpenedLog, Snapshot]:
+        """Read the log; blocks."""
+        try:
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            lock = lock_directory(self.directory)
+        except OSError as error:
+            raise failure(self.directory, "open", error) from error
+        try:
+            opened = open_log(self.directory, self._mark, self._segment_bytes)
+            snapshot = opened.state.snapshot()
+        except Exception as error:
+            os.close(lock)
+            raise failure(self.directory, "open", error) from error
+        self._lock = lock
+        return opened, snapshot
+
+    def _opened(self, done: Deferred[Snapshot], outcome: tuple[OpenedLog, Snapshot] | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._upkeep.stop()
+            self._phase = _Phase.CLOSED
+            self._fire_closing()
+            done.errback(storage_error(outcome))
+            return
+        opened, snapshot = outcome
+        if opened.is_cut:
+            self.log.info(
+                "{directory}: a write that was never confirmed was cut off before group {sequence}",
+                directory=self.directory,
+                sequence=opened.position.sequence,
+            )
+        self._running = RunningLog(
+            opened, self._mark, self._call, self._upkeep, self._clock, self._now, self._deliver, self._fire
+        )
+        self._phase = _Phase.OPEN
+        if self._closing:
+            self._close()
+        done.callback(snapshot)
+
+    def _deliver(self, outcomes: Sequence[Outcome]) -> None:
+        self._outcomes.extend(outcomes)
+
+    def _fire(self) -> None:
+        """Have some Deferreds fire, and the others in later turns, so that sockets are served in between."""
+        if not self._is_firing:
+            self._fire_some()
+
+    def _fire_some(self) -> None:
+        some = [self._outcomes.popleft() for _ in range(min(len(self._outcomes), FIRED_TOGETHER))]
+        self._is_firing = bool(self._outcomes)
+        if self._is_firing:
+            self._call(self._fire_some)
+        for done, outcome in some:
+            if isinstance(outcome, Exception):
+                done.errback(outcome)
+            else:
+                done.callback(outcome)
+
+    def _close(self) -> None:
+        self._phase = _Phase.CLOSING
+        running = self._running
+        assert running is not None
+        running.engine.put(Batch((), Deferred(), then=lambda: running.stop(self._stopped)))
+
+    def _stopped(self) -> None:
+        """Everything is on disk, and no thread has anything to do."""
+        while self._outcomes:
+            self._fire_some()
+        self._upkeep.stop()
+        self._running = None
+        with suppress(OSError):
+            os.close(self._lock)
+        self._lock = -1
+        self._phase = _Phase.CLOSED
+        self._fire_closing()
+
+    def _fire_closing(self) -> None:
+        closing, self._closing = self._closing, []
+        for done in closing:
+            done.callback(None)
+
+    def _not_open(self) -> StoreNotOpen:
+        return StoreNotOpen(f"the store {self.directory} is not open")
+
+
+def _running_reactor() -> Any:
+    from twisted.internet import reactor
+
+    return IReactorFromThreads(reactor)

@@ -1,0 +1,106 @@
+"""What is done between groups, in short steps: checkpoints, copies, and files that are no longer needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from msmq.storage.log.checkpointing import Checkpointing
+from msmq.storage.log.compaction import Compaction
+from msmq.storage.log.core.records import LOG_ROW, PLACE
+from msmq.storage.log.core.state import KeptQueue
+from msmq.storage.log.engine import Engine
+from msmq.storage.log.reading import PacketFetcher
+from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.writer import GroupWriter, express_path
+
+STEP_ROWS: Final = 1000
+"""Rows of a removed queue that are counted off in one step."""
+
+
+class Upkeep:
+    """Does one step after each group, and goes on by itself while nothing else is to be done."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        checkpointing: Checkpointing,
+        compaction: Compaction,
+        call: Call,
+        workers: tuple[Worker, Worker, Worker],
+        writer: GroupWriter,
+        fetcher: PacketFetcher,
+    ) -> None:
+        self._engine = engine
+        self._checkpointing = checkpointing
+        self._compaction = compaction
+        self._call = call
+        self._writing, self._reading, self._upkeep = workers
+        self._writer = writer
+        self._fetcher = fetcher
+        self._places: Iterator[tuple[int, int]] | None = None
+        self._is_scheduled = False
+        self.is_stopped = False
+
+    def rest(self) -> None:
+        """Do a step; called when the state holds nothing that may be taken back."""
+        if self.is_stopped:
+            return
+        is_more = self._forget_queue()
+        is_more = self._checkpointing.step() or is_more
+        is_more = self._compaction.step() or is_more
+        self._reclaim()
+        if is_more and not self._is_scheduled:
+            self._is_scheduled = True
+            self._call(self._scheduled)
+
+    def _scheduled(self) -> None:
+        self._is_scheduled = False
+        # While groups are written they make the steps.
+        if not self._engine.is_busy:
+            self.rest()
+
+    def _forget_queue(self) -> bool:
+        """Count off the packets of removed queues; whether there are more."""
+        if self._places is None:
+            if not self._engine.doomed:
+                return False
+            self._places = _places(self._engine.doomed.popleft())
+        some = list(islice(self._places, STEP_ROWS))
+        if not some:
+            self._places = None
+            return bool(self._engine.doomed)
+        self._engine.lost(some)
+        return True
+
+    def _reclaim(self) -> None:
+        engine = self._engine
+        before = len(engine.segments.used)
+        for path in engine.segments.reclaim(engine.position.generation):
+            self._delete(path)
+        engine.counters.reclaimed += before - len(engine.segments.used)
+        for number in [
+            number
+            for number, rows in engine.express_rows.items()
+            if not rows and number < engine.express_number
+        ]:
+            del engine.express_rows[number]
+            self._delete(express_path(engine.directory, number))
+
+    def _delete(self, path: Path) -> None:
+        """Delete a file, after what its users have been asked to do with it."""
+        self._writing.do(lambda: self._writer.forget(path), lambda _: None)
+        self._reading.do(lambda: self._fetcher.forget(path), lambda _: None)
+        self._upkeep.do(lambda: path.unlink(missing_ok=True), lambda _: None)
+
+
+def _places(kept: KeptQueue) -> Iterator[tuple[int, int]]:
+    for rows in (kept.messages, kept.express):
+        while rows:
+            location, size = PLACE.unpack_from(rows.popitem()[1])
+            yield location, size
+    for place in range(len(kept.log)):
+        _, _, location, size, *_ = LOG_ROW.unpack(kept.log.row(place))
+        yield location, size

@@ -1,0 +1,130 @@
+"""What is written where: groups to the active segment, express packets to files of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from msmq.storage.log.core.format import BLOCK, SegmentHeader, group_buffers, group_header
+from msmq.storage.log.core.group import GroupContent
+from msmq.storage.log.core.scan import Position
+from msmq.storage.log.files import (
+    DSYNC,
+    Descriptors,
+    begin_segment,
+    make_segment,
+    write_synced,
+    write_unsynced,
+)
+from msmq.storage.log.opening import EXPRESS_PREFIX
+
+EXPRESS_BYTES: Final = 16 * 1024 * 1024
+"""Bytes after which express packets go to another file."""
+
+
+@attrs.frozen
+class GroupBytes:
+    """A group that is ready to be written.
+
+    @ivar buffers: of the log; none, if only express messages change.
+    @ivar next: where the log goes on.
+    """
+
+    path: Path
+    offset: int
+    buffers: Sequence[bytes] = attrs.field(repr=False)
+    express_path: Path
+    express_offset: int
+    express: Sequence[bytes] = attrs.field(repr=False)
+    next: Position
+
+    @property
+    def size(self) -> int:
+        """Bytes that are written."""
+        return sum(map(len, self.buffers)) + sum(map(len, self.express))
+
+
+def group_bytes(
+    content: GroupContent, header: SegmentHeader, path: Path, position: Position, express: tuple[Path, int]
+) -> GroupBytes:
+    """The bytes of a group at a position.
+
+    @param express: the file of express packets, and where the next of them goes.
+    """
+    buffers: list[bytes] = []
+    after = position
+    if content.table:
+        table = b"".join(content.table)
+        head, checksum = group_header(
+            header.seed, header.generation, position.sequence, position.chain, content.size, table
+        )
+        buffers = group_buffers(head, content.packets, table)
+        end = position.offset + sum(map(len, buffers))
+        after = Position(position.generation, end, position.sequence + 1, checksum)
+    return GroupBytes(path, position.offset, buffers, *express, content.express, after)
+
+
+class GroupWriter:
+    """Writes groups; blocks, and is used by one thread at a time.
+
+    @param clock: seconds, for measuring.
+    @ivar flags: what C{pwritev2} takes here.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._files = Descriptors(os.O_RDWR)
+        self._express = Descriptors(os.O_RDWR | os.O_CREAT)
+        self.flags = DSYNC
+
+    def write(self, group: GroupBytes) -> float:
+        """Write a group; on stable storage when it returns.
+
+        @return: seconds that it took.
+        @raise OSError: it failed, and what was written of it is made invalid if the disk lets it be.
+        """
+        began = self._clock()
+        if group.express:
+            write_unsynced(self._express.of(group.express_path), group.express, group.express_offset)
+        if group.buffers:
+            descriptor = self._files.of(group.path)
+            try:
+                self.flags = write_synced(descriptor, group.buffers, group.offset, self.flags)
+            except OSError:
+                # What was answered with an error is not to be found at the next start.
+                with suppress(OSError):
+                    write_synced(descriptor, [bytes(BLOCK)], group.offset, self.flags)
+                raise
+        return self._clock() - began
+
+    def close(self) -> None:
+        """Close the files."""
+        self._files.close()
+        self._express.close()
+
+    def forget(self, path: Path) -> None:
+        """Close a file that is to be deleted."""
+        self._files.forget(path)
+        self._express.forget(path)
+
+
+def next_segment(directory: Path, path: Path | None, slot: int, header: SegmentHeader, flags: int) -> Path:
+    """Have the next segment begin; blocks.
+
+    @param path: the file; C{None} for a new one, of this slot.
+    @raise OSError: it cannot be made, or written.
+    """
+    if path is None:
+        path = make_segment(directory, slot, header.size)
+    begin_segment(path, header, flags)
+    return path
+
+
+def express_path(directory: Path, number: int) -> Path:
+    """A file for express packets."""
+    return directory / f"{EXPRESS_PREFIX}{number:06d}"

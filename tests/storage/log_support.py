@@ -1,0 +1,107 @@
+"""Logs in directories of tests, whose Deferreds fire when a test turns their reactor."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.storage import LogEntry, StorageError
+from msmq.queues.changes import Change
+from msmq.queues.snapshot import Snapshot
+from msmq.storage.log import LogMessageStore
+from tests.contracts.store_history import TurnedReactor
+from tests.storage.crash_model import Model
+
+Result = TypeVar("Result")
+Found = TypeVar("Found", bound=StorageError)
+
+SEGMENT = 64 * 1024
+
+
+class LogTestCase(SynchronousTestCase):
+    """Tests with logs in C{home}.
+
+    @cvar segment_bytes: the size of their segments.
+    """
+
+    segment_bytes = SEGMENT
+
+    def setUp(self) -> None:
+        self.home = Path(self.mktemp()).absolute()
+        self.home.mkdir()
+        self.reactor = TurnedReactor()
+
+    def make_store(self, home: Path | None = None) -> LogMessageStore:
+        """A store that is not open."""
+        place = home or self.home
+        return LogMessageStore(
+            place / "log",
+            place / "mark",
+            clock=time.perf_counter,
+            now=lambda: 1_700_000_000.0,
+            segment_bytes=self.segment_bytes,
+            reactor=self.reactor,
+        )
+
+    def done(self, asked: Deferred[Result]) -> Result:
+        outcome = self.reactor.outcome(asked)
+        assert not isinstance(outcome, Failure), outcome
+        return outcome
+
+    def refused(self, asked: Deferred[object], kind: type[Found]) -> Found:
+        """How what was asked failed."""
+        outcome = self.reactor.outcome(asked)
+        assert isinstance(outcome, Failure), outcome
+        error = outcome.value
+        assert isinstance(error, kind), outcome
+        return error
+
+    def opened(self, *changes: Change, home: Path | None = None) -> LogMessageStore:
+        """A store in which these changes were committed, one batch each."""
+        store = self.make_store(home)
+        self.done(store.open())
+        for change in changes:
+            self.commit(store, change)
+        return store
+
+    def commit(self, store: LogMessageStore, *changes: Change) -> None:
+        self.done(store.commit(changes))
+
+    def copied(self, store: LogMessageStore, name: str = "copy") -> Path:
+        """The files as they are at this moment, as a kill would leave them."""
+        idle: Deferred[object] = Deferred()
+        store._upkeep.do(lambda: None, idle.callback)
+        self.done(idle)
+        target = self.home.with_name(f"{self.home.name}-{name}")
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(self.home, target)
+        return target
+
+    def assert_holds(self, store: LogMessageStore, snapshot: Snapshot, model: Model) -> None:
+        """A store that was just opened holds what a model holds."""
+        self.assertEqual({queue.identifier: queue for queue in snapshot.queues}, model.queues)
+        self.assertEqual({queue: kept for queue, kept in snapshot.messages.items() if kept}, model.index())
+        self.assertEqual(dict(snapshot.state), model.state)
+        for queue, messages in model.messages.items():
+            self.assertEqual(
+                self.packets(store, queue, list(messages)), [one for one, _ in messages.values()]
+            )
+        for queue, log in model.logs.items():
+            entries: list[LogEntry] = []
+            while page := self.done(store.read_log(queue, entries[-1].sequence if entries else 0, 1 << 30)):
+                entries += page
+            self.assertEqual([(entry.lookup_id, entry.arrived, entry.packet) for entry in entries], log)
+        events = [stored.event for stored in self.done(store.read_events(0, 1 << 30))]
+        self.assertEqual(events, model.events)
+
+    def packets(self, store: LogMessageStore, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
+        found: Sequence[bytes] = self.done(store.read(queue, lookup_ids))
+        return list(found)

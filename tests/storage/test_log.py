@@ -1,0 +1,33 @@
+"""The store in a record log keeps the contract."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from twisted.trial.unittest import TestCase
+
+from msmq.interfaces import IMessageStore
+from msmq.storage.log import LogMessageStore
+from tests.contracts.message_store import MessageStoreContract
+
+SEGMENT = 256 * 1024
+
+
+class LogMessageStoreTests(MessageStoreContract, TestCase):
+    """What every store promises, on real files with segments that are soon full."""
+
+    def setUp(self) -> None:
+        self.home = Path(self.mktemp()).absolute()
+        self.home.mkdir()
+
+    def make_store(self) -> IMessageStore:
+        store = LogMessageStore(
+            self.home / "log",
+            self.home / "mark",
+            clock=time.perf_counter,
+            now=time.time,
+            segment_bytes=SEGMENT,
+        )
+        self.addCleanup(store.close)
+        return store

@@ -1,0 +1,241 @@
+"""What a record log does with its files: segments that are used again, checkpoints, copies, torn writes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from msmq.queues.changes import (
+    AppendEvent,
+    AppendLog,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    TrimEvents,
+    TrimLog,
+)
+from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.format import BLOCK, GROUP_MAGIC
+from msmq.storage.log.files import DSYNC, begin_segment, find_segments
+from tests.contracts.store_contract import BILLS, ORDERS, put, remove
+from tests.storage.crash_model import STEP, Model, batch
+from tests.storage.log_support import SEGMENT, LogTestCase
+
+
+class ManySegmentsTests(LogTestCase):
+    """A log that goes through many segments holds what a model holds, whenever it is opened again."""
+
+    def test_long_history(self) -> None:
+        """Segments are emptied and used again, checkpoints written, and nothing is lost or comes back."""
+        model = Model()
+        store = self.opened()
+        copied = 0
+        for step in range(1, 401):
+            self.commit(store, *batch(step))
+            model.perform(batch(step))
+            if step % 50 == 0:
+                # First what a kill would leave, then what a stop does.
+                self.assert_copy_holds(store, model)
+                counters = store.counters
+                copied += counters.copied
+                self.assertGreater(counters.checkpoints, 0)
+                self.assertGreater(counters.reclaimed, 0)
+                self.done(store.close())
+                store = self.make_store()
+                self.assert_holds(store, self.done(store.open()), model)
+        self.done(store.close())
+        self.assertGreater(copied, 0)
+        # Three hundred messages of 8 KiB and ten logs of 100 KB are live, and hundreds of segments went by.
+        self.assertLess(len(list((self.home / "log").glob("segment-*"))), 400)
+
+    def assert_copy_holds(self, store: LogMessageStore, model: Model) -> None:
+        copy = self.copied(store)
+        store = self.make_store(copy)
+        snapshot = self.done(store.open())
+        self.assertEqual(snapshot.state[STEP], model.state[STEP])
+        self.assert_holds(store, snapshot, model)
+        self.done(store.close())
+
+
+class TornTests(LogTestCase):
+    """The last write, cut off at any place, over what the segment held before."""
+
+    def last_write(self, store: LogMessageStore) -> tuple[Path, int, bytes, bytes]:
+        """Commit one more batch; gives the segment, the place of the group in it, and both contents there."""
+        before = {path: path.read_bytes() for path in sorted((self.home / "log").glob("segment-*"))}
+        self.commit(store, put(77, b"last of all " * 20), PutState("last", b"there"))
+        [(path, old)] = [one for one in before.items() if one[0].read_bytes() != one[1]]
+        new = path.read_bytes()
+        first = next(at for at in range(len(new)) if new[at] != old[at]) // BLOCK * BLOCK
+        last = next(at for at in reversed(range(len(new))) if new[at] != old[at])
+        end = -(-(last + 1) // BLOCK) * BLOCK
+        return path, first, old[first:end], new[first:end]
+
+    def assert_torn(self, copy: Path, path: Path, start: int, content: bytes, is_whole: bool) -> None:
+        """A start over this content finds all of the last batch or nothing of it, and everything before."""
+        with (copy / "log" / path.name).open("r+b") as file:
+            file.seek(start)
+            file.write(content)
+        store = self.make_store(copy)
+        snapshot = self.done(store.open())
+        kept = {entry[0] for entry in snapshot.messages[ORDERS.identifier]}
+        self.assertEqual(snapshot.state.get("last"), b"there" if is_whole else None)
+        self.assertEqual(kept, self.kept | {77} if is_whole else self.kept)
+        self.done(store.close())
+        # Nothing of this start is to be found by the next one.
+        (copy / "mark").write_bytes((self.home / "mark").read_bytes())
+
+    def parts(self, old: bytes, new: bytes) -> Iterator[bytes]:
+        """Every prefix of the write, then every choice of its blocks."""
+        for length in range(0, len(new)):
+            yield new[:length] + old[length:]
+        count = len(new) // BLOCK
+        for chosen in range(1 << count):
+            yield b"".join(
+                (new if chosen >> block & 1 else old)[block * BLOCK : (block + 1) * BLOCK]
+                for block in range(count)
+            )
+
+    def try_all(self, store: LogMessageStore, stride: int) -> None:
+        path, start, old, new = self.last_write(store)
+        copy = self.copied(store)
+        parts = list(self.parts(old, new))
+        for part in [*parts[::stride], *parts[-4:]]:
+            # Padding is not verified, and need not be.
+            is_whole = part.rstrip(b"\0") == new.rstrip(b"\0")
+            is_whole = is_whole or part[: len(new.rstrip(b"\0"))] == new.rstrip(b"\0")
+            self.assert_torn(copy, path, start, part, is_whole)
+        self.done(store.close())
+        shutil.rmtree(copy)
+
+    def test_new_segment(self) -> None:
+        """Cut off in a new segment."""
+        self.kept = {1, 2}
+        self.try_all(self.opened(PutQueue(ORDERS), put(1, b"one"), put(2, b"two")), stride=23)
+
+    def test_recycled_segment(self) -> None:
+        """The same in a segment full of groups of an earlier use, none of which comes back."""
+        store = self.opened(PutQueue(ORDERS))
+        number = 0
+        while True:
+            number += 1
+            self.commit(store, put(number, bytes([number % 256]) * 200))
+            if number > 10:
+                self.commit(store, remove(number - 10))
+            if store.counters.reclaimed and self.is_in_recycled(store):
+                break
+        self.kept = set(range(max(1, number - 9), number + 1))
+        self.try_all(store, stride=31)
+
+    def is_in_recycled(self, store: LogMessageStore) -> bool:
+        """Whether old groups lie behind the place that is written to."""
+        running = store._running
+        assert running is not None
+        engine = running.engine
+        content = engine.active.path.read_bytes()
+        offset = engine.position.offset
+        return offset > 8 * BLOCK and content.count(GROUP_MAGIC, offset) > 10
+
+
+class SpaceTests(LogTestCase):
+    """One old message does not keep its segment, and what is gone gives its space back."""
+
+    def files(self) -> int:
+        """Bytes of the segments."""
+        return sum(path.stat().st_size for path in (self.home / "log").glob("segment-*"))
+
+    def test_old_messages(self) -> None:
+        """One old message in each of a hundred segments: they are copied, and the segments used again."""
+        store = self.opened(PutQueue(ORDERS))
+        old: list[int] = []
+        for number in range(0, 1000, 10):
+            batch = [put(number + more, bytes(6000)) for more in range(10)]
+            self.commit(store, *batch)
+            self.commit(store, remove(*range(number + 1, number + 10)))
+            old.append(number)
+        for number in range(2000):
+            self.commit(store, PutState("turn", b"%d" % number))
+        live = len(old) * 6000
+        self.assertLess(self.files(), 3 * live + 16 * SEGMENT)
+        counters = store.counters
+        self.assertGreater(counters.copied, 50)
+        # A byte that is copied frees three, so each message is copied once or twice.
+        self.assertLess(counters.copied_bytes, 2 * live)
+        self.assertEqual(self.packets(store, ORDERS.identifier, old), [bytes(6000)] * len(old))
+        self.done(store.close())
+        again = self.make_store()
+        snapshot = self.done(again.open())
+        self.assertEqual([entry[0] for entry in snapshot.messages[ORDERS.identifier]], old)
+        self.assertEqual(self.packets(again, ORDERS.identifier, old), [bytes(6000)] * len(old))
+        self.done(again.close())
+
+    def test_everything_that_can_be_removed(self) -> None:
+        """Messages, a queue with its log, entries, events, and express messages give their space back."""
+        store = self.opened(PutQueue(ORDERS), PutQueue(BILLS))
+        for number in range(60):
+            self.commit(
+                store,
+                put(number, bytes(5000)),
+                put(number, bytes(5000), queue=BILLS),
+                put(number + 100, bytes(5000), is_express=True),
+                AppendLog(ORDERS.identifier, number, bytes([number]) * 5000, 1.0),
+                AppendLog(BILLS.identifier, number, bytes([number]) * 5000, 1.0),
+                AppendEvent(1.0, b"", "x" * 1000),
+            )
+        self.assertGreater(self.files(), 1_200_000)
+        self.commit(
+            store,
+            RemoveMessages(ORDERS.identifier, tuple(range(60))),
+            RemoveMessages(ORDERS.identifier, tuple(range(100, 160)), is_express=True),
+            TrimLog(ORDERS.identifier, keep_bytes=5000),
+            RemoveQueue(BILLS.identifier),
+            TrimEvents(2),
+        )
+        for number in range(2000):
+            self.commit(store, PutState("turn", b"%d" % number))
+        self.assertLess(self.files(), 14 * SEGMENT)
+        [entry] = self.done(store.read_log(ORDERS.identifier, 0, 10))
+        self.assertEqual(entry.packet, bytes([59]) * 5000)
+        self.assertEqual(len(self.done(store.read_events(0, 10))), 2)
+        self.done(store.close())
+
+    def test_start_reads_what_came_after_the_checkpoint(self) -> None:
+        """What replaying has to read is bounded, however long the log was."""
+        store = self.opened(PutQueue(ORDERS))
+        for number in range(3000):
+            self.commit(store, put(number % 7, bytes(500)))
+        running = store._running
+        assert running is not None
+        end = running.engine.position
+        self.done(store.close())
+        store = self.opened()
+        assert store._running is not None
+        last = store._running._checkpointing._last
+        self.assertLessEqual(end.generation - last.position.generation, 4)
+        self.assertGreater(end.generation, 20)
+        self.done(store.close())
+
+
+class ChangeOfSegmentTests(LogTestCase):
+    """A kill between the beginning of a segment and its first use."""
+
+    def test_segment_that_was_begun(self) -> None:
+        """The segment is left unused, and no other one gets its generation."""
+        store = self.opened(PutQueue(ORDERS), put(1, b"one"))
+        self.done(store.close())
+        for _ in range(3):
+            found = find_segments(self.home / "log")
+            [used] = [one.header for one in found if one.header is not None and one.header.generation == 1]
+            unused = next(one for one in found if one.header is None)
+            last = max(one.header.generation for one in found if one.header is not None)
+            begin_segment(unused.path, attrs.evolve(used, generation=last + 1, nonce=bytes(16)), DSYNC)
+            store = self.opened(*(put(number, bytes(3000)) for number in range(2, 40)))
+            self.done(store.close())
+        store = self.make_store()
+        snapshot = self.done(store.open())
+        self.assertEqual([entry[0] for entry in snapshot.messages[ORDERS.identifier]], list(range(1, 40)))
+        self.done(store.close())
