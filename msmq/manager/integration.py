@@ -27,7 +27,12 @@ from msmq.queues.changes import Change
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import DirectoryOperationResult, QueueManagerState, refusal
+from msmq.queues.directory.enumerations import (
+    DirectoryOperationResult,
+    OperatingSystemType,
+    QueueManagerState,
+    refusal,
+)
 from msmq.queues.directory.initialization import Provisioning, initialize
 from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager, queue_change
 from msmq.queues.directory.names import read_machine_sid
@@ -503,6 +508,7 @@ def directory_access(
         identifier=model.identifier,
         computer_name=host.computer_name,
         qualified_computer_name=host.qualified_computer_name,
+        operating_system_type=OperatingSystemType.FOREIGN,
         routing_server=routing_server,
         queue_manager_quota=_kilobytes(model.storage.limit),
         journal_quota=_kilobytes(model.storage.journal_limit),

@@ -171,6 +171,6 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         await self.operations.modify(names[0], {"mSMQSites": [b"short"], "mSMQOSType": [b"77"]})
         read = await directory.read(QueueManagerObject, [equals("identifier", manager.identifier)])
         self.assertEqual(read["site_identifier_list"], ())
-        self.assertIs(read["operating_system_type"], OperatingSystemType.FOREIGN)
+        self.assertIs(read["operating_system_type"], OperatingSystemType.OTHER)
         await self.operations.modify(child("paris", (await self.operations.root()).sites), {GUID: [b"short"]})
         self.assertEqual([site["name"] for site in await self.all_of(directory, SiteObject)], ["london"])

@@ -189,6 +189,10 @@ class DefaultTests(SynchronousTestCase):
             given = DirectoryEntry(QueueManagerObject, {role: True}).object
             self.assertEqual((getattr(given, role), getattr(QueueManagerObject(), role)), (True, False))
 
+    def test_unknown_operating_system(self) -> None:
+        """A queue manager whose operating system is not set runs on one that is not known."""
+        self.assertIs(QueueManagerObject().operating_system_type, OperatingSystemType.OTHER)
+
     def test_version(self) -> None:
         """MQDMPR-3.1.1.1-05 MQDMPR-3.1.1.1-06: our version is empty, that of an old peer is kept as it is."""
         self.assertEqual(QueueManagerObject().queue_manager_version, "")

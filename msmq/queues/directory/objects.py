@@ -72,7 +72,7 @@ class QueueManagerObject(DirectoryObject):
     computer_name: str = ""
     queue_manager_version: str = ""
     operating_system_version: str = ""
-    operating_system_type: OperatingSystemType = OperatingSystemType.FOREIGN
+    operating_system_type: OperatingSystemType = OperatingSystemType.OTHER
     qualified_computer_name: str = ""
     create_time: int = 0
     modify_time: int = 0
