@@ -7,6 +7,7 @@ import json
 import select
 import socket
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
@@ -23,6 +24,8 @@ from msmq.structures.status import MQError
 _READ: Final = 0x40000
 _LONGEST_HEADER: Final = 0x1000000
 _PORTION: Final = 0x10000
+_SLOW: Final = 0.002
+"""Seconds after which a producer of messages is taken to be slower than the server answers."""
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -144,45 +147,61 @@ class ReceiveStream:
 
 
 class SteadySending:
-    """Sends and reads at the same time, so that neither side waits for the other to read."""
+    """Sends and reads at the same time, so that neither side waits for the other to read.
+
+    Each message is sent as soon as the producer has given it, because the producer may take its time for the
+    next one; after a message for which it did, the answers are waited for first.
+    """
 
     def __init__(
-        self, asking: Asking, sock: socket.socket, messages: Iterable[Record], outstanding: int
+        self,
+        asking: Asking,
+        sock: socket.socket,
+        messages: Iterable[Record],
+        outstanding: int,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._asking = asking
         self._socket = sock
         self._messages = iter(messages)
         self._outstanding = max(1, outstanding)
+        self._monotonic = monotonic
         self._decoder = RecordDecoder()
         self._unsent = memoryview(b"")
         self._unanswered = 0
         self._is_complete = False
+        self._is_slow = False
 
     def __iter__(self) -> Iterator[str]:
         self._socket.setblocking(False)
         while True:
-            self._fill()
             if self._unsent:
                 self._send()
+            self._fill()
             if not self._unanswered:
                 return
             # While messages wait to be sent, answers are taken only as far as they are there.
             yield from self._answers()
 
     def _fill(self) -> None:
-        if self._unsent or self._is_complete:
-            return
-        parts: list[bytes] = []
+        """Send what the producer gives, as far as the socket takes it and for so long as it is quick."""
         size = 0
-        while self._unanswered < self._outstanding and size < _PORTION:
+        while not (self._unsent or self._is_complete or size >= _PORTION):
+            if self._unanswered >= self._outstanding:
+                break
+            begun = self._monotonic()
             message = next(self._messages, None)
+            self._is_slow = self._monotonic() - begun > _SLOW
             if message is None:
                 self._is_complete = True
                 break
-            parts.append(message.to_bytes())
-            size += len(parts[-1])
+            data = message.to_bytes()
+            size += len(data)
             self._unanswered += 1
-        self._unsent = memoryview(b"".join(parts))
+            self._unsent = memoryview(data)
+            self._send()
+            if self._is_slow:
+                break
 
     def _send(self) -> None:
         try:
@@ -195,7 +214,8 @@ class SteadySending:
             self._is_complete = True
 
     def _answers(self) -> Iterator[str]:
-        has_more = bool(self._unsent) or (self._unanswered < self._outstanding and not self._is_complete)
+        is_waited_for = self._is_complete or self._is_slow or self._unanswered >= self._outstanding
+        has_more = bool(self._unsent) or not is_waited_for
         data = self._receive(has_more)
         if data is None:
             return

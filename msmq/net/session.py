@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -46,6 +46,9 @@ from msmq.wire.framer import StreamFramer
 
 if TYPE_CHECKING:
     from msmq.net.session_factory import SessionFactory
+
+READ_SIZE: Final = 0x100000
+"""Bytes that are read from a connection at once."""
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 
@@ -239,6 +242,9 @@ class SessionProtocol(Protocol):
         register = getattr(transport, "registerProducer", None)
         if register is not None:
             register(self, True)
+        if hasattr(transport, "bufferSize"):
+            # Twisted reads 64 KiB at once otherwise, which a message of that size does not fit in.
+            transport.bufferSize = READ_SIZE
         no_delay = getattr(transport, "setTcpNoDelay", None)
         if no_delay is not None:
             # Acknowledgements are small and somebody waits for them.

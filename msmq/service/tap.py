@@ -16,6 +16,7 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 
 from msmq.errors import MsmqError
+from msmq.service import collector
 from msmq.service.configuration import ConfigurationError, Overrides, load
 from msmq.service.server import Server
 
@@ -84,7 +85,7 @@ class TwistdService(Service):
         Service.startService(self)
         self._is_called_by_twistd = True
         self.server.startService()
-        self.server.started.addErrback(self._failed)
+        self.server.started.addCallbacks(lambda _: collector.settle(), self._failed)
         self._is_called_by_twistd = False
         if self._has_failed:
             self.server.remove_control_socket()

@@ -1,0 +1,26 @@
+"""The garbage collector of a server that has started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.service.collector import THRESHOLDS
+
+PROGRAM = """
+import gc
+from msmq.service.collector import settle
+settle()
+print(gc.get_freeze_count() > 1000, gc.get_threshold(), gc.isenabled())
+"""
+
+
+class CollectorTests(SynchronousTestCase):
+    """L{msmq.service.collector}, in a process of its own."""
+
+    def test_settled(self) -> None:
+        """What the start has made is not looked at again, and collections are rare; they do not end."""
+        said = subprocess.check_output([sys.executable, "-c", PROGRAM], text=True)
+        self.assertEqual(said.strip(), f"True {THRESHOLDS} True")
