@@ -119,6 +119,13 @@ def _defaults(settings: type) -> Mapping[str, object]:
 
 
 _SESSION = _defaults(SessionSettings)
+
+WINDOW_SIZE: Final = 256
+"""The window of a server where its configuration names none.
+
+The documents have 64; with more, acknowledgements and commits are shared by more messages. The smaller window
+of both peers holds ([MS-MQQB] 3.1.5.3.2).
+"""
 _LIMITS = _defaults(Limits)
 _TIMERS = _defaults(Timers)
 _QUEUES = _defaults(QueueSettings)
@@ -182,7 +189,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "dead_letter_over_quota": Key(Flag(), _QUEUES["dead_letter_over_quota"]),
     },
     "limits": {
-        "window_size": _counted(1, 32767, _SESSION["window_size"], "messages"),
+        "window_size": _counted(1, 32767, WINDOW_SIZE, "messages"),
         "max_sessions": _counted(0, _U32, _SESSION["max_sessions"], "sessions"),
         "max_handshakes": _counted(1, _U32, _SESSION["max_handshakes"], "connections"),
         "max_connections_per_host": _counted(1, _U32, _SESSION["max_connections_per_host"], "connections"),
