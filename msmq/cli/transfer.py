@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+
+_C = TypeVar("_C", bound=Callable[..., object])
 
 _OUTGOING: Final = ("format_name", "state", "next_hops", "messages", "bytes", "unacknowledged")
 _SESSION: Final = (
@@ -50,23 +53,54 @@ def outgoing_show(settings: Settings, name: str) -> None:
     settings.output.flush()
 
 
+def _several(command: _C) -> _C:
+    """Let a command take one NAME, C{--all} or C{--next-hop}."""
+    for option in (
+        click.option(
+            "--next-hop",
+            metavar="HOST",
+            help="What goes to HOST next: an address, the name of a computer, or a queue manager's GUID.",
+        ),
+        click.option("--all", "everything", is_flag=True, help="What goes to any other queue manager."),
+        click.argument("name", required=False),
+    ):
+        command = option(command)
+    return command
+
+
 @outgoing.command("pause")
-@click.argument("name")
+@_several
 @common_options
 @pass_settings
-def outgoing_pause(settings: Settings, name: str) -> None:
-    """Send nothing more from the outgoing queue of the format name NAME."""
-    settings.output.one(settings.client.pause_outgoing(name))
-    settings.output.flush()
+def outgoing_pause(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> None:
+    """Send nothing more to the format name NAME, to a next hop, or to any other queue manager.
+
+    It stays so, over restarts too, until it is resumed; nothing needs to have been sent there before.
+    """
+    _hold(settings, "pause", name, everything, next_hop)
 
 
 @outgoing.command("resume")
-@click.argument("name")
+@_several
 @common_options
 @pass_settings
-def outgoing_resume(settings: Settings, name: str) -> None:
-    """Send again from the outgoing queue of the format name NAME."""
-    settings.output.one(settings.client.resume_outgoing(name))
+def outgoing_resume(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> None:
+    """Send again to the format name NAME, to a next hop, or to all other queue managers.
+
+    Each ends what was paused by the same option; paused_by names what else holds a queue.
+    """
+    _hold(settings, "resume", name, everything, next_hop)
+
+
+def _hold(settings: Settings, action: str, name: str | None, everything: bool, next_hop: str | None) -> None:
+    if (name is not None) + everything + (next_hop is not None) != 1:
+        raise click.UsageError("name one of NAME, --next-hop HOST and --all")
+    client = settings.client
+    if name is not None:
+        hold = client.pause_outgoing if action == "pause" else client.resume_outgoing
+        settings.output.one(hold(name))
+    else:
+        settings.output.many(client.hold_outgoing(action, next_hop), (*_OUTGOING, "paused_by"))
     settings.output.flush()
 
 

@@ -66,8 +66,7 @@ class ControlAPI(TransferAPI):
     def __init__(
         self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
     ) -> None:
-        TransferAPI.__init__(self, manager, clock, members)
-        self._limits = limits
+        TransferAPI.__init__(self, manager, limits, clock, members)
         self._receiving = Receiving(manager, limits, clock)
 
     @app.route("/v1/status", methods=["GET"])

@@ -129,9 +129,9 @@ class Asking:
             raise self.lost("it answered with something else than an object")
         return answer
 
-    def several(self, target: str) -> list[dict[str, Any]]:
+    def several(self, target: str, method: str = "GET", body: bytes = b"") -> list[dict[str, Any]]:
         """What there is, as JSON objects."""
-        answer = self.call("GET", target)
+        answer = self.call(method, target, body)
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
             raise self.lost("it answered with something else than a list of objects")
         return answer

@@ -129,6 +129,14 @@ class ControlClient(Asking):
         """Send again from an outgoing queue that was paused."""
         return self.one("POST", f"/v1/outgoing/{_segment(name)}/resume")
 
+    def hold_outgoing(self, action: str, next_hop: str | None = None) -> list[dict[str, Any]]:
+        """C{pause} or C{resume} what goes to one next hop, or everything; the queues that this concerns.
+
+        @param next_hop: an address, the name of a computer, or the GUID of a queue manager; C{None} for all.
+        """
+        wanted: dict[str, object] = {"all": True} if next_hop is None else {"next_hop": next_hop}
+        return self.several(f"/v1/outgoing/{action}", "POST", _json(wanted))
+
     def certificates(self) -> list[dict[str, Any]]:
         """Every certificate that messages can be signed with."""
         return self.several("/v1/certificates")

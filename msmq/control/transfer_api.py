@@ -11,11 +11,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.auditing import Audit, Operation
+from msmq.control.limits import ControlLimits
 from msmq.control.members import Members
-from msmq.control.requests import ControlRequest, parameters, refuse_rest
+from msmq.control.properties import flag, text
+from msmq.control.requests import ControlRequest, json_body, parameters, refuse_rest
 from msmq.control.responses import json_answer, json_list
 from msmq.control.waiting import shielded
 from msmq.interfaces.queue_manager import IQueueManager
+from msmq.structures.status import MQError, Status
 
 _T = TypeVar("_T")
 
@@ -30,8 +33,11 @@ class TransferAPI:
 
     app = Klein()
 
-    def __init__(self, manager: IQueueManager, clock: IReactorTime, members: Members) -> None:
+    def __init__(
+        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
+    ) -> None:
         self._manager = manager
+        self._limits = limits
         self._clock = clock
         self._members = members
         self._audit = Audit(manager)
@@ -73,7 +79,7 @@ class TransferAPI:
         queue = await self._change(
             request,
             Operation("outgoing pause", name),
-            lambda: at_once(lambda: self._manager.pause_outgoing(name)),
+            lambda: self._manager.pause_outgoing(name),
         )
         return json_answer(request, dict(queue))
 
@@ -84,9 +90,54 @@ class TransferAPI:
         queue = await self._change(
             request,
             Operation("outgoing resume", name),
-            lambda: at_once(lambda: self._manager.resume_outgoing(name)),
+            lambda: self._manager.resume_outgoing(name),
         )
         return json_answer(request, dict(queue))
+
+    @app.route("/v1/outgoing/pause", methods=["POST"])
+    async def pause_several(self, request: ControlRequest) -> bytes | None:
+        """Send nothing more to one next hop, or to any other queue manager."""
+        host = self._several(request)
+        if host is None:
+            queues = await self._change(
+                request, Operation("outgoing pause", "all"), self._manager.pause_all_outgoing
+            )
+        else:
+            queues = await self._change(
+                request,
+                Operation("outgoing pause", f"next hop {host}"),
+                lambda: self._manager.pause_next_hop(host),
+            )
+        return await json_list(request, queues, self._clock)
+
+    @app.route("/v1/outgoing/resume", methods=["POST"])
+    async def resume_several(self, request: ControlRequest) -> bytes | None:
+        """End that."""
+        host = self._several(request)
+        if host is None:
+            queues = await self._change(
+                request, Operation("outgoing resume", "all"), self._manager.resume_all_outgoing
+            )
+        else:
+            queues = await self._change(
+                request,
+                Operation("outgoing resume", f"next hop {host}"),
+                lambda: self._manager.resume_next_hop(host),
+            )
+        return await json_list(request, queues, self._clock)
+
+    def _several(self, request: ControlRequest) -> str | None:
+        """The next hop that the body names; C{None} for all."""
+        refuse_rest(parameters(request), "those in the request body")
+        wanted = json_body(request, self._limits.document)
+        if "next_hop" in wanted:
+            host = text("next_hop", wanted.pop("next_hop"))
+            refuse_rest(wanted, "next_hop, or all")
+            return host
+        if flag("all", wanted.pop("all", False)) is not True:
+            raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "name a next_hop, or say all: true")
+        refuse_rest(wanted, "next_hop, or all")
+        return None
 
     @app.route("/v1/sessions", methods=["GET"])
     async def sessions(self, request: ControlRequest) -> bytes | None:

@@ -388,11 +388,26 @@ class IQueueManager(Interface):
     def outgoing_queue(name: str) -> Mapping[str, Any]:
         """One outgoing queue, by its format name."""
 
-    def pause_outgoing(name: str) -> Mapping[str, Any]:
-        """Send nothing more from an outgoing queue until it is resumed; answers with it."""
+    def pause_outgoing(name: str) -> Awaitable[Mapping[str, Any]]:
+        """Send nothing more to a format name until it is resumed, over restarts too."""
 
-    def resume_outgoing(name: str) -> Mapping[str, Any]:
+    def resume_outgoing(name: str) -> Awaitable[Mapping[str, Any]]:
         """Send again from an outgoing queue that was paused; answers with it."""
+
+    def pause_all_outgoing() -> Awaitable[Sequence[Mapping[str, Any]]]:
+        """Send nothing to other queue managers, over restarts too; answers with every outgoing queue."""
+
+    def resume_all_outgoing() -> Awaitable[Sequence[Mapping[str, Any]]]:
+        """End that; what is paused by name or by next hop stays paused."""
+
+    def pause_next_hop(host: str) -> Awaitable[Sequence[Mapping[str, Any]]]:
+        """Send nothing to one next hop, over restarts too; answers with the outgoing queues that go there.
+
+        @param host: an address, the name of a computer, or the GUID of a queue manager.
+        """
+
+    def resume_next_hop(host: str) -> Awaitable[Sequence[Mapping[str, Any]]]:
+        """End that."""
 
     def sessions() -> Sequence[Mapping[str, Any]]:
         """Every session, in both directions."""

@@ -10,12 +10,14 @@ from msmq.interfaces.session import IConnector, ISession, ISessions, RoutedHop
 from msmq.manager.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
 from msmq.manager.peers import Peers
 from msmq.manager.ways import Ways
+from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition
 from msmq.structures.direct_format_name import DirectFormatName
 from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.user_message_patches import patch_queue_manager_address
 from msmq.structures.user_message_view import UserMessageView
+from msmq.wire.guid import format_guid
 
 STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 """The states in which nothing is sent from a queue."""
@@ -83,9 +85,11 @@ class NextHops:
         acks: AckSessions,
         ways: Ways,
         owner_of: Callable[[UUID], UUID | None],
+        holds: Holds,
     ) -> None:
         """Dial by what the names say, and by what routing knows.
 
+        @param holds: next hops that are paused; messages take those that are not.
         @param owner_of: the queue manager of a public queue; C{None} while nobody knows.
         """
         self._sessions = sessions
@@ -93,6 +97,7 @@ class NextHops:
         self._acks = acks
         self._ways = ways
         self._owner_of = owner_of
+        self._holds = holds
         self._by_destination: dict[UUID, dict[OutgoingQueue, None]] = {}
         self._public: dict[UUID, OutgoingQueue] = {}
         self._hops: dict[Key, NextHop] = {}
@@ -158,7 +163,44 @@ class NextHops:
         if not hops:
             return owner, ()
         routed = tuple(RoutedHop(hop.identifier, hop.qualified_computer_name or hop.name) for hop in hops)
+        if self._holds.hosts:
+            routed = tuple(hop for hop in routed if not self._holds.holds_host(_texts(hop))) or routed
         return tuple(hop.identifier for hop in routed), routed
+
+    # Which they are
+
+    def held_by(self, queue: OutgoingQueue) -> tuple[HoldReason, ...]:
+        """Why an operator has a queue send nothing; empty if it may."""
+        if not self._holds:
+            return ()
+        known_as = self.known_as(queue) if self._holds.hosts else ()
+        return self._holds.reasons(queue.destination, known_as)
+
+    def known_as(self, queue: OutgoingQueue) -> list[frozenset[str]]:
+        """What each next hop of a queue is known by in lower case: addresses, names, identifiers."""
+        hop = self.of(queue)
+        if hop.routed:
+            return [_texts(routed) for routed in hop.routed]
+        known = [hop.key] if isinstance(hop.key, str) else []
+        if hop.connector is not None:
+            known += hop.connector.addresses
+        known += map(format_guid, hop.identifiers)
+        return [frozenset(text.lower() for text in known)]
+
+    def names_of_host(self, host: str) -> list[str]:
+        """The hosts of direct names that are known to lead to a host."""
+        return [
+            hop.key
+            for hop in self
+            if isinstance(hop.key, str)
+            and hop.connector is not None
+            and not hop.routed
+            and host in map(str.lower, (*hop.connector.addresses, *map(format_guid, hop.identifiers)))
+        ]
+
+    def reroute_all(self) -> list[OutgoingQueue]:
+        """Other next hops may be taken: the queues that go another route from now on."""
+        return [queue for destination in list(self._by_destination) for queue in self.reroute(destination)]
 
     # Ways
 
@@ -379,3 +421,8 @@ class NextHops:
                 known.pop(hop, None)
                 if not known:
                     del self._by_identifier[identifier]
+
+
+def _texts(hop: RoutedHop) -> frozenset[str]:
+    name = hop.host.lower()
+    return frozenset((format_guid(hop.identifier).lower(), name, name.partition(".")[0]))

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 import msmq.version
 from msmq.interfaces.routing import IRouter
 from msmq.manager.describing import (
     describe_counts,
     describe_holdings,
     describe_losses,
-    describe_outgoing,
     describe_queue,
     describe_refusals,
     describe_session,
 )
 from msmq.manager.integration import Membership
+from msmq.manager.outgoing_holds import OutgoingHolds
 from msmq.manager.parts import Parts
 from msmq.manager.state import QueueManagerState
 from msmq.manager.targets import outgoing_queue, own_queue
@@ -81,6 +83,7 @@ class Overview:
             "connection_active": self.connection_active,
             **describe_losses(self._parts.model),
             "events_dropped": self._parts.events.dropped,
+            "outgoing_paused": self._parts.outgoing_holds.describe(),
             "directory": None
             if (integration := self._parts.integration) is None
             else integration.health.describe(),
@@ -136,32 +139,62 @@ class Overview:
 
     def outgoing(self) -> list[dict[str, Any]]:
         """Every outgoing queue."""
-        return [describe_outgoing(queue) for queue in self._running_model.outgoing_queues()]
+        describe = self._parts.outgoing_holds.describe_queue
+        return [describe(queue) for queue in self._running_model.outgoing_queues()]
 
     def outgoing_queue(self, name: str) -> dict[str, Any]:
         """One outgoing queue, by its format name.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
         """
-        return describe_outgoing(outgoing_queue(self._running_model, name))
+        return self._parts.outgoing_holds.describe_queue(outgoing_queue(self._running_model, name))
 
-    def pause_outgoing(self, name: str) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: send nothing more from an outgoing queue, until it is resumed.
+    def pause_outgoing(self, name: str) -> Deferred[dict[str, Any]]:
+        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: send nothing more to a name until it is resumed.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of its own.
+        It is kept over restarts, and needs no outgoing queue of that name yet.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION for a queue of its own, or that the name is malformed.
         """
-        queue = outgoing_queue(self._running_model, name)
-        self._parts.transfer.pause(queue)
-        return describe_outgoing(queue)
+        return Deferred.fromCoroutine(self._holds.pause(name))
 
-    def resume_outgoing(self, name: str) -> dict[str, Any]:
+    def resume_outgoing(self, name: str) -> Deferred[dict[str, Any]]:
         """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: send again from an outgoing queue that was paused.
 
-        @raise MQError: as L{pause_outgoing}.
+        What is paused by its next hop, or with all others, stays so: C{paused_by} says that.
+
+        @raise MQError: as L{pause_outgoing}, and MQ_ERROR_QUEUE_NOT_FOUND.
         """
-        queue = outgoing_queue(self._running_model, name)
-        self._parts.transfer.resume(queue)
-        return describe_outgoing(queue)
+        return Deferred.fromCoroutine(self._holds.resume(name))
+
+    def pause_all_outgoing(self) -> Deferred[list[dict[str, Any]]]:
+        """Send nothing to other queue managers until L{resume_all_outgoing}; answers with every queue."""
+        return Deferred.fromCoroutine(self._holds.hold_all(True))
+
+    def resume_all_outgoing(self) -> Deferred[list[dict[str, Any]]]:
+        """End what L{pause_all_outgoing} began; what is paused by name or by next hop stays so."""
+        return Deferred.fromCoroutine(self._holds.hold_all(False))
+
+    def pause_next_hop(self, host: str) -> Deferred[list[dict[str, Any]]]:
+        """Send nothing to one next hop until it is resumed; messages take other gates if there are any.
+
+        @param host: an address, the name of a computer, or the GUID of a queue manager.
+        @return: the outgoing queues that go there.
+        @raise MQError: MQ_ERROR_INVALID_PARAMETER for what cannot be a host.
+        """
+        return Deferred.fromCoroutine(self._holds.hold_next_hop(host, True))
+
+    def resume_next_hop(self, host: str) -> Deferred[list[dict[str, Any]]]:
+        """End what L{pause_next_hop} began.
+
+        @raise MQError: as L{pause_next_hop}.
+        """
+        return Deferred.fromCoroutine(self._holds.hold_next_hop(host, False))
+
+    @property
+    def _holds(self) -> OutgoingHolds:
+        self._parts.performer.check_running()
+        return self._parts.outgoing_holds
 
     def sessions(self) -> list[dict[str, Any]]:
         """Every session that has a connection, in both directions."""

@@ -40,6 +40,7 @@ from msmq.manager.message_log import MessageLogs
 from msmq.manager.opening import Opening
 from msmq.manager.order_acks import OrderAcks
 from msmq.manager.outbox import Outbox
+from msmq.manager.outgoing_holds import OutgoingHolds
 from msmq.manager.ownership import check_owner, claim
 from msmq.manager.peer_dead_letters import PeerDeadLetters
 from msmq.manager.peers import Peers
@@ -71,6 +72,7 @@ from msmq.queues.directory.local import HostIdentity
 from msmq.queues.directory.objects import DirectoryObject
 from msmq.queues.directory.requests import DirectoryEffect, Outcome, Procedure
 from msmq.queues.directory.selecting import AttributeFilter
+from msmq.queues.holds import Holds
 from msmq.queues.leaving import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
@@ -247,6 +249,7 @@ class Parts:
             trusts_identifiers=settings.trust_identifiers,
         )
         self.handovers = Handovers()
+        self.holds = Holds()
         self.transfer = Transfer(
             performer,
             sessions,
@@ -259,7 +262,9 @@ class Parts:
             self.encryption,
             self.handovers,
             reports,
+            self.holds,
         )
+        self.outgoing_holds = OutgoingHolds(self.holds, performer, self.transfer)
         self.keyed = KeyedMessages(clock, send_keys)
         self.transactions = Transactions(
             performer, outbox, self.departures, self.sequences, self.keyed, transactions
@@ -286,6 +291,7 @@ class Parts:
             self.model.restore(snapshot, self.clock.now())
             self.sequences.load(snapshot.state)
             self.turns.load(snapshot.state)
+            self.holds.load(snapshot.state)
             if self.permissions is not None:
                 self.permissions.load(snapshot.state)
             self.keyed.keys.load(snapshot.state, self.clock.now())
@@ -321,6 +327,7 @@ class Parts:
         self.order_acks.schedule()
         # What has expired while nobody looked leaves now.
         self.performer.perform(())
+        self.outgoing_holds.start()
         self.transfer.bring_online()
 
     def stop(self) -> Deferred[Any]:

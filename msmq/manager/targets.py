@@ -15,9 +15,11 @@ from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import (
     FormatName,
+    PrivateFormatName,
+    PublicFormatName,
     parse_format_name,
 )
-from msmq.structures.name_text import is_format_name
+from msmq.structures.name_text import QueueSuffix, is_format_name
 from msmq.structures.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 
@@ -79,6 +81,28 @@ def outgoing_queue(model: QueueManagerModel, text: str) -> OutgoingQueue:
     if model.is_local(name):
         raise MQError(Status.MQ_ERROR_ILLEGAL_OPERATION, f"{text} is a queue of this queue manager")
     raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no outgoing queue {text}")
+
+
+def name_of_outgoing(model: QueueManagerModel, text: str) -> FormatName:
+    """The format name of an outgoing queue, be there one of that name or not.
+
+    @raise MQError: MQ_ERROR_ILLEGAL_OPERATION for a queue of this queue manager;
+        MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a path, or a name that no outgoing queue has; or that
+        the name is malformed.
+    """
+    name = _parse(text)
+    if model.is_local(name):
+        raise MQError(Status.MQ_ERROR_ILLEGAL_OPERATION, f"{text} is a queue of this queue manager")
+    is_sent_to = isinstance(name, DirectFormatName) or (
+        isinstance(name, PrivateFormatName | PublicFormatName) and name.suffix is QueueSuffix.NONE
+    )
+    if isinstance(name, PathName) or not is_sent_to:
+        raise MQError(
+            Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+            f"{text} is not the name of an outgoing queue, which is DIRECT=, PRIVATE= or PUBLIC=, as"
+            " msmq outgoing list prints it",
+        )
+    return name
 
 
 def readable_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:

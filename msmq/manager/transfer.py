@@ -32,6 +32,7 @@ from msmq.manager.sequences import Sequences
 from msmq.manager.ways import Ways
 from msmq.moment import Moment
 from msmq.queues.effects import OutgoingReady
+from msmq.queues.holds import Holds
 from msmq.queues.leaving import Removal
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition, PositionState
@@ -79,6 +80,7 @@ class Transfer:
         encryption: Encryption,
         handovers: Handovers,
         reports: Reports | None,
+        holds: Holds,
     ) -> None:
         self._handovers = handovers
         self.arrivals = arrivals
@@ -86,7 +88,7 @@ class Transfer:
         self._performer = performer
         self._sessions = sessions
         self._peers = peers
-        self._hops = NextHops(sessions, peers, acks, ways, owner_of)
+        self.hops = NextHops(sessions, peers, acks, ways, owner_of, holds)
         self._ways = ways
         self._encryption = encryption
         self._loading: set[ISession] = set()
@@ -101,7 +103,7 @@ class Transfer:
         """End all sessions and dial no more."""
         self._is_stopped = True
         self._ways.stop()
-        for hop in self._hops:
+        for hop in self.hops:
             if hop.connector is not None:
                 hop.connector.stop()
         self._sessions.close_all()
@@ -127,17 +129,19 @@ class Transfer:
 
     def ready(self, queue: OutgoingQueue) -> None:
         """[MS-MQQB] 3.1.7.12 Message Position Available Event."""
-        self._hops.note(queue)
+        self.hops.note(queue)
+        if not self._is_stopped and self.hops.held_by(queue):
+            self.pause(queue)
         if queue.state in STILL or self._is_stopped or not queue.has_available:
             return
         if self._sessions.is_offline:
             return
-        hop = self._hops.of(queue)
-        sessions = self._hops.leading_to(queue)
+        hop = self.hops.of(queue)
+        sessions = self.hops.leading_to(queue)
         for session in sessions:
             queue.state = OutgoingState.CONNECTED
-            self._dispatch(session, self._hops.busy(hop))
-        if self._hops.is_reached(queue):
+            self._dispatch(session, self.hops.busy(hop))
+        if self.hops.is_reached(queue):
             return
         if hop.connector is not None:
             hop.connector.connect()
@@ -148,8 +152,10 @@ class Transfer:
 
     def pause(self, queue: OutgoingQueue) -> None:
         """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: nothing more is sent from it."""
+        if queue.state is OutgoingState.ON_HOLD:
+            return
         queue.state = OutgoingState.ON_HOLD
-        for session in self._hops.leading_to(queue):
+        for session in self.hops.leading_to(queue):
             session.pause()
 
     def resume(self, queue: OutgoingQueue) -> None:
@@ -160,7 +166,7 @@ class Transfer:
         """
         if queue.state is not OutgoingState.ON_HOLD:
             return
-        sessions = self._hops.leading_to(queue)
+        sessions = self.hops.leading_to(queue)
         for session in sessions:
             session.resume()
         queue.state = self._performer.model.collection.idle_state(queue.destination)
@@ -170,19 +176,19 @@ class Transfer:
 
     def route_changed(self, destination: UUID) -> None:
         """[MS-MQQB] 3.1.7.5: there may be another route to a queue manager, or one at last."""
-        for queue in self._hops.reroute(destination):
+        for queue in self.hops.reroute(destination):
             self.ready(queue)
 
     def owner_found(self, identifier: UUID) -> None:
         """[MS-MQQB] 3.1.7.4: the queue manager of a public queue is known now."""
-        queue = self._hops.owner_found(identifier)
+        queue = self.hops.owner_found(identifier)
         if queue is not None:
             self.ready(queue)
 
     def forget(self, queue: OutgoingQueue) -> None:
         """An outgoing queue is about to go."""
         self._sequences.removed(queue)
-        self._hops.forget(queue)
+        self.hops.forget(queue)
 
     def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
         """[MS-MQQB] 3.1.7.1, [MS-MQDMPR] 3.1.7.3.9 Dispatch Send Message: send what may go.
@@ -198,7 +204,7 @@ class Transfer:
         waiting = [
             (_turn(queue), number, queue)
             for number, queue in enumerate(queues)
-            if queue.has_available and queue.state not in STILL and self._hops.has_part(session, queue)
+            if queue.has_available and queue.state not in STILL and self.hops.has_part(session, queue)
         ]
         heapq.heapify(waiting)
         now = self._performer.clock.now()
@@ -229,7 +235,7 @@ class Transfer:
 
         @return: whether some of them may not be sent before others are acknowledged.
         """
-        self._hops.address(queue, positions)
+        self.hops.address(queue, positions)
         is_private = not queue.is_transit and self._encryption.concerns(positions)
         if (
             any(position.view is None for position in positions)
@@ -241,7 +247,7 @@ class Transfer:
                 lambda failure: self.log.failure("outgoing messages could not be read", failure)
             )
             return False
-        positions, others = self._hops.part(session, queue, positions)
+        positions, others = self.hops.part(session, queue, positions)
         if others:
             self._give_back(others, now)
         # What passes through is sent as it came; its places are those of its sender.
@@ -335,11 +341,11 @@ class Transfer:
         if self._is_stopped or not session.is_open:
             performer.perform(performer.model.release(locked, performer.clock.now()))
             return
-        locked, others = self._hops.part(session, queue, locked)
+        locked, others = self.hops.part(session, queue, locked)
         if others:
             self._give_back(others, performer.clock.now())
         if not self._send(session, queue, locked, performer.clock.now()):
-            self._dispatch(session, self._hops.busy_of(session))
+            self._dispatch(session, self.hops.busy_of(session))
         if others:
             # Now that they were read it is known where they belong.
             self.ready(queue)
@@ -349,10 +355,10 @@ class Transfer:
     def session_opened(self, session: ISession) -> None:
         """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and what waits is sent."""
         self._peers.opened(session)
-        self._hops.opened(session)
+        self.hops.opened(session)
         if session.remote_identifier is not None:
             self._ways.reached(session.remote_identifier)
-        queues = self._hops.queues_of(session)
+        queues = self.hops.queues_of(session)
         now = self._performer.clock.now()
         for queue in queues:
             self._sequences.connected(queue, now)
@@ -363,7 +369,7 @@ class Transfer:
     def session_progress(self, session: ISession, progress: ConnectionProgress) -> None:
         """[MS-MQQB] 3.1.5.2: an entry for the connection history, and the state that goes with it."""
         now = self._performer.clock.now()
-        for hop in self._hops.of_session(session):
+        for hop in self.hops.of_session(session):
             addresses = tuple(hop.connector.addresses) if hop.connector is not None else ()
             entry = ConnectionHistoryEntry(
                 ConnectionStatus.named(progress.value), now.unix_seconds, 0, addresses
@@ -411,7 +417,7 @@ class Transfer:
 
     def room_for_messages(self, session: ISession) -> None:
         """The window is wider than it was, or the peer has caught up."""
-        self._dispatch(session, self._hops.busy_of(session))
+        self._dispatch(session, self.hops.busy_of(session))
 
     def session_closed(
         self,
@@ -421,17 +427,17 @@ class Transfer:
         error: RemoteProtocolError | None,
     ) -> None:
         """[MS-MQQB] 3.1.5.9: what was not acknowledged goes back to its queue, in its place."""
-        hops = self._hops.of_session(session) if session.is_initiator else ()
-        queues = self._hops.queues_of(session)
+        hops = self.hops.of_session(session) if session.is_initiator else ()
+        queues = self.hops.queues_of(session)
         if self._peers.closed(session):
             # What came over the last session with an address draws no OrderAck any more.
             self.arrivals.disconnected(session.remote_address)
         for hop in hops:
-            self._hops.missed(hop)
+            self.hops.missed(hop)
         left = [
             queue
             for queue in queues
-            if queue.state is OutgoingState.CONNECTED and not self._hops.leading_to(queue)
+            if queue.state is OutgoingState.CONNECTED and not self.hops.leading_to(queue)
         ]
         for queue in left:
             queue.state = OutgoingState.DISCONNECTING
@@ -456,7 +462,7 @@ class Transfer:
 
     def reconnect(self, session: ISession) -> None:
         """[MS-MQQB] 3.1.6.1 Session Retry Connect Timer Event."""
-        for hop in self._hops.of_session(session):
+        for hop in self.hops.of_session(session):
             if hop.connector is not None:
                 hop.connector.connect(is_retry=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from msmq.manager.open_queue import OpenQueue
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
 from msmq.queues.message import Message
@@ -388,7 +390,7 @@ class OutgoingTests(OpenQueueTestCase):
         to = "DIRECT=TCP:127.0.0.3\\private$\\orders"
         self.run_to_end(self.service.send(to, [Message(body=b"1")]))
         self.clock.advance(1)
-        self.assertEqual(self.service.pause_outgoing(to)["state"], "ONHOLD")
+        self.assertEqual(self.successResultOf(self.service.pause_outgoing(to))["state"], "ONHOLD")
         self.run_to_end(self.service.send(to, [Message(body=b"2"), Message(body=b"3")]))
         self.run_to_end(self.service.send(to.replace("orders", "other"), [Message(body=b"not paused")]))
         self.clock.advance(100)
@@ -410,11 +412,26 @@ class OutgoingTests(OpenQueueTestCase):
         self.assertEqual(len(self.service.outgoing_queue(ELSEWHERE)["history"]), dialled)
 
     def test_refused(self) -> None:
-        """A queue of its own, and one that is not there."""
-        for change in (self.service.pause_outgoing, self.service.resume_outgoing):
-            for name, status in (
-                (self.orders, Status.MQ_ERROR_ILLEGAL_OPERATION),
-                (ELSEWHERE, Status.MQ_ERROR_QUEUE_NOT_FOUND),
-                ("nonsense=", Status.MQ_ERROR_ILLEGAL_FORMATNAME),
-            ):
-                self.assertEqual(self.assertRaises(MQError, change, name).status, status)
+        """A queue of its own, what is no name of an outgoing queue, and to resume one that is not there."""
+        pause, resume = self.service.pause_outgoing, self.service.resume_outgoing
+        unsupported = Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION
+        for change, name, status in (
+            (pause, self.orders, Status.MQ_ERROR_ILLEGAL_OPERATION),
+            (resume, self.orders, Status.MQ_ERROR_ILLEGAL_OPERATION),
+            (resume, ELSEWHERE, Status.MQ_ERROR_QUEUE_NOT_FOUND),
+            (pause, "nonsense=", Status.MQ_ERROR_ILLEGAL_FORMATNAME),
+            (resume, "nonsense=", Status.MQ_ERROR_ILLEGAL_FORMATNAME),
+            (pause, "BETA\\orders", unsupported),
+            (pause, f"DL={UUID(int=7)}", unsupported),
+            (pause, f"PUBLIC={UUID(int=7)};journal", unsupported),
+        ):
+            with self.subTest(name=name):
+                error = self.failureResultOf(change(name), MQError).value
+                self.assertEqual(error.status, status)
+        self.assertEqual(self.service.outgoing(), [])
+
+    def test_next_hops_that_are_none(self) -> None:
+        """A next hop is one host."""
+        for host in ("", "  ", "a b", "x" * 256, "."):
+            error = self.failureResultOf(self.service.pause_next_hop(host), MQError).value
+            self.assertEqual(error.status, Status.MQ_ERROR_INVALID_PARAMETER)

@@ -113,14 +113,13 @@ class VolatileTests(StartingTestCase):
         self.assertEqual(self.bodies(self.beta, path), [b"1"])
 
     def test_outgoing(self) -> None:
-        """A paused queue is not paused any more; where it goes, and what is in it, is kept (reading 10).
+        """Its state and its history begin anew; where it goes, and what is in it, is kept (reading 10).
 
         MQDMPR-3.1.1.3-01.
         """
         self.beta.deaf()
         self.send(self.alpha, TO_BETA, b"1", delivery=Delivery.RECOVERABLE)
         self.clock.advance(10)
-        self.alpha.service.pause_outgoing(TO_BETA)
         self.assertTrue(self.alpha.service.outgoing_queue(TO_BETA)["history"])
         self.restart()
         queue = self.alpha.service.outgoing_queue(TO_BETA)

@@ -297,8 +297,8 @@ class HardenedTests(DurableNodesTestCase):
         """A queue that is paused and resumed is locked again (reading 53); bringing online frees nothing."""
         service = self.restart(is_hardened=True)
         self.send(self.gamma, TO_BETA, b"1")
-        self.assertEqual(service.pause_outgoing(TO_BETA)["state"], "ONHOLD")
-        self.assertEqual(service.resume_outgoing(TO_BETA)["state"], "LOCKED")
+        self.assertEqual(self.successResultOf(service.pause_outgoing(TO_BETA))["state"], "ONHOLD")
+        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA))["state"], "LOCKED")
         service.bring_online()
         self.clock.advance(600)
         self.assertEqual(self.states(), ["LOCKED"])
@@ -342,7 +342,7 @@ class PauseTests(NodesTestCase):
         service = self.alpha.service
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
-        self.assertEqual(service.pause_outgoing(TO_BETA)["state"], "ONHOLD")
+        self.assertEqual(self.successResultOf(service.pause_outgoing(TO_BETA))["state"], "ONHOLD")
         self.send(self.alpha, TO_BETA, b"2")
         self.send(self.alpha, other, b"3")
         self.clock.advance(600)
@@ -359,24 +359,26 @@ class PauseTests(NodesTestCase):
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
         service.pause_outgoing(TO_BETA)
-        self.assertEqual(service.resume_outgoing(TO_BETA)["state"], "CONNECTED")
+        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA))["state"], "CONNECTED")
         self.clock.advance(3600)
         self.assertEqual(service.sessions(), [])
         service.pause_outgoing(TO_BETA)
-        self.assertEqual(service.resume_outgoing(TO_BETA)["state"], "INACTIVE")
+        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA))["state"], "INACTIVE")
 
     def test_a_queue_that_is_not_paused(self) -> None:
         """Resuming it changes nothing."""
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
-        self.assertEqual(self.alpha.service.resume_outgoing(TO_BETA)["state"], "CONNECTED")
+        self.assertEqual(
+            self.successResultOf(self.alpha.service.resume_outgoing(TO_BETA))["state"], "CONNECTED"
+        )
 
     def test_a_queue_of_its_own(self) -> None:
         """Only outgoing queues are paused."""
         path = self.queue(self.alpha)
         for change in (self.alpha.service.pause_outgoing, self.alpha.service.resume_outgoing):
-            error = self.assertRaises(MQError, change, path)
+            error = self.failureResultOf(change(path), MQError).value
             self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_OPERATION)
 
 

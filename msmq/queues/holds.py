@@ -1,0 +1,161 @@
+"""Outgoing queues that an operator has paused, over restarts. [MS-MQDMPR] 3.1.7.2.3."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Final
+
+from msmq.queues.changes import Change, PutState, RemoveState
+from msmq.structures.format_name import FormatName, parse_format_name
+from msmq.structures.status import MQError, Status
+
+MOST_HOLDS: Final = 100_000
+"""Names and next hops that may be paused at one time."""
+
+ALL: Final = "outgoing.hold.all"
+NAME: Final = "outgoing.hold.name."
+NEXT_HOP: Final = "outgoing.hold.next_hop."
+"""The names of the values in the store; the last two are followed by a format name and by a host."""
+
+_HELD: Final = b"1"
+
+
+class HoldReason(enum.Enum):
+    """What pauses an outgoing queue; it sends again when none of them holds."""
+
+    NAME = "name"
+    NEXT_HOP = "next_hop"
+    ALL = "all"
+
+
+def host_text(host: str) -> str:
+    """A host as holds compare it: an address, the name of a computer, or the GUID of a queue manager.
+
+    @raise MQError: MQ_ERROR_INVALID_PARAMETER for an empty text, or one of more than 255 characters.
+    """
+    text = host.strip().strip("{}[]").rstrip(".").lower()
+    if not text or len(text) > 255 or any(character.isspace() for character in text):
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"{host[:300]!r} is not a next hop; name an address, a computer or the GUID of a queue manager",
+        )
+    return text
+
+
+class Holds:
+    """What is paused: single names, next hops, and everything; each ends by itself.
+
+    Every change is one change of the store, which is made before the hold holds or ends.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[FormatName, None] = {}
+        self._hosts: dict[str, None] = {}
+        self._is_all = False
+
+    def __bool__(self) -> bool:
+        """Whether anything is paused."""
+        return self._is_all or bool(self._names) or bool(self._hosts)
+
+    @property
+    def names(self) -> Sequence[FormatName]:
+        """The names that are paused."""
+        return tuple(self._names)
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The next hops that are paused."""
+        return tuple(self._hosts)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every outgoing queue is paused."""
+        return self._is_all
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Take over what the store kept; a name that cannot be read is left out."""
+        self._is_all = ALL in state
+        for key in sorted(state):
+            if key.startswith(NAME):
+                try:
+                    self._names[parse_format_name(key[len(NAME) :], lenient=True)] = None
+                except MQError:
+                    continue
+            elif key.startswith(NEXT_HOP):
+                self._hosts[key[len(NEXT_HOP) :]] = None
+
+    # Changes: first what has to be stored, then what holds
+
+    def change_all(self, held: bool) -> Change:
+        """What has to be stored to pause everything, or to end that."""
+        return PutState(ALL, _HELD) if held else RemoveState(ALL)
+
+    def change_name(self, name: FormatName, held: bool) -> Change:
+        """What has to be stored to pause a name, or to end that.
+
+        @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if too much is paused.
+        """
+        self._check_room(held, name in self._names)
+        key = f"{NAME}{name}"
+        return PutState(key, _HELD) if held else RemoveState(key)
+
+    def change_host(self, host: str, held: bool) -> Change:
+        """What has to be stored to pause a next hop, or to end that.
+
+        @param host: as L{host_text} gives it.
+        @raise MQError: as L{change_name}.
+        """
+        self._check_room(held, host in self._hosts)
+        key = f"{NEXT_HOP}{host}"
+        return PutState(key, _HELD) if held else RemoveState(key)
+
+    def set_all(self, held: bool) -> None:
+        """It is stored, and holds."""
+        self._is_all = held
+
+    def set_name(self, name: FormatName, held: bool) -> None:
+        """It is stored, and holds."""
+        if held:
+            self._names[name] = None
+        else:
+            self._names.pop(name, None)
+
+    def set_host(self, host: str, held: bool) -> None:
+        """It is stored, and holds."""
+        if held:
+            self._hosts[host] = None
+        else:
+            self._hosts.pop(host, None)
+
+    # Questions
+
+    def holds_name(self, name: FormatName) -> bool:
+        """Whether a name is paused by itself."""
+        return name in self._names
+
+    def holds_host(self, known_as: Set[str]) -> bool:
+        """Whether a next hop is paused, by any of the texts that it is known by."""
+        return not self._hosts.keys().isdisjoint(known_as)
+
+    def reasons(self, name: FormatName, alternates: Iterable[Set[str]]) -> tuple[HoldReason, ...]:
+        """Why the outgoing queue of a name sends nothing; empty if nothing holds it.
+
+        @param alternates: what each next hop of the queue is known by; all of them have to be paused.
+        """
+        found = []
+        if name in self._names:
+            found.append(HoldReason.NAME)
+        hops = list(alternates)
+        if self._hosts and hops and all(self.holds_host(known_as) for known_as in hops):
+            found.append(HoldReason.NEXT_HOP)
+        if self._is_all:
+            found.append(HoldReason.ALL)
+        return tuple(found)
+
+    def _check_room(self, held: bool, is_held: bool) -> None:
+        if held and not is_held and len(self._names) + len(self._hosts) >= MOST_HOLDS:
+            raise MQError(
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+                f"{MOST_HOLDS} names and next hops are paused already; resume some, or pause all",
+            )

@@ -1,0 +1,215 @@
+"""Outgoing queues that an operator has paused: by name, by next hop, or all of them, and over restarts."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.storage import StorageError
+from msmq.queues.changes import PutState
+from msmq.queues.holds import ALL, MOST_HOLDS, NAME, NEXT_HOP, Holds
+from msmq.queues.message import Delivery
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.format_name import parse_format_name
+from msmq.structures.status import MQError, Status
+from tests.builders import ALPHA, BETA
+from tests.nodes.support import Node, NodesTestCase
+from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
+
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+OTHER = "DIRECT=TCP:127.0.0.3\\private$\\other"
+BY_NAME = "DIRECT=OS:BETA\\private$\\orders"
+TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+
+
+class HoldTests(NodesTestCase):
+    """ALPHA sends to BETA; its store survives a restart."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.store = MemoryMessageStore(durable=True)
+        self.restart()
+        self.beta.deaf()
+        self.successResultOf(self.beta.service.stopService())
+        self.beta = self.receiver("BETA", BETA)
+        for name in ("orders", "other"):
+            self.run_to_end(self.beta.service.create_queue(f".\\private$\\{name}"))
+
+    def receiver(self, name: str, identifier: UUID) -> Node:
+        """A queue manager that takes what survives a restart."""
+        node = self.node(name, identifier, store=MemoryMessageStore(durable=True))
+        node.start()
+        self.addCleanup(node.service.stopService)
+        return node
+
+    def restart(self) -> None:
+        """Stop ALPHA, and start it on what its store has."""
+        self.alpha.deaf()
+        self.successResultOf(self.alpha.service.stopService())
+        self.alpha = self.node("ALPHA", ALPHA, store=self.store)
+        self.alpha.start()
+        self.addCleanup(self.alpha.service.stopService)
+        self.clock.advance(1)
+
+    def post(self, name: str, *bodies: bytes) -> None:
+        """Send what survives a restart."""
+        self.send(self.alpha, name, *bodies, delivery=Delivery.RECOVERABLE)
+
+    def done(self, held: Deferred[Any]) -> Any:
+        return self.successResultOf(held)
+
+    def state(self, name: str) -> tuple[str, list[str]]:
+        shown = self.alpha.service.outgoing_queue(name)
+        return shown["state"], shown["paused_by"]
+
+    def there(self, name: str = "orders") -> int:
+        """How many messages have arrived."""
+        messages: int = self.beta.service.queue(f".\\private$\\{name}")["messages"]
+        return messages
+
+    def test_over_a_restart(self) -> None:
+        """A name is paused before anything was sent to it, and stays so; what is sent to others leaves."""
+        shown = self.done(self.alpha.service.pause_outgoing(TO_BETA))
+        self.assertEqual((shown["state"], shown["paused_by"], shown["messages"]), ("ONHOLD", ["name"], 0))
+        self.post(TO_BETA, b"1", b"2")
+        self.post(OTHER, b"3")
+        self.clock.advance(100)
+        self.assertEqual((self.there(), self.there("other")), (0, 1))
+        for _ in range(2):
+            self.restart()
+            self.clock.advance(100)
+            self.assertEqual(self.state(TO_BETA), ("ONHOLD", ["name"]))
+            self.assertEqual(self.there(), 0)
+        self.assertEqual(
+            self.alpha.service.status()["outgoing_paused"], {"all": False, "names": 1, "next_hops": []}
+        )
+        self.post(TO_BETA.replace("orders", "ORDERS"), b"3")
+        resumed = self.done(self.alpha.service.resume_outgoing(TO_BETA))
+        self.assertEqual(resumed["paused_by"], [])
+        self.clock.advance(1)
+        self.assertEqual(self.there(), 3)
+        self.restart()
+        self.post(TO_BETA, b"4")
+        self.clock.advance(1)
+        self.assertEqual(self.there(), 4)
+
+    def test_all(self) -> None:
+        """Everything is paused, what is sent to later too; the end of that leaves single pauses."""
+        self.done(self.alpha.service.pause_outgoing(OTHER))
+        self.post(TO_BETA, b"1")
+        self.clock.advance(1)
+        shown = self.done(self.alpha.service.pause_all_outgoing())
+        self.assertEqual({queue["state"] for queue in shown}, {"ONHOLD"})
+        self.post(BY_NAME, b"2")
+        self.restart()
+        self.post(TO_BETA, b"3")
+        self.clock.advance(100)
+        self.assertEqual(self.there(), 1)
+        self.assertEqual(self.state(OTHER), ("ONHOLD", ["name", "all"]))
+        self.assertEqual(self.state(BY_NAME), ("ONHOLD", ["all"]))
+        self.assertEqual(self.done(self.alpha.service.resume_outgoing(BY_NAME))["paused_by"], ["all"])
+        self.post(OTHER, b"4")
+        self.done(self.alpha.service.resume_all_outgoing())
+        self.clock.advance(1)
+        self.assertEqual((self.there(), self.there("other")), (3, 0))
+        self.assertEqual(self.state(OTHER), ("ONHOLD", ["name"]))
+
+    def test_next_hop(self) -> None:
+        """What goes to one host is paused, by whatever name, and what goes to others leaves."""
+        gamma = self.receiver("GAMMA", UUID(int=0xC))
+        self.run_to_end(gamma.service.create_queue(".\\private$\\orders"))
+        for name in (TO_BETA, BY_NAME):
+            self.post(name, b"1")
+        self.clock.advance(1)
+        shown = self.done(self.alpha.service.pause_next_hop("127.0.0.3"))
+        self.assertEqual([queue["format_name"] for queue in shown], [TO_BETA, BY_NAME])
+        for _ in range(2):
+            for name in (TO_BETA, BY_NAME, OTHER, TO_GAMMA):
+                self.post(name, b"2")
+            self.clock.advance(100)
+            self.assertEqual((self.there(), self.there("other")), (2, 0))
+            for name in (TO_BETA, BY_NAME, OTHER):
+                self.assertEqual(self.state(name), ("ONHOLD", ["next_hop"]))
+            self.restart()
+        self.assertEqual(gamma.service.queue(".\\private$\\orders")["messages"], 2)
+        self.assertEqual(self.alpha.service.status()["outgoing_paused"]["next_hops"], ["127.0.0.3", "beta"])
+        self.done(self.alpha.service.resume_next_hop("127.0.0.3"))
+        self.done(self.alpha.service.resume_next_hop("Beta."))
+        self.clock.advance(1)
+        self.assertEqual((self.there(), self.there("other")), (6, 2))
+
+    def test_store_fails(self) -> None:
+        """Nothing is paused that the store does not have."""
+
+        class Broken(MemoryMessageStore):
+            trouble: Exception | None = None
+
+            def commit(self, changes: Any) -> Deferred[None]:
+                if self.trouble is not None and any(isinstance(each, PutState) for each in changes):
+                    return Deferred.fromCoroutine(self.fail())
+                return super().commit(changes)
+
+            async def fail(self) -> None:
+                assert self.trouble is not None
+                raise self.trouble
+
+        store = Broken(durable=True)
+        self.store = store
+        self.restart()
+        store.trouble = StorageError("the disk is on fire")
+        for held in (
+            self.alpha.service.pause_outgoing(TO_BETA),
+            self.alpha.service.pause_all_outgoing(),
+            self.alpha.service.pause_next_hop("127.0.0.3"),
+        ):
+            error = self.failureResultOf(held, MQError).value
+            self.assertEqual(error.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        store.trouble = None
+        self.post(TO_BETA, b"1")
+        self.clock.advance(1)
+        self.assertEqual(self.there(), 1)
+
+
+class GateTests(EnterpriseTestCase):
+    """ALPHA's messages to ZETA pass a gate of another site."""
+
+    def test_gate_is_taken_out(self) -> None:
+        """Nothing is handed to a gate that is paused, by its name or its identifier; then all of it is."""
+        path = self.queue(self.zeta)
+        name = self.private_name(self.zeta, path)
+        gate = str(IDENTIFIERS["BETA"])
+        for host in ("beta", gate, f"{{{gate.upper()}}}"):
+            self.successResultOf(self.alpha.service.pause_next_hop(host))
+            self.send(self.alpha, name, b"held")
+            self.clock.advance(30)
+            self.assertEqual(self.alpha.service.outgoing_queue(name)["paused_by"], ["next_hop"])
+            self.assertEqual(self.take(self.zeta, path), [])
+            self.successResultOf(self.alpha.service.resume_next_hop(host))
+            self.clock.advance(30)
+            self.assertEqual(len(self.take(self.zeta, path)), 1)
+
+
+class LimitTests(NodesTestCase):
+    """What is kept, and how much."""
+
+    def test_room(self) -> None:
+        """So many names may be paused, and no more; one that is paused already may be again."""
+        holds = Holds()
+        names = [parse_format_name(f"DIRECT=TCP:127.0.0.3\\private$\\q{number}") for number in range(3)]
+        for number in range(MOST_HOLDS - 1):
+            holds.set_host(str(number), True)
+        holds.set_name(names[0], True)
+        holds.change_name(names[0], True)
+        holds.change_name(names[1], False)
+        for change in (lambda: holds.change_name(names[1], True), lambda: holds.change_host("x", True)):
+            error = self.assertRaises(MQError, change)
+            self.assertEqual(error.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+
+    def test_damaged(self) -> None:
+        """A value of the store that is no name is left out."""
+        holds = Holds()
+        holds.load({f"{NAME}nonsense": b"1", f"{NAME}{TO_BETA}": b"1", f"{NEXT_HOP}beta": b"1", ALL: b"1"})
+        self.assertEqual([str(name) for name in holds.names], [TO_BETA])
+        self.assertEqual((holds.hosts, holds.is_all), (("beta",), True))
