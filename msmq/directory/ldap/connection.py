@@ -14,6 +14,14 @@ from twisted.python.failure import Failure
 
 from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.protocol import Answered, LdapDisconnectedError, LdapProtocol
+from msmq.directory.ldap.referrals import (
+    WRITER_TIME,
+    is_elsewhere,
+    is_write,
+    settings_for,
+    writable_servers,
+)
+from msmq.directory.ldap.results import SUCCESS, describe
 from msmq.directory.ldap.root import ROOT_ATTRIBUTES, Root, UnsuitableServerError, read_root
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.wire import Bind, Control, Request, Scope, Search, StartTls
@@ -21,7 +29,6 @@ from msmq.errors import MsmqError
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
 LONGEST_PASSWORD: Final = 1024
-SUCCESS: Final = 0
 
 MOST_SERVERS: Final = 100
 """How many servers are remembered, whoever named them."""
@@ -95,6 +102,8 @@ class LdapConnection:
         self._is_closed = False
         self._number = 0
         self._next_attempt = 0.0
+        self._writer: LdapConnection | None = None
+        self._writer_until = 0.0
 
     def add_servers(self, names: Sequence[str]) -> None:
         """Others to try, after those that are known; only where the settings name none.
@@ -139,10 +148,81 @@ class LdapConnection:
         await self._reach()
         return self._number
 
+    def current(self) -> LdapConnection:
+        """This connection; or for some minutes after a write was referred, that to the server that took it,
+        since others do not have it yet.
+        """
+        writer = self._writer
+        if writer is None or writer.is_away or self._reactor.seconds() >= self._writer_until:
+            return self
+        return writer
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last attempt to reach a server failed."""
+        return self._is_noted and self._noted is None
+
     async def ask(
         self, request: Request, controls: Sequence[Control] = (), *, repeatable: bool = False
     ) -> Answered:
-        """Ask the server; whatever result it gives is answered.
+        """Ask the server, or for a write the one to which it refers; whatever result comes is answered.
+
+        @param repeatable: a server that is lost before it has answered may have heard it, and another may be
+            asked the same.
+        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}.
+        """
+        connection = self.current()
+        try:
+            answered = await connection.ask_here(request, controls, repeatable=repeatable)
+        except DirectoryError:
+            if connection is self:
+                raise
+            self._writer_until = 0.0
+            if not repeatable:
+                raise
+            return await self.ask_here(request, controls, repeatable=True)
+        if not is_write(request):
+            return answered
+        if is_elsewhere(answered.result):
+            return await self._write_elsewhere(request, controls, answered)
+        if connection is not self:
+            self._writer_until = self._reactor.seconds() + WRITER_TIME
+        return answered
+
+    async def _write_elsewhere(
+        self, request: Request, controls: Sequence[Control], refused: Answered
+    ) -> Answered:
+        """Have a server that a read-only one refers to do a write.
+
+        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}; its text tells why of each.
+        """
+        faults = []
+        for server in writable_servers(refused.result, self.settings, self.servers, self._server):
+            writer = self._writer
+            try:
+                if writer is None or writer.servers != [server]:
+                    if writer is not None:
+                        writer.close()
+                    writer = self._writer = LdapConnection(settings_for(server, self.settings), self._reactor)
+                answered = await writer.ask_here(request, controls)
+            except (DirectoryError, ValueError) as error:
+                faults.append(f"{server}: {error.detail if isinstance(error, DirectoryError) else error}")
+                continue
+            if not is_elsewhere(answered.result):
+                self._writer_until = self._reactor.seconds() + WRITER_TIME
+                return answered
+            faults.append(f"{server}: {describe(answered.result)}")
+        named = ", ".join(refused.result.referrals) or "no other server"
+        told = "; ".join(faults) or f"it refers to {named}"
+        raise DirectoryError(
+            DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
+            f"{self._server} is read-only, and no server takes the write: {told}",
+        )
+
+    async def ask_here(
+        self, request: Request, controls: Sequence[Control] = (), *, repeatable: bool = False
+    ) -> Answered:
+        """Ask the server of this connection; whatever result it gives is answered.
 
         @param repeatable: a server that is lost before it has answered may have heard it, and another may be
             asked the same.
@@ -164,6 +244,9 @@ class LdapConnection:
     def close(self) -> None:
         """Hang up; what is under way fails, and nothing is reached any more."""
         self._is_closed = True
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
         for each in (self._attempt, self._search):
             if each is not None:
                 each.cancel()
@@ -323,10 +406,7 @@ class LdapConnection:
 
 def _check(answered: Answered, refusal: str) -> None:
     if answered.result.code != SUCCESS:
-        message = answered.result.message
-        raise LdapDisconnectedError(
-            f"{refusal}: code {answered.result.code}{f', {message}' if message else ''}"
-        )
+        raise LdapDisconnectedError(f"{refusal}: {describe(answered.result)}")
 
 
 def _explain(failure: BaseException) -> str:

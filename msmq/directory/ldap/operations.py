@@ -8,7 +8,7 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred, DeferredList, DeferredLock
 
-from msmq.directory.ldap.connection import SUCCESS, LdapConnection
+from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.filters import ANYTHING, Equal, Filter, of_class
 from msmq.directory.ldap.mapping import GUID, SECURITY
 from msmq.directory.ldap.names import CONFIGURATION, child, folded
@@ -18,6 +18,19 @@ from msmq.directory.ldap.ranges import (
     ValueRangeError,
     ranged_attributes,
     with_values,
+)
+from msmq.directory.ldap.results import (
+    ALREADY_EXISTS,
+    BUSY,
+    CONSTRAINT_VIOLATION,
+    NO_NAME,
+    NO_SUCH_ATTRIBUTE,
+    NO_SUCH_OBJECT,
+    SIZE_LIMIT_EXCEEDED,
+    SUCCESS,
+    UNAVAILABLE,
+    VALUE_EXISTS,
+    describe,
 )
 from msmq.directory.ldap.root import Root
 from msmq.directory.ldap.settings import Dialect
@@ -52,15 +65,6 @@ NAMES_SHOWN: Final = 5
 READS_OF_A_LIST: Final = 3
 """How many times a long value list is read that is changed while it is read."""
 
-NO_SUCH_ATTRIBUTE: Final = 16
-CONSTRAINT_VIOLATION: Final = 19
-VALUE_EXISTS: Final = 20
-NO_SUCH_OBJECT: Final = 32
-BUSY: Final = 51
-UNAVAILABLE: Final = 52
-ALREADY_EXISTS: Final = 68
-NO_NAME: Final = 34
-"""What was given as a name is none, so that nothing is called so."""
 
 _RESULTS: Final = {
     NO_SUCH_OBJECT: DirectoryOperationResult.OBJECT_NOT_FOUND,
@@ -171,7 +175,7 @@ class Operations:
         answered = await self._connection.ask(request, self._reading(root, attributes), repeatable=True)
         if answered.result.code in (NO_SUCH_OBJECT, NO_NAME):
             return ()
-        self._check(answered.result, base)
+        self._check(answered.result, base, len(answered.entries))
         if needs_all and answered.is_partial:
             raise DirectoryError(
                 DirectoryOperationResult.GENERIC_ERROR, f"{base}: a part of it is on other servers"
@@ -191,22 +195,25 @@ class Operations:
         """
         root = await self.root()
         await self._paging.acquire()
+        connection = self._connection.current()
+        count = 0
         try:
             cookie = b""
             while True:
                 request = Search(base, Scope.TREE, wanted, tuple(attributes))
                 controls = (*self._reading(root, attributes), paged(PAGE_SIZE, cookie))
                 # A cookie means something to the server that gave it, and to no other.
-                answered = await self._connection.ask(request, controls, repeatable=not cookie)
+                answered = await connection.ask_here(request, controls, repeatable=not cookie)
                 if answered.result.code == NO_SUCH_OBJECT:
                     return
-                self._check(answered.result, base)
+                count += len(answered.entries)
+                self._check(answered.result, base, count)
                 cookie = answered.result.cookie
                 if not await take(await self._whole(answered.entries)) or not cookie:
                     break
             if cookie:
                 # RFC 2696 3: a size of nothing tells the server that the rest is not wanted.
-                await self._connection.ask(request, (paged(0, cookie),))
+                await connection.ask_here(request, (paged(0, cookie),))
         finally:
             self._paging.release()
 
@@ -227,11 +234,12 @@ class Operations:
         """All values of an attribute, which are read again from the first if they change meanwhile."""
         for _ in range(READS_OF_A_LIST):
             read = ValueList(name, attribute)
-            connection = await self._connection.number()
+            connection = self._connection.current()
+            number = await connection.number()
             is_last = False
             while not is_last:
                 request = Search(name, Scope.ENTRY, ANYTHING, read.following)
-                answered = await self._connection.ask(request, (NO_RANGE_ERROR,), repeatable=True)
+                answered = await connection.ask_here(request, (NO_RANGE_ERROR,), repeatable=True)
                 if answered.result.code == NO_SUCH_OBJECT:
                     return []
                 self._check(answered.result, name)
@@ -242,7 +250,7 @@ class Operations:
                 except ValueRangeError as error:
                     raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, str(error)) from error
             # The values are in the same order in all requests of one connection, and in no others.
-            if not read.is_changed and await self._connection.number() == connection:
+            if not read.is_changed and await connection.number() == number:
                 return read.values
         raise DirectoryError(
             DirectoryOperationResult.GENERIC_ERROR,
@@ -313,10 +321,17 @@ class Operations:
         return ()
 
     @staticmethod
-    def _check(result: Result, name: str) -> None:
+    def _check(result: Result, name: str, count: int = 0) -> None:
+        """@raise DirectoryError: unless a request has succeeded; C{count} entries were answered."""
+        if result.code == SIZE_LIMIT_EXCEEDED:
+            raise DirectoryError(
+                DirectoryOperationResult.GENERIC_ERROR,
+                f"{name}: the server's size limit allows {count} entries, and there are more"
+                f" ({describe(result)}); raise the limit for the account of bind_dn"
+                " (olcLimits or olcSizeLimit of OpenLDAP)",
+            )
         if result.code != SUCCESS:
-            said = f" ({result.message})" if result.message else ""
-            raise DirectoryError(directory_result(result.code), f"{name}: LDAP result {result.code}{said}")
+            raise DirectoryError(directory_result(result.code), f"{name}: {describe(result)}")
 
 
 def ambiguous(what: str, entries: Sequence[Entry]) -> DirectoryError:

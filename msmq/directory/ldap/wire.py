@@ -23,22 +23,37 @@ SECURITY_PARTS: Final = b"1.2.840.113556.1.4.801"
 """The control by which Active Directory is told which parts of a security descriptor are meant."""
 
 _SEQUENCE: Final = 0x30
+_REFERRAL: Final = 10
+_REFERRALS: Final = 0xA3
+"""RFC 4511 4.1.9 the tag of the referral in a result, which ldaptor passes over."""
 
 _ADD: Final = 0
 _DELETE: Final = 1
 _REPLACE: Final = 2
 """RFC 4511 4.6 what a modification does to the values of an attribute."""
 
-_DECODER: Final = pureldap.LDAPBERDecoderContext_TopLevel(
-    inherit=pureldap.LDAPBERDecoderContext_LDAPMessage(
-        fallback=pureldap.LDAPBERDecoderContext(fallback=pureber.BERDecoderContext()),
-        inherit=pureldap.LDAPBERDecoderContext(fallback=pureber.BERDecoderContext()),
-    )
-)
-
 
 class LdapWireError(MsmqError):
     """What a server sent is no LDAP."""
+
+
+class _KnownTags(pureber.BERDecoderContext):  # type: ignore[misc]
+    """The basic elements; ldaptor prints one of another tag to standard output, and goes on without it."""
+
+    def lookup_id(self, id: int) -> Any:
+        """The class of an element."""
+        found = super().lookup_id(id)
+        if found is None:
+            raise LdapWireError(f"an element of the unknown tag 0x{id:02X} in an LDAP message")
+        return found
+
+
+_DECODER: Final = pureldap.LDAPBERDecoderContext_TopLevel(
+    inherit=pureldap.LDAPBERDecoderContext_LDAPMessage(
+        fallback=pureldap.LDAPBERDecoderContext(fallback=_KnownTags()),
+        inherit=pureldap.LDAPBERDecoderContext(fallback=_KnownTags()),
+    )
+)
 
 
 class Scope(enum.Enum):
@@ -154,11 +169,13 @@ class Result:
     """RFC 4511 4.1.9 LDAPResult, which ends every operation.
 
     @ivar cookie: of the paged results; empty after the last page.
+    @ivar referrals: RFC 4511 4.1.10 the URLs of other servers to ask.
     """
 
     code: int
     message: str = ""
     cookie: bytes = b""
+    referrals: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -188,7 +205,10 @@ def decode(message: bytes) -> tuple[int, Answer]:
         decoded, used = pureber.berDecodeObject(_DECODER, message)
         if decoded is None or used != len(message):
             raise LdapWireError(f"{len(message)} bytes are no LDAP message")
-        return decoded.id, _answer(decoded)
+        answer = _answer(decoded)
+        if isinstance(answer, Result) and answer.code == _REFERRAL:
+            answer = attrs.evolve(answer, referrals=_referrals(message))
+        return decoded.id, answer
     except LdapWireError:
         raise
     # What ldaptor raises for malformed input is not told; assertions and look-up errors are among it.
@@ -307,6 +327,35 @@ def _answer(message: Any) -> Answer:
 def _cookie(controls: Sequence[tuple[bytes, Any, bytes]]) -> bytes:
     for kind, _, value in controls:
         if kind == PAGED_RESULTS:
-            held, _ = pureber.berDecodeObject(pureber.BERDecoderContext(), value)
+            held, _ = pureber.berDecodeObject(_KnownTags(), value)
             return bytes(held[1].value)
     return b""
+
+
+def _referrals(message: bytes) -> tuple[str, ...]:
+    """The URLs of a referral, in the third part and behind of the operation of a whole message."""
+    [(_, sequence)] = _elements(message)
+    [_, (_, operation), *_] = _elements(sequence)
+    for tag, content in _elements(operation)[3:]:
+        if tag == _REFERRALS:
+            return tuple(url.decode(errors="replace") for _, url in _elements(content))
+    return ()
+
+
+def _elements(data: bytes) -> list[tuple[int, bytes]]:
+    """The tags and contents of BER elements that stand one after the other.
+
+    @raise LdapWireError: one ends behind the data.
+    """
+    found, place = [], 0
+    while place < len(data):
+        length, start = data[place + 1] if place + 1 < len(data) else 0, place + 2
+        if length & 0x80:
+            digits = length & 0x7F
+            length = int.from_bytes(data[start : start + digits], "big")
+            start += digits
+        if start + length > len(data):
+            raise LdapWireError(f"an element of {length} bytes in an LDAP message of {len(data)}")
+        found.append((data[place], data[start : start + length]))
+        place = start + length
+    return found

@@ -133,7 +133,7 @@ class LdapConnectionTests(ConfiguredTestCase):
                 await asked
             except DirectoryError as error:
                 self.assertIs(error.result, DirectoryOperationResult.GENERIC_ERROR)
-                self.assertIn("LDAP result 50", error.detail)
+                self.assertIn("LDAP result 50, insufficientAccessRights", error.detail)
             else:
                 self.fail("a DirectoryError was expected")
         await directory.delete(QueueObject(pathname="ALPHA\\orders"))
@@ -176,7 +176,10 @@ class LdapConnectionTests(ConfiguredTestCase):
         self.password.write_bytes(b"guessed")
         directory = self.directory(self.settings)
         await directory.open()
-        self.assertIn(f"{ALPHA} is refused: code 49", await self.fault_of(directory.read(SiteObject)))
+        self.assertIn(
+            f"{ALPHA} is refused: LDAP result 49, invalidCredentials: wrong name or password",
+            await self.fault_of(directory.read(SiteObject)),
+        )
         self.password.write_bytes(b"alpha's password")
         self.assertTrue((await directory.read(SiteObject))["name"])
 
@@ -278,7 +281,7 @@ class IdentifyTests(ConfiguredTestCase):
         guessed = attrs.evolve(self.settings, password_file=self.written("guessed", b"guessed"))
         stranger = self.written("stranger.pem", make_credentials("A stranger").authority)
         for settings, told in (
-            (guessed, "is refused: code 49"),
+            (guessed, "is refused: LDAP result 49, invalidCredentials: wrong name or password"),
             (attrs.evolve(self.tls, ca_file=stranger), "certificate verify failed"),
             (attrs.evolve(self.settings, servers=(NOBODY,)), "refused"),
             (attrs.evolve(self.settings, password_file=Path(self.mktemp())), "password_file"),

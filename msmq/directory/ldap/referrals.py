@@ -1,0 +1,75 @@
+"""RFC 4511 4.1.10 servers to which a read-only server refers what is to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from msmq.directory.ldap.results import REFERRAL, UNWILLING
+from msmq.directory.ldap.settings import LDAP_PORT, LDAPS_PORT, LdapServer, LdapSettings
+from msmq.directory.ldap.wire import Add, Delete, Exchange, Modify, Request, Result
+
+MOST_REFERRALS: Final = 4
+"""How many of the servers of a referral are tried."""
+
+WRITER_TIME: Final = 300.0
+"""Seconds after a write on another server for which that is read from too; by then its replicas have it."""
+
+_SHADOW: Final = "shadow context"
+"""What OpenLDAP says of a replica that has no C{olcUpdateRef}."""
+
+
+def is_write(request: Request) -> bool:
+    """Whether a request changes the directory, which a replica may leave to another server."""
+    return isinstance(request, Add | Modify | Exchange | Delete)
+
+
+def is_elsewhere(result: Result) -> bool:
+    """Whether a write was not done because it is for another server to do."""
+    return result.code == REFERRAL or (result.code == UNWILLING and _SHADOW in result.message.lower())
+
+
+def writable_servers(
+    result: Result, settings: LdapSettings, known: Sequence[LdapServer], asked: LdapServer | None
+) -> list[LdapServer]:
+    """The servers that may take a write, in the order in which they are tried.
+
+    Those that the referral names; without a name that can be used, the others that are known. A server that
+    is known keeps its port. Any other one is asked as the configuration has it: over TLS if that says so,
+    whatever the URL says.
+
+    @param asked: the server that refers.
+    """
+    found: dict[LdapServer, None] = {}
+    for url in result.referrals[:MOST_REFERRALS]:
+        server = _server(url, settings)
+        if server is not None:
+            same = [each for each in known if each.host.lower() == server.host]
+            exact = [each for each in same if each.port == server.port]
+            found[(exact or same or [server])[0]] = None
+    servers = found or dict.fromkeys(known)
+    return [server for server in servers if server != asked][:MOST_REFERRALS]
+
+
+def settings_for(server: LdapServer, settings: LdapSettings) -> LdapSettings:
+    """How another server is asked.
+
+    @raise ValueError: the password would go to it without TLS.
+    """
+    return attrs.evolve(settings, servers=(server,))
+
+
+def _server(url: str, settings: LdapSettings) -> LdapServer | None:
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if parts.scheme.lower() not in ("ldap", "ldaps") or not host or port == 0:
+        return None
+    usual = LDAPS_PORT if settings.is_tls else LDAP_PORT
+    is_same_kind = (parts.scheme.lower() == "ldaps") == settings.is_tls
+    return LdapServer(host, port if port and is_same_kind else usual)
