@@ -355,7 +355,10 @@ class LdapDirectoryContract(WritableDirectoryContract):
         self.assertEqual(await enrollment.join("ALPHA", wanted), [])
         read = await directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])
         expected = QueueManagerObject(
-            queue_manager_quota=77, routing_server=True, site_identifier_list=(london.identifier,)
+            queue_manager_quota=77,
+            routing_server=True,
+            operating_system_type=OperatingSystemType.FOREIGN,
+            site_identifier_list=(london.identifier,),
         )
         self.assertEqual(read["qualified_computer_name"], "alpha.msmq.test")
         for name in (
