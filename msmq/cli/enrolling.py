@@ -217,7 +217,9 @@ def _target(
         try:
             configuration = load(config)
         except ConfigurationError as error:
-            raise click.UsageError(str(error)) from error
+            first, *others = error.problems
+            more = f", and {len(others)} more" if others else ""
+            raise click.UsageError(f"{first}{more}") from error
         options = dict(configuration.directory_options)
         directory = directory or configuration.directory
     if directory is None:

@@ -68,7 +68,7 @@ def table() -> dict[str, Row]:
 
 
 class AttributeTableTests(SynchronousTestCase):
-    """The table by itself, and beside what is shipped."""
+    """The table, compared with the code and with the schema that is shipped."""
 
     def test_all_attributes(self) -> None:
         """Each attribute that the code names has a row, in the class that it belongs to."""
@@ -105,7 +105,7 @@ class AttributeTableTests(SynchronousTestCase):
 
 
 class DomainSchemaTests(TestCase):
-    """The table beside the schema of a real domain."""
+    """The table, compared with the schema of a real domain."""
 
     timeout = 120
 

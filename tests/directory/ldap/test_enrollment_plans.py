@@ -16,6 +16,7 @@ from msmq.directory.ldap.enrollment.planning import (
     Member,
     Step,
     Wanted,
+    check_computer_name,
     plan_change,
     plan_join,
     plan_leave,
@@ -145,6 +146,25 @@ class JoinTests(SynchronousTestCase):
         self.assertIn("no usable objectGUID", self.refused(damaged, own))
 
 
+class NameTests(SynchronousTestCase):
+    """Names of computers, before a directory is asked for them."""
+
+    def test_names(self) -> None:
+        """What no computer can be called is refused with what is wrong with it."""
+        for name in ("ALPHA", "alpha-1", "a_b.c", "Ä", "x" * 64):
+            check_computer_name(name)
+        for name, said in (
+            ("", "1 to 64 characters, not 0"),
+            ("x" * 65, "not 65"),
+            ("a,b", "must not contain ,"),
+            ("a*)(cn=*", "must not contain *"),
+            ("a\0b", "must not contain U+0000"),
+        ):
+            error = self.assertRaises(EnrollmentError, check_computer_name, name)
+            self.assertIn(said, str(error))
+            self.assertTrue(str(error).isprintable())
+
+
 class ChangeTests(SynchronousTestCase):
     """C{msmq enterprise role}, C{site} and C{leave}."""
 
@@ -168,8 +188,8 @@ class ChangeTests(SynchronousTestCase):
 
     def test_not_joined(self) -> None:
         """What has not joined has neither a role nor a site."""
-        stranger = attrs.evolve(self.member, configuration=None)
-        error = self.assertRaises(EnrollmentError, plan_change, stranger, Wanted(routing=True))
+        outsider = attrs.evolve(self.member, configuration=None)
+        error = self.assertRaises(EnrollmentError, plan_change, outsider, Wanted(routing=True))
         self.assertIn("msmq enterprise join ALPHA", str(error))
 
     def test_leave(self) -> None:

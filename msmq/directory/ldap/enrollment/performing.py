@@ -16,6 +16,7 @@ from msmq.directory.ldap.enrollment.planning import (
     Member,
     Step,
     Wanted,
+    check_computer_name,
     plan_change,
     plan_join,
     plan_leave,
@@ -117,6 +118,7 @@ class Enrollment:
                 await self._operations.delete_if_there(name)
 
     async def _member(self, name: str, wanted_sites: Sequence[str] = (), *, leaves: bool = False) -> Member:
+        check_computer_name(name)
         operations = self._operations
         root = await operations.root()
         sites = await self._sites()

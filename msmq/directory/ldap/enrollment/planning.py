@@ -49,6 +49,8 @@ CONFIGURATION_ATTRIBUTES: Final = (
 )
 """The attributes of an mSMQConfiguration that plans look at."""
 
+COMPUTER_NAME_LENGTH: Final = 64
+
 _WAITS: Final = "mSMQQMID is the objectGUID that the domain gives to {name}; the command itself fills it in"
 
 
@@ -196,6 +198,24 @@ def plan_leave(member: Member, *, with_queues: bool = False) -> list[Step]:
         # Computers of a domain have a life of their own.
         steps.append(Step(Delete(member.computer.name)))
     return steps
+
+
+def check_computer_name(name: str) -> None:
+    """Refuse what cannot be the name of a computer ([MS-ADA1] 2.110, [MS-MQMQ] 2.1.1).
+
+    @raise EnrollmentError: saying why.
+    """
+    if not 1 <= len(name) <= COMPUTER_NAME_LENGTH:
+        raise EnrollmentError(
+            f"the name of a computer has 1 to {COMPUTER_NAME_LENGTH} characters, not {len(name)}"
+        )
+    for character in name:
+        if not (character.isalnum() or character in "-_."):
+            shown = character if character.isprintable() else f"U+{ord(character):04X}"
+            raise EnrollmentError(
+                f"the computer name {name if name.isprintable() else '...'} must not contain {shown};"
+                " letters, digits, - _ and . may stand in it"
+            )
 
 
 def site_of(member: Member, wanted: str) -> Entry:
