@@ -12,10 +12,13 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
+
+from tests.wiring import Vocabulary
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -130,6 +133,18 @@ ONLY_IN = {
 
 FORBIDDEN_EVERYWHERE = ("dataclasses", "twisted.internet.defer.inlineCallbacks", "hypothesis", "tests")
 """What nothing in C{msmq} imports: attrs is the one idiom for values, coroutines the one for waiting."""
+
+SLOTS_OF_OTHERS = {
+    # Expat takes its handlers only so.
+    ("msmq.decoding.bodies.xml_text", "parser.StartElementHandler"),
+    ("msmq.decoding.bodies.xml_text", "parser.EndElementHandler"),
+    ("msmq.decoding.bodies.xml_text", "parser.CharacterDataHandler"),
+    ("msmq.decoding.bodies.xml_text", "parser.StartDoctypeDeclHandler"),
+    # A queue and a text, whose names other classes have for collaborators.
+    ("msmq.queues.descriptors", "descriptor.opened"),
+    ("msmq.session.ordering.incoming_streams", "stream.connection"),
+}
+"""The only assignments to attributes of other objects that look like a collaborator."""
 
 LINE_LIMIT = 800
 FORBIDDEN_NAMES = ("utils", "util")
@@ -335,6 +350,71 @@ class ImportTests(SynchronousTestCase):
         self.assertNotEqual(self.offences("msmq.net.ping", source), [])
         self.assertNotEqual(self.offences("msmq.net.ping", f"class Ping:\n    {source}"), [])
         self.assertEqual(self.offences("msmq.service.tap", f"def make():\n    {source}"), [])
+
+
+@cache
+def parsed_package() -> dict[str, ast.Module]:
+    """The modules of the package by their names."""
+    return {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in python_files("msmq")}
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """What the package says about its attributes."""
+    return Vocabulary.of(parsed_package().values())
+
+
+class WiringTests(SynchronousTestCase):
+    """Collaborators arrive in constructors, so that leaving one out is a type error."""
+
+    def offences(self, source: str) -> list[str]:
+        """What is wrong with a module, given what the package says."""
+        return [str(each) for each in vocabulary().offences(ast.parse(source))]
+
+    def test_nothing_is_assigned_afterwards(self) -> None:
+        """No object is given a collaborator after its construction, and no slot has a default."""
+        found = {
+            (module, offence.target): f"{module} {offence}"
+            for module, tree in parsed_package().items()
+            for offence in vocabulary().offences(tree)
+        }
+        unexpected = [text for key, text in found.items() if key not in SLOTS_OF_OTHERS]
+        self.assertEqual(unexpected, [])
+        self.assertEqual(SLOTS_OF_OTHERS - found.keys(), set(), "what is allowed is still there")
+
+    def test_late_collaborators_are_found(self) -> None:
+        """A lambda, a function, a method, C{self}, a new part and a slot are each found."""
+        for statement in (
+            "arrivals.admits = lambda address: True",
+            "arrivals.admits = admit",
+            "performer.on_failure = self.failed",
+            "self.parts.ways.listener = self",
+            "self.parts.ways._listener = other",
+            "one.broker = two",
+            "descriptors.public = PublicNames(access, run)",
+            "link.is_working = partial(work, 1)",
+            "setattr(outbox, 'secure', lambda view: view)",
+        ):
+            source = (
+                "def admit(address): ...\n"
+                f"class A:\n    def failed(self): ...\n    def wire(self):\n        {statement}"
+            )
+            self.assertEqual(len(self.offences(source)), 1, statement)
+
+    def test_permissive_slot_is_found(self) -> None:
+        """A public attribute for a callable that begins with an answer of its own is found."""
+        slot = "self.admits: Callable[[str], bool] = lambda _: True"
+        source = f"class A:\n    def __init__(self):\n        {slot}"
+        self.assertEqual(len(self.offences(source)), 1)
+
+    def test_values_are_no_collaborators(self) -> None:
+        """Data of others may be set, and an object may wire itself."""
+        source = (
+            "class A:\n    def __init__(self, router):\n        self.router = router\n"
+            "    def f(self, position, queue):\n        position.state = STATE\n        queue.users += 1\n"
+            "        position.view = None\n        self.f2 = lambda: 1"
+        )
+        self.assertEqual(self.offences(source), [])
 
 
 class FileTests(SynchronousTestCase):

@@ -140,17 +140,16 @@ class Confirmations:
     A caller who says much and reads nothing would have the answers pile up here, so beyond a few that he has
     not read nothing more is heard, and then nothing more is read from the connection either.
 
-    @ivar connection: where it is answered.
-    @param reading: where it comes from.
+    @ivar connection: where it is read, and answered.
     @param unread: how many answers the reader may have unread.
     """
 
     _log = Logger()
-    connection: RecordConnection
 
-    def __init__(self, receipts: Receipts, reading: Connection, unread: int) -> None:
+    def __init__(self, receipts: Receipts, request: ControlRequest, unread: int) -> None:
+        self.connection = RecordConnection(request, self.take, self.caught_up)
         self._receipts = receipts
-        self._reading = reading
+        self._reading: Connection = request.connection
         self._most = unread
         self._decoder = RecordDecoder(_CONFIRMATION)
         self._records: deque[Record] = deque()
@@ -276,10 +275,7 @@ class Receiving:
         @raise MQError: as L{stream}.
         """
         receipts = Receipts()
-        confirmations = Confirmations(receipts, request.connection, self._limits.unread_answers)
-        connection = confirmations.connection = RecordConnection(
-            request, confirmations.take, confirmations.caught_up
-        )
+        connection = Confirmations(receipts, request, self._limits.unread_answers).connection
         await self._stream(wanted, receipts, connection)
         connection.end()
 

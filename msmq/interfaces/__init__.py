@@ -24,7 +24,8 @@ from msmq.interfaces.queue_manager import (
     ReceivedMessage,
 )
 from msmq.interfaces.routing import IRouter, NoRoute
-from msmq.interfaces.session import IConnector, ISession, ISessions
+from msmq.interfaces.session import IConnector, ISession
+from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import (
     IMessageStore,
     LogEntry,

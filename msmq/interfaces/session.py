@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from uuid import UUID
 
 import attrs
 from zope.interface import Attribute, Interface
 
-from msmq.session.counting import PacketCounts
 from msmq.session.effects import CloseReason
 from msmq.session.state import OutgoingMessage, SessionState
 from msmq.session.statistics import SessionStatistics
@@ -97,40 +95,3 @@ class RoutedHop:
 
     identifier: UUID
     host: str
-
-
-class ISessions(Interface):
-    """All sessions of a queue manager, and the way to new ones."""
-
-    connections: Collection[ISession] = Attribute("Every session that has a connection, in whatever state.")
-
-    counts: PacketCounts = Attribute("The packets of all sessions so far, by kind.")
-
-    refused: Mapping[str, int] = Attribute(
-        "Connections that did not become sessions, by the limit or the setting that was the reason."
-    )
-
-    refused_peers: Sequence[Mapping[str, Any]] = Attribute("Whose those were, the latest first.")
-
-    is_offline: bool = Attribute("Whether connections are refused, and nobody is dialled; may be set.")
-
-    broker: object = Attribute("The L{msmq.interfaces.broker.IBroker} that is told of everything.")
-
-    def connector(host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> IConnector:
-        """What dials a computer name or address; it does nothing before it is asked to.
-
-        @param has_backlog: whether messages wait for that host.
-        @param dialled_for: becomes C{dialled_for} of its sessions.
-        """
-
-    def routed_connector(
-        hops: Callable[[], Sequence[RoutedHop]], has_backlog: Callable[[], bool], dialled_for: object = None
-    ) -> IConnector:
-        """What dials the first that can be reached of some queue managers.
-
-        @param hops: these, in the order in which they are tried; asked for each attempt.
-        @param has_backlog: whether messages wait for them; C{dialled_for} as for L{connector}.
-        """
-
-    def close_all(reason: CloseReason = CloseReason.STOPPED) -> None:
-        """End every session."""

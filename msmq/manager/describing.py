@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 
 from msmq.decoding.values import unix_time
-from msmq.interfaces.session import ISession, ISessions
+from msmq.interfaces.session import ISession
+from msmq.interfaces.sessions import ISessions
 from msmq.queues.definition import UNLIMITED
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue

@@ -28,6 +28,10 @@ def fate(view: UserMessageView, message_class: int, disposal: Disposal, now: Mom
     )
 
 
+LEAVING: Final = object()
+"""The owner of a message whose fate is known, while the store forgets it."""
+
+
 def hold(position: MessagePosition) -> bool:
     """Lock a message that is about to leave; false if it is leaving already."""
     if position.queue.is_deleted:
@@ -41,5 +45,5 @@ def hold(position: MessagePosition) -> bool:
     if position.state is not PositionState.LOCKED_READER:
         return False
     # The session that was about to send it has it no more.
-    position.owner = hold
+    position.owner = LEAVING
     return True

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 
+from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError
 from msmq.manager.destinations import Destinations
 from msmq.manager.outbox import Outbox
@@ -17,6 +17,7 @@ from msmq.manager.performing import Performer
 from msmq.manager.searching import message_of
 from msmq.manager.targets import Target
 from msmq.manager.transactions import Transactions
+from msmq.moment import Moment
 from msmq.queues.changes import TrimLog
 from msmq.queues.definition import quota_in_bytes
 from msmq.queues.message import Acknowledge, Message
@@ -68,17 +69,19 @@ class MessageLogs:
         self._destinations = destinations
         self._transactions = transactions
         self._new_identifier = new_identifier
-        self._trimming = LoopingCall(self.trim)
-        self._trimming.clock = reactor
+        self._timer = DeadlineTimer(reactor, performer.clock, self._trim)
 
     def start(self) -> None:
         """Begin to keep the logs within their limits."""
-        self._trimming.start(TRIM_INTERVAL, now=False)
+        self._timer.set(self._performer.clock.now().monotonic + TRIM_INTERVAL)
 
     def stop(self) -> None:
         """Stop that."""
-        if self._trimming.running:
-            self._trimming.stop()
+        self._timer.stop()
+
+    def _trim(self, now: Moment) -> None:
+        self._timer.set(now.monotonic + TRIM_INTERVAL)
+        self.trim()
 
     def trim(self) -> None:
         """Forget what the limits do not allow; a log that was switched off keeps what it has by them."""

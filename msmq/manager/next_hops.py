@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from msmq.interfaces.session import IConnector, ISession, ISessions, RoutedHop
+from msmq.interfaces.session import IConnector, ISession, RoutedHop
+from msmq.interfaces.sessions import ISessions
 from msmq.manager.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
 from msmq.manager.peers import Peers
 from msmq.manager.ways import Ways
@@ -44,14 +45,20 @@ class NextHop:
         for a name that says itself where to connect.
     """
 
-    def __init__(self, key: Key) -> None:
+    def __init__(
+        self, key: Key, sessions: ISessions, name: FormatName, routed: tuple[RoutedHop, ...]
+    ) -> None:
         self.key = key
         self.queues: dict[OutgoingQueue, None] = {}
         self.busy: dict[OutgoingQueue, None] = {}
-        self.connector: IConnector | None = None
         self.missed_at: tuple[str, ...] = ()
         self.identifier: UUID | None = key if isinstance(key, UUID) else None
-        self.routed: tuple[RoutedHop, ...] = ()
+        self.routed = routed
+        self.connector: IConnector | None = None
+        if isinstance(name, DirectFormatName):
+            self.connector = sessions.connector(name.address, self.is_waited_for, self)
+        elif routed:
+            self.connector = sessions.routed_connector(lambda: self.routed, self.is_waited_for, self)
 
     @property
     def identifiers(self) -> tuple[UUID, ...]:
@@ -137,12 +144,7 @@ class NextHops:
         return hop
 
     def _make(self, key: Key, name: FormatName, routed: tuple[RoutedHop, ...]) -> NextHop:
-        hop = NextHop(key)
-        hop.routed = routed
-        if isinstance(name, DirectFormatName):
-            hop.connector = self._sessions.connector(name.address, hop.is_waited_for, hop)
-        elif routed:
-            hop.connector = self._sessions.routed_connector(lambda: hop.routed, hop.is_waited_for, hop)
+        hop = NextHop(key, self._sessions, name, routed)
         for identifier in hop.identifiers:
             self._by_identifier.setdefault(identifier, {})[hop] = None
         return hop

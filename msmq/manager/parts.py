@@ -14,7 +14,7 @@ from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.routing import IRouter
-from msmq.interfaces.session import ISessions
+from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.interfaces.topology import add_objects
 from msmq.manager.ack_sessions import AckSessions

@@ -19,7 +19,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
 from msmq.interfaces.routing import IRouter
-from msmq.interfaces.session import ISessions
+from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
 from msmq.interfaces.subscribing import QueueManagerEvent, Subscriber
 from msmq.manager.message_log import LogPart

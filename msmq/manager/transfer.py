@@ -19,7 +19,8 @@ from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IBroker
-from msmq.interfaces.session import ISession, ISessions
+from msmq.interfaces.session import ISession
+from msmq.interfaces.sessions import ISessions
 from msmq.manager.ack_sessions import AckSessions
 from msmq.manager.arriving import Arrivals
 from msmq.manager.handovers import Handovers
@@ -96,8 +97,7 @@ class Transfer:
         self._left: dict[ISession, list[OutgoingQueue]] = {}
         self._is_stopped = False
         self._reports = reports
-        sessions.broker = self
-        sessions.is_offline = performer.model.is_hardened
+        sessions.attach(self, is_offline=performer.model.is_hardened)
 
     def stop(self) -> None:
         """End all sessions and dial no more."""
@@ -112,7 +112,7 @@ class Transfer:
 
     def take_offline(self) -> None:
         """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and take part in no others."""
-        self._sessions.is_offline = True
+        self._sessions.take_offline()
         self._sessions.close_all()
 
     def bring_online(self) -> None:
@@ -121,7 +121,8 @@ class Transfer:
         A hardened queue manager transfers nothing over sessions.
         """
         model = self._performer.model
-        self._sessions.is_offline = model.is_hardened
+        if not model.is_hardened:
+            self._sessions.bring_online()
         for queue in list(model.outgoing_queues()):
             self.ready(queue)
 

@@ -11,10 +11,11 @@ from zope.interface import implementer
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.session import ISessions, RoutedHop
+from msmq.interfaces.session import RoutedHop
+from msmq.interfaces.sessions import ISessions
 from msmq.net.connector import Connector, Probe
 from msmq.net.resolver import NextHopAddress
-from msmq.net.session_factory import SessionFactory
+from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.session.settings import SessionSettings
 from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import AddressSet
@@ -42,9 +43,16 @@ class DiallingSessionFactory(SessionFactory):
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
         allowed: AddressSet | None = None,
+        protocol: MakeSession | None = None,
     ) -> None:
         super().__init__(
-            identifier, reactor=reactor, clock=clock, settings=settings, broker=broker, allowed=allowed
+            identifier,
+            reactor=reactor,
+            clock=clock,
+            settings=settings,
+            broker=broker,
+            allowed=allowed,
+            protocol=protocol,
         )
         self._lookup = lookup
         self._probe = probe

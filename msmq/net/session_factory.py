@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.net.receive_memory import ReceiveMemory
@@ -51,7 +52,10 @@ class SessionFactory(ServerFactory):
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
         allowed: AddressSet | None = None,
+        protocol: MakeSession | None = None,
     ) -> None:
+        if protocol is not None:
+            self.protocol = protocol
         self.identifier = identifier
         self.reactor = reactor
         self.clock = clock
@@ -68,6 +72,21 @@ class SessionFactory(ServerFactory):
         self._handshaking: dict[SessionProtocol, None] = {}
         self._accepted: set[SessionProtocol] = set()
         self._accepted_by_host: Counter[str] = Counter()
+
+    def attach(self, broker: IBroker, *, is_offline: bool) -> None:
+        """See L{ISessions.attach<msmq.interfaces.sessions.ISessions.attach>}."""
+        if self.broker is not None:
+            raise LocalProtocolError("these sessions have a broker already")
+        self.broker = broker
+        self.is_offline = is_offline
+
+    def take_offline(self) -> None:
+        """See L{ISessions.take_offline<msmq.interfaces.sessions.ISessions.take_offline>}."""
+        self.is_offline = True
+
+    def bring_online(self) -> None:
+        """See L{ISessions.bring_online<msmq.interfaces.sessions.ISessions.bring_online>}."""
+        self.is_offline = False
 
     @property
     def connections(self) -> frozenset[SessionProtocol]:

@@ -163,8 +163,8 @@ def compose(
         probe=_probe(pinger),
         settings=settings,
         allowed=AddressSet(allowed) if (allowed := configuration.security.sessions_from) else None,
+        protocol=session_protocol,
     )
-    sessions.protocol = session_protocol
     own = OwnNames(
         (queue_manager.name, queue_manager.dns_name),
         () if bound is None or bound.interface is None else (bound.interface,),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msmq.errors import RemoteProtocolError
 from msmq.moment import Moment
 from msmq.session.effects import Closed, CloseReason, Disconnect
-from msmq.session.state import OutgoingMessage, SessionCore, never
+from msmq.session.state import OutgoingMessage, SessionCore
 from msmq.session.timers import Timer
 
 
@@ -26,8 +26,7 @@ def close(
     core.timers.stop_all()
     returned = tuple(unacknowledged(core))
     core.left_messages = bool(returned)
-    # Nobody asks any more, and what would answer holds the connection and all that it has buffered.
-    core.accepts = never
+    core.release_owner()
     core.in_flight.clear()
     core.recoverable_in_flight.clear()
     core.unnamed_bytes = 0

@@ -16,7 +16,7 @@ from msmq.session.packets.connection_parameters import ConnectionParameters
 from msmq.session.packets.establish_connection import EstablishConnection
 from msmq.session.packets.session_ack import SessionAck
 from msmq.session.settings import SessionSettings
-from msmq.session.state import OutgoingMessage, SessionCore, SessionState
+from msmq.session.state import OutgoingMessage, SessionCore, SessionState, always, never
 from msmq.session.statistics import SessionStatistics
 from msmq.session.timers import Timer
 from msmq.wire.framer import Frame
@@ -61,14 +61,11 @@ class Session:
             is_initiator=is_initiator,
             expected_identifier=expected_identifier,
             was_pinged=was_pinged,
+            accepts=always if accepts is None else accepts,
+            has_backlog=never if has_backlog is None else has_backlog,
+            counts=PacketCounts() if counts is None else counts,
             retry_time=retry_time,
         )
-        if accepts is not None:
-            core.accepts = accepts
-        if has_backlog is not None:
-            core.has_backlog = has_backlog
-        if counts is not None:
-            core.counts = counts
         self._core = core
         self._machine = MACHINE(core)
 

@@ -50,11 +50,12 @@ class OutgoingMessage(Protocol):
 
 
 def never() -> bool:
-    """The answer when there is nobody to ask."""
+    """The answer where there is nothing to ask."""
     return False
 
 
-def _always() -> bool:
+def always() -> bool:
+    """The answer where no limit is given."""
     return True
 
 
@@ -72,17 +73,20 @@ class SessionCore:
     is_initiator: bool
     """Whether we dialled."""
 
+    accepts: Callable[[], bool]
+    """Asked when an initiator introduces itself: may it have a session?"""
+
+    has_backlog: Callable[[], bool]
+    """Asked when a dialled session ends: do messages still wait for this next hop?"""
+
+    counts: PacketCounts
+    """Where packets are counted; usually shared by all sessions of a queue manager."""
+
     expected_identifier: UUID | None = None
     """Whom an initiator wants to reach; C{None} for a direct format name, where anyone may answer."""
 
     was_pinged: bool = False
     """Whether this attempt began with a Ping Request (EstablishConnectionHeader SE)."""
-
-    accepts: Callable[[], bool] = _always
-    """Asked when an initiator introduces itself: may it have a session?"""
-
-    has_backlog: Callable[[], bool] = never
-    """Asked when a dialled session ends: do messages still wait for this next hop?"""
 
     retry_time: float | None = None
     """Seconds to wait before dialling again; C{None} for the first wait of the settings."""
@@ -92,9 +96,6 @@ class SessionCore:
 
     state: SessionState = SessionState.CLOSED
     """Where the machine stands; the machine alone sets it."""
-
-    counts: PacketCounts = attrs.field(factory=PacketCounts)
-    """Where packets are counted; usually shared by all sessions of a queue manager."""
 
     timers: Timers = attrs.field(factory=Timers)
     effects: list[Effect] = attrs.field(factory=list)
@@ -146,6 +147,10 @@ class SessionCore:
 
     last_acked_recoverable_count: int = 0
     """Recoverable messages that were acknowledged as stored."""
+
+    def release_owner(self) -> None:
+        """Ask the owner nothing more: what would answer holds the connection and all that it has buffered."""
+        self.accepts = never
 
     def __attrs_post_init__(self) -> None:
         self.window_size = self.settings.window_size

@@ -16,6 +16,7 @@ import attrs
 from twisted.internet.protocol import Factory, Protocol
 
 from msmq.manager.service import QueueManagerService
+from msmq.net.dialling import DiallingSessionFactory
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.network import MemoryHost
 from tests.builders import (
@@ -459,6 +460,13 @@ class ScriptedTestCase(NodesTestCase):
         node.service.stopService()
         name = "ALPHA" if node.model.identifier == ALPHA else "BETA"
         fresh = self.node(name, node.model.identifier, store=node.store)
+        fresh.factory = DiallingSessionFactory(
+            node.model.identifier,
+            reactor=fresh.host,
+            clock=self.clock,
+            lookup=fresh._lookup,
+            settings=self.settings,
+        )
         fresh.service = QueueManagerService(
             model=fresh.model,
             store=fresh.store,

@@ -37,14 +37,21 @@ _RESULT = TypeVar("_RESULT")
 class Link(psycopg.Connection[TupleRow]):
     """A connection in autocommit mode, whose statements name their parameters C{$1}, C{$2} ...
 
-    @ivar patience: seconds without an answer after which L{is_working} is asked.
-    @ivar is_working: tells whether the database works on what it was asked; if not, L{Stalled} is raised and
-        the connection is of no more use.
+    What takes longer than the patience of its user is L{Stalled}, unless the database still works on it
+    (L{supervise}); then the connection is of no more use.
     """
 
-    patience: float = 30.0
-    is_working: Callable[[], bool] = staticmethod(lambda: False)
+    _patience: float = 30.0
+    _asks: Callable[[], bool] = staticmethod(lambda: False)
     _has_stalled = False
+
+    def wait_at_most(self, patience: float) -> None:
+        """Take the database for stalled after these seconds without an answer."""
+        self._patience = patience
+
+    def supervise(self, is_working: Callable[[], bool]) -> None:
+        """Ask this whether the database still works on something, before it is taken for stalled."""
+        self._asks = is_working
 
     def wait(self, gen: PQGen[_RESULT], interval: float = 0.1, timeout: float | None = None) -> _RESULT:
         """Have psycopg's generator done; psycopg calls this for everything but connecting."""
@@ -54,13 +61,13 @@ class Link(psycopg.Connection[TupleRow]):
             wanted = next(gen)
             poll.register(socket, _EVENTS[wanted])
             while True:
-                events = poll.poll(0 if self._has_stalled else self.patience * 1000)
+                events = poll.poll(0 if self._has_stalled else self._patience * 1000)
                 if not events and not self._is_working():
                     # It may have answered just now.
                     events = poll.poll(0 if self._has_stalled else _LAST_MILLISECONDS)
                     if not events:
                         self._has_stalled = True
-                        raise Stalled(f"it did not answer within {self.patience:g} s")
+                        raise Stalled(f"it did not answer within {self._patience:g} s")
                 before, wanted = wanted, gen.send(_ready(events))
                 if wanted != before:
                     poll.modify(socket, _EVENTS[wanted])
@@ -74,7 +81,7 @@ class Link(psycopg.Connection[TupleRow]):
             raise
 
     def _is_working(self) -> bool:
-        return not self._has_stalled and self.is_working()
+        return not self._has_stalled and self._asks()
 
     def is_alive(self) -> bool:
         """Whether the other side has not gone, as far as that shows without asking it."""
@@ -142,7 +149,7 @@ def connect(address: Address, *, reads_only: bool = False) -> Link:
     except psycopg.Error as error:
         raise away(address, error) from None
     try:
-        link.patience = address.wait
+        link.wait_at_most(address.wait)
         for type_, dumper in DUMPERS:
             link.adapters.register_dumper(type_, dumper)
         _set_up(link, address, reads_only)

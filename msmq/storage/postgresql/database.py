@@ -318,7 +318,7 @@ class Database:
 
     def _keep(self, link: Link) -> None:
         self._backend = backend(link)
-        link.is_working = partial(is_at_work, self.address, self._backend.pid)
+        link.supervise(partial(is_at_work, self.address, self._backend.pid))
         self._link = link
         self._absence = None
 

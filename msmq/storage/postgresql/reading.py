@@ -149,7 +149,7 @@ class DatabaseReader:
                 self._link = connect(self.address, reads_only=True)
             finally:
                 self._next_attempt = time.monotonic() + RETRY_SECONDS
-            self._link.is_working = partial(is_at_work, self.address, self._link.info.backend_pid)
+            self._link.supervise(partial(is_at_work, self.address, self._link.info.backend_pid))
         return self._link
 
 

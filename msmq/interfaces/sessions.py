@@ -1,0 +1,61 @@
+"""What a broker sees of all sessions, and of the way to new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from zope.interface import Attribute, Interface
+
+from msmq.interfaces.broker import IBroker
+from msmq.interfaces.session import IConnector, ISession, RoutedHop
+from msmq.session.counting import PacketCounts
+from msmq.session.effects import CloseReason
+
+
+class ISessions(Interface):
+    """All sessions of a queue manager, and the way to new ones."""
+
+    connections: Collection[ISession] = Attribute("Every session that has a connection, in whatever state.")
+
+    counts: PacketCounts = Attribute("The packets of all sessions so far, by kind.")
+
+    refused: Mapping[str, int] = Attribute(
+        "Connections that did not become sessions, by the limit or the setting that was the reason."
+    )
+
+    refused_peers: Sequence[Mapping[str, Any]] = Attribute("Whose those were, the latest first.")
+
+    is_offline: bool = Attribute("Whether connections are refused, and no host is dialled.")
+
+    def attach(broker: IBroker, *, is_offline: bool) -> None:
+        """Report everything to this broker, which is done once, before there is any session.
+
+        @param is_offline: the first value of C{is_offline}.
+        @raise msmq.errors.LocalProtocolError: there is a broker already.
+        """
+
+    def take_offline() -> None:
+        """Refuse connections, and dial no host; the sessions that there are stay."""
+
+    def bring_online() -> None:
+        """End L{take_offline}."""
+
+    def connector(host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> IConnector:
+        """What dials a computer name or address; it does nothing before it is asked to.
+
+        @param has_backlog: whether messages wait for that host.
+        @param dialled_for: becomes C{dialled_for} of its sessions.
+        """
+
+    def routed_connector(
+        hops: Callable[[], Sequence[RoutedHop]], has_backlog: Callable[[], bool], dialled_for: object = None
+    ) -> IConnector:
+        """What dials the first that can be reached of some queue managers.
+
+        @param hops: these, in the order in which they are tried; asked for each attempt.
+        @param has_backlog: whether messages wait for them; C{dialled_for} as for L{connector}.
+        """
+
+    def close_all(reason: CloseReason = CloseReason.STOPPED) -> None:
+        """End every session."""
