@@ -229,6 +229,10 @@ class ShellListingTests(SynchronousTestCase):
         """The enterprise of the guide is as it says, and its messages take the way that it shows."""
         self.run_page(PROJECT / "docs" / "guide" / "directory.md")
 
+    def test_estates(self) -> None:
+        """The estate of the guide routes, waits and is maintained as the guide says."""
+        self.run_page(PROJECT / "docs" / "guide" / "estates.md")
+
     def test_openldap(self) -> None:
         """Three servers join a new OpenLDAP directory by the listings of the guide alone."""
         slapd.program("slapd")
