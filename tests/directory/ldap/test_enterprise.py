@@ -58,6 +58,7 @@ ORDERS: Final = "LUCA\\orders"
 CONFIGURATION: Final = """
 [queue_manager]
 dns_name = "{dns_name}"
+{more}
 [listen]
 session = "tcp:1801:interface={address}"
 ping = "off"
@@ -127,7 +128,7 @@ class EnterpriseTestCase(TestCase):
     async def prepare(self, manager: QueueManagerObject) -> None:
         """Have what a queue manager needs to be in the directory."""
 
-    async def member(self, name: str) -> Server:
+    async def member(self, name: str, more: str = "") -> Server:
         file = self.place / f"{name}.toml"
         file.write_text(
             CONFIGURATION.format(
@@ -135,6 +136,7 @@ class EnterpriseTestCase(TestCase):
                 address=ADDRESSES[name],
                 settings=self.settings,
                 hosts=HOSTS,
+                more=more,
             )
         )
         overrides = Overrides(name=name, data=os.fspath(self.place / name), storage="sqlite")
@@ -148,6 +150,36 @@ class EnterpriseTestCase(TestCase):
         parts = self.servers[name].parts
         assert parts is not None
         return parts.manager
+
+    async def first_start(self) -> None:
+        """A server without a join publishes its role, site and values; and a new site at its next start."""
+        sites = {name: await self.directory.create(SiteObject(name=name)) for name in ("Berlin", "Rome")}
+        anna = QueueManagerObject(computer_name="ANNA")
+        await self.prepare(anna)
+        more = f'routing_server = true\nsites = ["{sites["Berlin"]}"]'
+        server = await self.member("ANNA", more)
+        await server.stopService()
+        root = await self.operations.root()
+        own = child("msmq", child("ANNA", root.computers))
+        asked = {
+            "mSMQRoutingServices": b"TRUE",
+            "mSMQServiceType": b"1",
+            "mSMQOSType": b"256",
+            "mSMQForeign": b"FALSE",
+            "mSMQQuota": b"1048576",
+            "mSMQJournalQuota": b"-1",
+            "mSMQSites": sites["Berlin"].bytes_le,
+        }
+        entry = await self.operations.entry(own, (*asked, "mSMQEncryptKey"))
+        assert entry is not None
+        self.assertEqual({name: entry.first(name) for name in asked}, asked)
+        self.assertIsNotNone(entry.first("mSMQEncryptKey"))
+        settings = [f"CN=MSMQ Settings,CN=ANNA,CN=Servers,CN={name},{root.sites}" for name in sites]
+        self.assertIsNotNone(await self.operations.entry(settings[0], ("cn",)))
+        await self.operations.modify(own, {"mSMQSites": [sites["Rome"].bytes_le]})
+        await (await self.member("ANNA", more)).stopService()
+        there = [await self.operations.entry(name, ("cn",)) is not None for name in settings]
+        self.assertEqual(there, [False, True])
 
     async def send(self, first: int, queue: str = ORDERS) -> None:
         messages = [Message(body=b"%d" % number, transactional=True) for number in range(first, first + 10)]
@@ -187,15 +219,24 @@ class OpenLdapEnterpriseTests(EnterpriseTestCase):
         """They find their ways by what the directory says."""
         server = SlapdServer()
         self.addCleanup(server.remove)
+        await self.furnish(server)
+        await self.publish()
+        await self.travel()
+
+    async def test_first_start(self) -> None:
+        """A server that starts with the rights to it is published whole."""
+        await self.furnish(slapd.shared_server(), "first start")
+        await self.first_start()
+
+    async def furnish(self, server: SlapdServer, name: str = "enterprise") -> None:
+        """Have a base of its own in a server, with nothing in it."""
         settings = LdapSettings(
             server.servers, slapd.SUFFIX, bind_name=slapd.ADMINISTRATOR, password_file=Path()
         )
-        base = child("enterprise", slapd.SUFFIX)
+        base = child(name, slapd.SUFFIX)
         self.set_up(server, settings, slapd.PASSWORD)
         await make_base(self.operations, base)
         self.set_up(server, attrs.evolve(settings, base=base), slapd.PASSWORD)
-        await self.publish()
-        await self.travel()
 
 
 class ActiveDirectoryEnterpriseTests(EnterpriseTestCase):
@@ -203,6 +244,17 @@ class ActiveDirectoryEnterpriseTests(EnterpriseTestCase):
 
     async def test_messages_travel(self) -> None:
         """They find their ways by what the directory says."""
+        await self.furnish()
+        await self.publish()
+        await self.travel()
+
+    async def test_first_start(self) -> None:
+        """A server that starts with the rights to it is published whole."""
+        await self.furnish()
+        await self.first_start()
+
+    async def furnish(self) -> None:
+        """Have the domain as it was before any test."""
         server = samba.shared_server()
         settings = LdapSettings(
             (LdapServer(samba.ADDRESS, samba.PORT),), bind_name=samba.ADMINISTRATOR, password_file=Path()
@@ -211,8 +263,6 @@ class ActiveDirectoryEnterpriseTests(EnterpriseTestCase):
         await self.clean()
         self.addCleanup(self.clean)
         self.addCleanup(self.be_there)
-        await self.publish()
-        await self.travel()
 
     def be_there(self) -> None:
         if not self.server.is_running:
