@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.storage import IMessageStore, StorageError, StorageFull
+from msmq.interfaces.storage import IMessageStore, MessageNotStored, StorageError, StorageFull
 from msmq.moment import Moment
 from msmq.queues.admission import Admission
 from msmq.queues.changes import Change
@@ -191,7 +191,10 @@ class Performer:
 
         Messages that someone holds keep what was read; of those that anybody may look at, who looks has it.
 
-        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying what could not be read.
+        A message that the store no longer has leaves its queue.
+
+        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying what could not be read; its cause is the
+            error of the store.
         """
         missing: dict[Queue, list[MessagePosition]] = {}
         read: dict[MessagePosition, UserMessageView] = {}
@@ -205,6 +208,10 @@ class Performer:
                 packets = await self.store.read(
                     queue.definition.identifier, [position.lookup_id for position in wanted]
                 )
+            except MessageNotStored as error:
+                # It leaves, so that those behind it are found.
+                self.perform(self.model.lost(one for one in wanted if one.lookup_id == error.lookup_id))
+                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
             except StorageError as error:
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
             for position, packet in zip(wanted, packets, strict=True):

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
+from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.answers import Answers
 from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.performing import Performer
@@ -96,13 +97,16 @@ class Reads:
                     # What it decides about is what its reader got, and nothing that was on the way to him.
                     model.transacting.receive(transaction, positions)
                 return positions, views
-            except MQError:
+            except MQError as error:
                 if any(position.queue.is_deleted for position in positions):
                     raise MQError(Status.MQ_ERROR_QUEUE_DELETED, "the queue was deleted") from None
                 if is_peek and any(position.state in _LEAVING for position in positions):
                     # Somebody received what we were just looking at.
                     continue
                 self._give_back(positions, is_peek)
+                if isinstance(error.__cause__, MessageNotStored):
+                    # That one has left; what is behind it may be read.
+                    continue
                 raise
             except Exception:
                 # Nobody is there any more who could be given what was found.

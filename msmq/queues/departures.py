@@ -127,6 +127,26 @@ class Departures:
         departures = [departure(positions, message_class, reason) for positions in groups]
         return [*departures, *finish_purge(purged)]
 
+    def lost(self, positions: Iterable[MessagePosition]) -> list[Departure]:
+        """The store no longer has these messages, found damaged for example: they leave unread.
+
+        Positions that leave already are passed over.
+        """
+        leaving: list[MessagePosition] = []
+        for position in positions:
+            if position.queue.is_deleted:
+                continue
+            if position.state is PositionState.AVAILABLE:
+                position.queue.let_go(position)
+            elif position.state is PositionState.LOCKED_READER:
+                position.state = PositionState.LEAVING
+            else:
+                continue
+            leaving.append(position)
+        why = "the store no longer has it"
+        groups = by_queue(leaving).values()
+        return [departure(group, MessageClass.NACK_RECEIVE_REJECTED, why) for group in groups]
+
     def disposed(
         self, position: MessagePosition, copies: Iterable[MessagePosition], now: Moment
     ) -> list[Effect]:

@@ -165,6 +165,7 @@ class QueueManagerModel:
         self.restored = departures.restored
         self.release = departures.release
         self.reject = departures.reject
+        self.lost = departures.lost
         self.disposed = departures.disposed
         self.settle = departures.settle
         self.settled = departures.settled
