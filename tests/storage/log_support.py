@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -56,7 +56,7 @@ class LogTestCase(SynchronousTestCase):
         assert not isinstance(outcome, Failure), outcome
         return outcome
 
-    def refused(self, asked: Deferred[object], kind: type[Found]) -> Found:
+    def refused(self, asked: Deferred[Any], kind: type[Found]) -> Found:
         """How what was asked failed."""
         outcome = self.reactor.outcome(asked)
         assert isinstance(outcome, Failure), outcome
