@@ -88,6 +88,8 @@ def _show(settings: Settings, found: dict[str, Any]) -> None:
             output.text("nobody may do anything")
         else:
             output.many([_row(entry) for entry in found["entries"]], _COLUMNS)
+        for difference in found.get("differences", ()):
+            output.text(f"difference: {difference}")
     output.flush()
 
 

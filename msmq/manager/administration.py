@@ -16,7 +16,7 @@ from msmq.manager.describing import describe_queue
 from msmq.manager.integration import Integration
 from msmq.manager.local_queues import LocalQueues
 from msmq.manager.performing import Performer
-from msmq.manager.securing.descriptors import Descriptors, parse_security, published
+from msmq.manager.securing.descriptors import Descriptors, parse_security
 from msmq.manager.targets import own_queue
 from msmq.manager.undivided import undivided
 from msmq.queues.creation import Creation
@@ -110,7 +110,9 @@ class Administration:
         if self._directory is not None and name.kind is PathKind.PUBLIC:
             # What is given by default is for us alone: it may let everybody change the entry there.
             is_told = supplied is not None and supplied.dacl is not None
-            listed = published(properties["security"]) if is_told else b""
+            listed = b""
+            if is_told and self._descriptors is not None:
+                listed = await self._descriptors.published_list(path, properties["security"])
             return describe_queue(model, await self._directory.create(name, properties, listed))
         identifier = self._new_identifier()
         creation = model.create_queue(

@@ -15,17 +15,21 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
 from msmq.manager.directory import DirectoryClient
+from msmq.manager.divergences import DirectoryDivergences
 from msmq.manager.kept_topology import KeptTopology
 from msmq.manager.local_queues import LocalQueues
+from msmq.manager.membership import Membership
 from msmq.manager.online import OnlineChecks
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
+from msmq.manager.published_properties import FROM_THE_DIRECTORY, split_properties
 from msmq.manager.routing import DirectoryRouter
 from msmq.manager.undivided import undivided
 from msmq.moment import Moment
 from msmq.queues.changes import Change
 from msmq.queues.definition import UNLIMITED, quota_in_bytes
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import (
     DirectoryOperationResult,
@@ -55,6 +59,7 @@ from msmq.queues.directory.requests import (
     Procedure,
     QueueManagerChanged,
     QueueManagerKeys,
+    ReportDivergence,
     Store,
     UpdateLocally,
 )
@@ -69,46 +74,7 @@ from msmq.wire.guid import format_guid
 
 R = TypeVar("R")
 
-ATTRIBUTES: Final[Mapping[str, str]] = {
-    "label": "label",
-    "transactional": "transactional",
-    "journal": "journaling",
-    "quota": "quota",
-    "journal_quota": "journal_quota",
-    "authenticate": "authentication",
-    "privacy": "privacy_level",
-}
-"""The properties of a queue that a directory has too, and what they are called there."""
-
-_FROM_THE_DIRECTORY: Final = (
-    "label",
-    "journal",
-    "quota",
-    "journal_quota",
-    "authenticate",
-    "privacy",
-    "application_type",
-    "base_priority",
-)
-
-
 _KEYS: Final = "public_encryption_key_list"
-
-
-@attrs.frozen
-class Membership:
-    """What a queue manager belongs to, as its directory says.
-
-    @ivar enterprise: Enterprise.Identifier; C{None} as long as no enterprise was read.
-    @ivar sites: SiteIdentifierList.
-    @ivar connected_networks: ConnectedNetworkIdentifierList, which not every directory has.
-    @ivar directory_servers: DirectoryServerList; without names where the directory is on no server.
-    """
-
-    enterprise: UUID | None
-    sites: Sequence[UUID]
-    connected_networks: Sequence[UUID]
-    directory_servers: Sequence[str]
 
 
 class Integration:
@@ -135,6 +101,7 @@ class Integration:
         public_names: PublicNames,
         router: DirectoryRouter | None,
         kept: KeptTopology | None,
+        divergences: DirectoryDivergences,
         *,
         routing_server: bool,
         site: UUID | None,
@@ -144,8 +111,10 @@ class Integration:
         @param public_names: look again for public queues when the directory is back.
         @param router: is notified when the directory has changed; C{None} if routes do not come from it.
         @param kept: what that router read last; restored when the directory is opened.
+        @param divergences: where changes that others make to our objects in the directory are reported.
         """
         self.access = client.access
+        self._divergences = divergences
         self._performer = performer
         self._local = local
         self._directory = client.directory
@@ -307,7 +276,7 @@ class Integration:
         @param security: what the directory is to hold as its Security; nothing if it may choose.
         @raise MQError: as L{PublicQueues.create}.
         """
-        published, own = _split(properties)
+        published, own = split_properties(properties)
         if security:
             published["security"] = security
         path = name.queue_path.lower()
@@ -326,17 +295,17 @@ class Integration:
         While it does not tell, what it said last holds, over restarts too: if its silence opened a queue that
         it has closed, whoever can silence it could open the queue.
         """
-        outcome = await self.read(QueueObject, [equals("identifier", identifier)], ("security",))
+        outcome = await self.read(QueueObject, [equals("identifier", identifier)])
         held = self.access.local.public_queues.get(identifier)
-        if outcome.result in (
-            DirectoryOperationResult.OBJECT_NOT_FOUND,
-            DirectoryOperationResult.ATTRIBUTE_NOT_FOUND,
-        ):
+        if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
             security = b""
         elif outcome.succeeded:
             security = outcome.value["security"]
         else:
             return b"" if held is None else held.security
+        if not self.access.local.directory_offline:
+            await self._run(self.access.take_over_queue(identifier, outcome))
+            held = self.access.local.public_queues.get(identifier)
         if held is not None and held.security != security:
             held = self.access.local.public_queues[identifier] = attrs.evolve(held, security=security)
             self._performer.commit_later([queue_change(held)], "what the directory says of a queue")
@@ -359,7 +328,7 @@ class Integration:
 
         @raise MQError: as L{PublicQueues.alter}.
         """
-        published, own = _split(properties)
+        published, own = split_properties(properties)
         if published:
             procedure = self._queues.alter(self._object(queue), self._performer.clock.now(), **published)
             await undivided(self.ask(procedure))
@@ -371,7 +340,12 @@ class Integration:
 
         @raise MQError: as L{PublicQueues.delete}.
         """
-        await undivided(self.ask(self._queues.delete(self._object(queue))))
+        held = self._object(queue)
+        try:
+            await undivided(self.ask(self._queues.delete(held)))
+        finally:
+            if held.identifier not in self.access.local.public_queues:
+                self._divergences.forget(_own_path(held.pathname))
 
     def _object(self, queue: Queue) -> QueueObject:
         held = self.access.local.public_queues.get(queue.definition.identifier)
@@ -437,15 +411,23 @@ class Integration:
                 await self._create(queue, changes)
             case UpdateLocally(queue, changes):
                 definition = definition_of(queue)
-                properties = {name: getattr(definition, name) for name in _FROM_THE_DIRECTORY}
+                properties = {name: getattr(definition, name) for name in FROM_THE_DIRECTORY}
                 await self._local.alter(self._found(queue), properties, changes)
             case DeleteLocally(queue, changes):
                 await self._delete(queue, changes)
+            case ReportDivergence(path, kept, taken):
+                self._report(path, kept, taken)
             case FindDirectoryServers():
                 return await self._find_servers()
             case MakeKeys():
                 return self._keys()
         return None
+
+    def _report(self, path: str, kept: tuple[str, ...], taken: tuple[str, ...]) -> None:
+        path = _own_path(path)
+        self._divergences.report(path, "object", kept)
+        for text in taken:
+            self._divergences.taken(path, text)
 
     async def _find_servers(self) -> Sequence[str]:
         """DNS is not asked: a directory knows its servers, or has somebody who looks for them."""
@@ -501,7 +483,7 @@ class Integration:
 
 
 def directory_access(
-    model: QueueManagerModel, host: HostIdentity, *, routing_server: bool
+    model: QueueManagerModel, host: HostIdentity, changes: DirectoryChanges, *, routing_server: bool
 ) -> DirectoryAccess:
     """What is known of the directory before it is opened: this queue manager, as the configuration has it."""
     own = QueueManagerObject(
@@ -513,13 +495,12 @@ def directory_access(
         queue_manager_quota=_kilobytes(model.storage.limit),
         journal_quota=_kilobytes(model.storage.journal_limit),
     )
-    return DirectoryAccess(LocalQueueManager(own, directory_integrated=True))
+    return DirectoryAccess(LocalQueueManager(own, directory_integrated=True), changes)
 
 
-def _split(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a directory has of these, by its names for it, and what is for us alone."""
-    published = {ATTRIBUTES[name]: value for name, value in properties.items() if name in ATTRIBUTES}
-    return published, {name: value for name, value in properties.items() if name not in ATTRIBUTES}
+def _own_path(pathname: str) -> str:
+    """The path of a queue of ours as reports have it; empty for the queue manager."""
+    return ".\\" + pathname.partition("\\")[2].lower() if pathname else ""
 
 
 def _kilobytes(limit: int | None) -> int:

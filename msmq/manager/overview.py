@@ -17,7 +17,7 @@ from msmq.manager.describing import (
     describe_refusals,
     describe_session,
 )
-from msmq.manager.integration import Membership
+from msmq.manager.membership import Membership
 from msmq.manager.outgoing_holds import OutgoingHolds
 from msmq.manager.parts import Parts
 from msmq.manager.state import QueueManagerState
@@ -87,7 +87,13 @@ class Overview:
             "directory": None
             if (integration := self._parts.integration) is None
             else integration.health.describe(),
+            **self._directory_differences(),
         }
+
+    def _directory_differences(self) -> dict[str, Any]:
+        if self._parts.integration is None:
+            return {}
+        return {"directory_differences": self._parts.divergences.described()}
 
     @property
     def membership(self) -> Membership | None:

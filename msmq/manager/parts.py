@@ -26,6 +26,7 @@ from msmq.manager.departing import Departures
 from msmq.manager.destinations import Destinations
 from msmq.manager.directory import DirectoryClient, DirectoryRunner
 from msmq.manager.directory_health import DirectoryHealth
+from msmq.manager.divergences import DirectoryDivergences
 from msmq.manager.events import EventLog
 from msmq.manager.final_acks import FinalAcks
 from msmq.manager.flow import FlowControl
@@ -57,6 +58,8 @@ from msmq.manager.securing.descriptors import AccessPolicy, Descriptors
 from msmq.manager.securing.encrypting import Encryption
 from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.permissions import Permissions
+from msmq.manager.securing.public_descriptors import parsed
+from msmq.manager.securing.public_security import PublicSecurity
 from msmq.manager.securing.signing import Signer
 from msmq.manager.send_keys import SendKeys
 from msmq.manager.sending import Sender
@@ -68,9 +71,11 @@ from msmq.manager.turns import Turns
 from msmq.manager.ways import Ways
 from msmq.queues.changes import AppendEvent
 from msmq.queues.directory.access import NO_DIRECTORY
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.directory.objects import DirectoryObject
 from msmq.queues.directory.requests import DirectoryEffect, Outcome, Procedure
+from msmq.queues.directory.rights import is_untranslated
 from msmq.queues.directory.selecting import AttributeFilter
 from msmq.queues.holds import Holds
 from msmq.queues.leaving import Departure
@@ -106,6 +111,7 @@ class Parts:
         settings: SessionSettings,
         new_identifier: Callable[[], uuid.UUID],
         directory: IDirectory | None,
+        directory_changes: DirectoryChanges,
         router: IRouter | None,
         routing_server: bool,
         site: uuid.UUID | None,
@@ -124,6 +130,7 @@ class Parts:
         self.clock = clock
         performer = self.performer = Performer(model, store, reactor, clock, self)
         self.events = EventLog(performer, events)
+        self.divergences = DirectoryDivergences(self._note)
         self.public: PublicNames | None = None
         client: DirectoryClient | None = None
         directory_routes: DirectoryRouter | None = None
@@ -131,7 +138,7 @@ class Parts:
         if directory is not None:
             client = DirectoryClient(
                 directory,
-                directory_access(model, host, routing_server=routing_server),
+                directory_access(model, host, directory_changes, routing_server=routing_server),
                 DirectoryRunner(directory, clock, self.perform_in_directory),
                 DirectoryHealth(directory, clock, self._note),
             )
@@ -195,12 +202,20 @@ class Parts:
                 self.public,
                 directory_routes,
                 kept_topology,
+                self.divergences,
                 routing_server=routing_server,
                 site=site,
             )
             self.integration = integration
         self.descriptors = descriptors = (
-            None if access is None else Descriptors(access, self.integration, clock)
+            None
+            if access is None
+            else Descriptors(
+                access,
+                None
+                if self.integration is None
+                else PublicSecurity(self.integration, clock, directory_changes, self.divergences),
+            )
         )
         self.administration = Administration(
             performer, self.departures, local, self.integration, descriptors, reactor, new_identifier
@@ -329,6 +344,23 @@ class Parts:
         self.performer.perform(())
         self.outgoing_holds.start()
         self.transfer.bring_online()
+        self._mend_lists()
+
+    def _mend_lists(self) -> None:
+        """Look at the lists in the directory that an earlier version has written, so that they are mended."""
+        if self.integration is None or self.permissions is None:
+            return
+        for held in self.integration.access.local.public_queues.values():
+            found = parsed(held.security)
+            queue = self.model.collection.of_identifier(held.identifier)
+            if found is not None and queue is not None and is_untranslated(found):
+                looking = self.permissions.descriptors.of(queue)
+                if isinstance(looking, Deferred):
+                    looking.addErrback(
+                        lambda failure: self.log.warn(
+                            "the list of a queue in the directory was not read: {error}", error=failure.value
+                        )
+                    )
 
     def stop(self) -> Deferred[Any]:
         """End the sessions and the waits, then close the store."""
@@ -351,9 +383,9 @@ class Parts:
         closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
         return closed.addCallback(lambda _: self.store.close())
 
-    def _note(self, event: str, reason: str) -> None:
-        """An event of the queue manager itself, and not of a message."""
-        self.events.record(AppendEvent(self.clock.now().wall, b"", event, reason))
+    def _note(self, event: str, reason: str, queue: str = "") -> None:
+        """An event of the queue manager itself or of a queue, and not of a message."""
+        self.events.record(AppendEvent(self.clock.now().wall, b"", event, reason, queue=queue))
 
     # Events: what a part reports to one that is made later, or that depends on it
 

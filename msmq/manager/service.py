@@ -38,6 +38,7 @@ from msmq.manager.subscriptions import Subscriptions
 from msmq.manager.targets import own_queue, readable_queue
 from msmq.manager.transactions import TransactionHandle, move
 from msmq.queues.descriptor import QueueAccessType, QueueShareMode
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.local import HostIdentity
 from msmq.queues.message import Message
 from msmq.queues.model import QueueManagerModel
@@ -107,6 +108,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         session_settings: SessionSettings | None = None,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
         directory: IDirectory | None = None,
+        directory_changes: DirectoryChanges = DirectoryChanges.KEEP,
         router: IRouter | None = None,
         routing_server: bool = False,
         site: uuid.UUID | None = None,
@@ -135,6 +137,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             settings=SessionSettings() if session_settings is None else session_settings,
             new_identifier=new_identifier,
             directory=directory,
+            directory_changes=directory_changes,
             router=router,
             routing_server=routing_server,
             site=site,

@@ -199,6 +199,7 @@ def compose(
         send_key_lifetime=configuration.timers.send_key_lifetime,
         session_settings=settings,
         directory=directory,
+        directory_changes=configuration.directory_changes,
         routing_server=queue_manager.routing_server,
         site=queue_manager.sites[0] if queue_manager.sites else None,
         gate=_gate(configuration.security),

@@ -25,6 +25,7 @@ from msmq.net.endpoints import (
     substitute_data,
 )
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.security.access.rules import NO_RULES, RulesError, load_rules, principal
 from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
@@ -221,8 +222,11 @@ class _Reading:
             listen=self._listen(queue_manager.data, overrides.address),
             storage=self._get("storage", "backend"),
             directory=self._get("directory", "backend"),
+            directory_changes=DirectoryChanges(self._get("directory", "changes")),
             directory_options={
-                key: value for key, value in self._values["directory"].items() if key != "backend"
+                key: value
+                for key, value in self._values["directory"].items()
+                if key not in ("backend", "changes")
             },
             control_servers=dict(self._values["control_servers"]),
             hosts=dict(self._values["hosts"]),

@@ -181,6 +181,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "ca_file": Key(Text(_file, "a file")),
         "start_tls": Key(Flag(), False),
         "dialect": Key(_one_of("active-directory", "openldap")),
+        "changes": Key(_one_of("keep", "follow"), "keep"),
     },
     "hosts": {},
     "control_servers": {},

@@ -15,6 +15,7 @@ from uuid import UUID
 import attrs
 
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.session.settings import SessionSettings
 
 
@@ -230,6 +231,9 @@ class Configuration:
 
     directory: str
     """The directory's description."""
+
+    directory_changes: DirectoryChanges = DirectoryChanges.KEEP
+    """What is done with changes that others make to our objects in the directory."""
 
     directory_options: Mapping[str, object] = attrs.field(factory=dict)
     """The other keys of C{[directory]} that the file has."""

@@ -23,7 +23,7 @@ from msmq.directory.ldap.values import pack_guid
 from msmq.directory.ldap.wire import Scope
 from msmq.directory.ldap.writing import packed
 from msmq.interfaces import DirectoryError, IDirectory
-from msmq.manager.securing.public_descriptors import of_a_queue
+from msmq.manager.securing.public_descriptors import own_entries, published_list
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.attributes import directory_attributes
 from msmq.queues.directory.enumerations import (
@@ -41,6 +41,8 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
+from msmq.queues.directory.rights import class_default
+from msmq.queues.directory.rights_change import to_directory
 from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, equals
 from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
 from msmq.structures.public_key_blob import PublicKeyBlob
@@ -184,13 +186,13 @@ class LdapDirectoryContract(WritableDirectoryContract):
         """A queue that is made with a list has it from the beginning, and can be changed and deleted."""
         directory = await self.opened()
         await self.alpha()
-        mine = parse_sddl("D:(D;;0x4;;;AN)(A;;0x24;;;WD)")
+        mine = to_directory(class_default(None), None, parse_sddl("D:(D;;0x4;;;AN)(A;;0x24;;;WD)"))
         queue = await self.queue("orders", security=mine.to_bytes())
         by_identifier = [equals("identifier", queue.identifier)]
         taken = (await directory.read(QueueObject, by_identifier, ("security",)))["security"]
-        found = of_a_queue(taken)
-        assert found is not None and found.dacl is not None and mine.dacl is not None
-        self.assertEqual(found.dacl.aces, mine.dacl.aces)
+        found = published_list(taken)
+        assert found is not None and mine.dacl is not None
+        self.assertEqual(set(own_entries(found.found)), set(mine.dacl.aces))
         await directory.write(attrs.evolve(queue, label="other"), ("label",))
         await directory.delete(queue)
 

@@ -23,7 +23,7 @@ from msmq.directory.ldap.writing import packed, security_flags
 from msmq.interfaces import IDirectory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.plugins import DirectoryContext
-from msmq.manager.securing.public_descriptors import of_a_queue
+from msmq.manager.securing.public_descriptors import published_list
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.objects import (
@@ -33,8 +33,10 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
+from msmq.queues.directory.rights_change import to_directory
 from msmq.queues.directory.selecting import AttributeFilter, SortOrder, equals
 from msmq.structures.sddl import parse_sddl
+from msmq.structures.security_descriptor import SecurityDescriptor
 from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
 from msmq.structures.well_known_sids import DOMAIN_USERS, domain_of, with_rid
 from msmq.wire.sid import parse_sid
@@ -218,14 +220,15 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         queue = await self.queue("orders")
         by_identifier = [equals("identifier", queue.identifier)]
         given = (await directory.read(QueueObject, by_identifier, ("security",)))["security"]
-        self.assertIsNone(of_a_queue(given))
-        mine = parse_sddl("D:(D;;0x4;;;AN)(A;;0x24;;;WD)")
+        self.assertIsNone(published_list(given))
+        listed = parse_sddl("D:(D;;0x4;;;AN)(A;;0x4;;;WD)")
+        mine = to_directory(SecurityDescriptor.from_bytes(given), None, listed)
         await directory.write(attrs.evolve(queue, security=mine.to_bytes()), ("security",))
         taken = (await directory.read(QueueObject, by_identifier, ("security",)))["security"]
-        found = of_a_queue(taken)
-        assert found is not None and found.dacl is not None and mine.dacl is not None
-        self.assertEqual(found.dacl.aces, mine.dacl.aces)
-        self.assertIsNotNone(found.owner)
+        found = published_list(taken)
+        assert found is not None and found.found.dacl is not None and mine.dacl is not None
+        self.assertEqual(set(found.found.dacl.aces), set(mine.dacl.aces))
+        self.assertEqual(found.found.owner, mine.owner)
 
     async def test_accounts(self) -> None:
         """The domain tells all groups of a user, those of groups and its own among them."""

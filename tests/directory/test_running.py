@@ -12,6 +12,7 @@ from msmq.directory.memory import MemoryDirectory
 from msmq.errors import LocalProtocolError
 from msmq.manager.directory import DirectoryRunner
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.local import LocalQueueManager
 from msmq.queues.directory.names import expand_format_name, read_machine_sid
@@ -41,7 +42,9 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.directory = MemoryDirectory(self.clock)
         own = QueueManagerObject(identifier=UUID(int=1), computer_name="ALPHA")
         self.directory.add(own)
-        self.access = DirectoryAccess(LocalQueueManager(own, directory_integrated=True))
+        self.access = DirectoryAccess(
+            LocalQueueManager(own, directory_integrated=True), DirectoryChanges.FOLLOW
+        )
         self.performed: list[DirectoryEffect] = []
         self.failing: type[Any] | None = None
         self.runner = DirectoryRunner(self.directory, self.clock, self.perform)

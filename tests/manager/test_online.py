@@ -16,6 +16,7 @@ from msmq.manager.directory import DirectoryRunner
 from msmq.manager.online import PATIENCE, POLLING, SPACING, OnlineChecks
 from msmq.manager.public_names import PublicNames
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.local import LocalQueueManager
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject
 from msmq.queues.directory.requests import DirectoryEffect, Procedure, UpdateLocally
@@ -63,7 +64,7 @@ class OnlineChecksTests(SynchronousTestCase):
             self.directory.add(held)
         self.local = LocalQueueManager(OWN, directory_integrated=True)
         self.local.public_queues[ORDERS.identifier] = ORDERS
-        self.access = DirectoryAccess(self.local)
+        self.access = DirectoryAccess(self.local, DirectoryChanges.FOLLOW)
         self.runner = DirectoryRunner(self.directory, self.clock, self.perform)
         self.performed: list[DirectoryEffect] = []
         self.returned = 0

@@ -14,6 +14,7 @@ from msmq.manager import public_names
 from msmq.manager.directory import DirectoryRunner
 from msmq.manager.public_names import FRESH, RETRY, PublicNames, PublicQueue, UnknownPublicQueue
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.local import LocalQueueManager
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject
 from msmq.queues.directory.requests import DirectoryEffect
@@ -41,7 +42,7 @@ class PublicNamesTests(SynchronousTestCase):
             QueueManagerObject(identifier=ALPHA, computer_name="ALPHA"), directory_integrated=True
         )
         self.local = local
-        access = DirectoryAccess(local)
+        access = DirectoryAccess(local, DirectoryChanges.FOLLOW)
         runner = DirectoryRunner(self.directory, self.clock, self.perform)
         self.found: list[UUID] = []
         self.names = PublicNames(access, runner.run, self.clock, self.clock.reactor, self)

@@ -30,9 +30,12 @@ class DirectoryTestCase(NodesTestCase):
         super().setUp()
         self.directory = self.make_directory()
         self.disk = Disk()
-        self.gamma = self.node("GAMMA", GAMMA, store=self.disk, directory=self.directory)
+        self.gamma = self.make_gamma(self.directory)
         self.gamma.start()
         self.service = self.gamma.service
+
+    def make_gamma(self, directory: MemoryDirectory | None) -> Node:
+        return self.node("GAMMA", GAMMA, store=self.disk, directory=directory)
 
     def make_directory(self, **kwargs: Any) -> MemoryDirectory:
         """One that knows nobody yet."""
@@ -44,7 +47,7 @@ class DirectoryTestCase(NodesTestCase):
         """Stop GAMMA, and start it again with this directory."""
         self.gamma.deaf()
         self.successResultOf(self.service.stopService())
-        self.gamma = self.node("GAMMA", GAMMA, store=self.disk, directory=directory)
+        self.gamma = self.make_gamma(directory)
         self.gamma.start()
         self.service = self.gamma.service
 

@@ -256,7 +256,7 @@ class SendingTests(SigningTestCase):
         service._parts.securing.signer.tells_sender = True
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
-        descriptors = Descriptors(AccessPolicy(access, OTHER_SID), None, self.clock)
+        descriptors = Descriptors(AccessPolicy(access, OTHER_SID), None)
         bob = ActingQueueManager(service, service._parts, descriptors, OTHER_SID)
         level = AuthenticationLevel.SIG_2_0
         alices, bobs = (self.signing.facts(each.certificate) for each in (self.alice, self.bob))

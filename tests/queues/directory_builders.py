@@ -10,6 +10,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import DirectoryOperationResult
 from msmq.queues.directory.local import LocalQueueManager
@@ -48,7 +49,7 @@ def access(
     local = LocalQueueManager(own, directory_integrated=integrated)
     local.directory_offline = offline
     local.public_queues = {queue.identifier: queue for queue in queues}
-    return DirectoryAccess(local)
+    return DirectoryAccess(local, DirectoryChanges.FOLLOW)
 
 
 def found(held: DirectoryObject, attributes: Iterable[str] | None = None) -> Outcome:

@@ -13,6 +13,7 @@ from msmq.errors import MsmqError
 from msmq.manager.directory import DirectoryRunner
 from msmq.queues.changes import PutState, RemoveState
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.initialization import Provisioning, initialize
 from msmq.queues.directory.local import HostIdentity, LocalQueueManager
 from msmq.queues.directory.objects import (
@@ -97,7 +98,7 @@ class Machine:
         local.restore(self.state)
         if integrated is not None:
             local.directory_integrated = integrated
-        self.access = DirectoryAccess(local, times)
+        self.access = DirectoryAccess(local, DirectoryChanges.FOLLOW, times)
         return self.access
 
     async def perform(self, effect: DirectoryEffect) -> Any:

@@ -21,6 +21,7 @@ from msmq.manager.kept_topology import TOPOLOGY, TOPOLOGY_READ, KeptTopology
 from msmq.manager.routing import DirectoryRouter
 from msmq.queues.changes import Change, PutState
 from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.queues.directory.local import LocalQueueManager
 from msmq.queues.directory.objects import (
     ConnectedNetworkObject,
@@ -106,7 +107,7 @@ class RouterTestCase(SynchronousTestCase):
         local = LocalQueueManager(machine(own, "A"), directory_integrated=True)
         router = DirectoryRouter(
             guid(own),
-            DirectoryAccess(local),
+            DirectoryAccess(local, DirectoryChanges.FOLLOW),
             run,
             self.clock.reactor,
             self.clock,
@@ -437,7 +438,8 @@ class GetDirectoryDataTests(RouterTestCase):
         directory = MemoryDirectory(self.clock)
         for held in ESTATE:
             directory.add(held)
-        access = DirectoryAccess(LocalQueueManager(machine("gA", "A"), directory_integrated=True))
+        local = LocalQueueManager(machine("gA", "A"), directory_integrated=True)
+        access = DirectoryAccess(local, DirectoryChanges.FOLLOW)
         run = DirectoryRunner(directory, self.clock, _nothing).run
 
         def read(*filters: tuple[str, UUID | str]) -> list[str]:

@@ -79,7 +79,8 @@ _OTHER_VALUES: Final = frozenset({NO_SUCH_ATTRIBUTE, CONSTRAINT_VIOLATION, VALUE
 """How it ends when an attribute is not what it was: a value is missing that is to go, or one is there that is
 to come, or where only one can be."""
 
-_READ_PARTS: Final = 1 | 2 | 4
+_DACL: Final = 4
+_READ_PARTS: Final = 1 | 2 | _DACL
 """Owner, group and DACL; who asks for the SACL too and may not see it is told nothing at all."""
 
 
@@ -291,11 +292,15 @@ class Operations:
         return True
 
     async def set_security(self, name: str, descriptor: bytes) -> None:
-        """[MS-MQDSSM] 3.1.6.17 give an entry another security descriptor: those parts that this one has."""
+        """[MS-MQDSSM] 3.1.6.17 give an entry another security descriptor.
+
+        A domain takes its list alone, if it has one: who owns the object is for the domain to say.
+        """
         root = await self.root()
         controls: tuple[Control, ...] = ()
         if root.dialect is Dialect.ACTIVE_DIRECTORY:
-            controls = (security_parts(security_flags(descriptor)),)
+            parts = security_flags(descriptor)
+            controls = (security_parts(parts & _DACL or parts),)
         await self._do(Modify(name, {SECURITY: (descriptor,)}), name, controls)
 
     async def delete(self, name: str) -> None:

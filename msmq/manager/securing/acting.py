@@ -14,11 +14,12 @@ import attrs
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.queue_manager import IReservation, ITransaction, Place
 from msmq.manager.parts import Parts
-from msmq.manager.securing.descriptors import Descriptors, Protection, protected_queue
+from msmq.manager.securing.descriptors import Descriptors, protected_queue
+from msmq.manager.securing.judging import Judgement, judge
+from msmq.manager.securing.protection import Protection
 from msmq.manager.targets import Target, readable_queue
 from msmq.queues.message import Message
 from msmq.queues.queue import Queue
-from msmq.structures.access_check import AccessDecision
 from msmq.structures.access_masks import (
     QUEUE_KIND,
     QUEUE_MANAGER_KIND,
@@ -30,7 +31,6 @@ from msmq.structures.format_name import FormatName, PrivateFormatName
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.name_text import QueueSuffix
 from msmq.structures.path_name import PathName, parse_path_name
-from msmq.structures.security_descriptor import SecurityDescriptor
 from msmq.structures.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
@@ -232,14 +232,13 @@ class ActingQueueManager:
             kind = QUEUE_KIND
             found = descriptors.of(protected_queue(queue))
             protection = found if isinstance(found, Protection) else await found
-        descriptor = protection.descriptor or SecurityDescriptor()
         try:
-            checked = descriptors.access.check(descriptor, self.sid, int(right), kind)
-            decision = checked if isinstance(checked, AccessDecision) else await checked
+            judged = judge(descriptors.access, protection, self.sid, int(right), kind)
+            judgement = judged if isinstance(judged, Judgement) else await judged
         except AccountUnknown as error:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
-        if not decision.granted:
-            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{decision.why()}, by {protection.source}")
+        if not judgement.granted:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, judgement.why())
 
 
 def _answers(message: Message) -> Iterator[FormatName | PathName]:

@@ -7,8 +7,10 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
-from msmq.manager.securing.descriptors import Descriptors, Protection, protected_queue
+from msmq.manager.securing.descriptors import Descriptors, protected_queue
 from msmq.manager.securing.gate import Gate
+from msmq.manager.securing.judging import Judgement, judge
+from msmq.manager.securing.protection import Protection
 from msmq.queues.queue import Queue
 from msmq.structures.access_check import AccessDecision
 from msmq.structures.access_masks import QUEUE_KIND, QueueAccess
@@ -57,29 +59,27 @@ class Admission:
         protection = descriptors.of(queue)
         if isinstance(protection, Deferred):
             return Deferred.fromCoroutine(self._ask(protection, descriptors, who, message))
-        if protection.descriptor is None:
+        if protection.descriptor is None and protection.limit is None:
             return message
-        decision = descriptors.access.check(protection.descriptor, who, _WRITE, QUEUE_KIND)
-        if isinstance(decision, Deferred):
-            return Deferred.fromCoroutine(self._judged_later(decision, message, protection))
-        return self._judged(decision, message, protection)
+        judgement = judge(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
+        if isinstance(judgement, Deferred):
+            return Deferred.fromCoroutine(self._judged_later(judgement, message))
+        return self._judged(judgement, message)
 
     async def _ask(
         self, asked: Deferred[Protection], descriptors: Descriptors, who: bytes, message: Accepted
     ) -> Outcome:
         protection = await asked
-        if protection.descriptor is None:
+        if protection.descriptor is None and protection.limit is None:
             return message
-        decision = descriptors.access.check(protection.descriptor, who, _WRITE, QUEUE_KIND)
-        if isinstance(decision, Deferred):
-            return await self._judged_later(decision, message, protection)
-        return self._judged(decision, message, protection)
+        judgement = judge(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
+        if isinstance(judgement, Deferred):
+            return await self._judged_later(judgement, message)
+        return self._judged(judgement, message)
 
-    async def _judged_later(
-        self, decision: Deferred[AccessDecision], message: Accepted, protection: Protection
-    ) -> Outcome:
+    async def _judged_later(self, judgement: Deferred[Judgement], message: Accepted) -> Outcome:
         try:
-            return self._judged(await decision, message, protection)
+            return self._judged(await judgement, message)
         except AccountUnknown as error:
             return Refused(self.message_class, str(error))
 
@@ -105,10 +105,10 @@ class Admission:
             self._open[key] = is_open
         return is_open
 
-    def _judged(self, decision: AccessDecision, message: Accepted, protection: Protection) -> Outcome:
-        if decision.granted:
+    def _judged(self, judgement: Judgement, message: Accepted) -> Outcome:
+        if judgement.granted:
             return message
-        return Refused(self.message_class, f"{decision.why()}, by {protection.source}")
+        return Refused(self.message_class, judgement.why())
 
 
 def _sender(message: Accepted) -> bytes | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import enum
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Final, Protocol
-from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.interfaces.access import AccountUnknown, IAccessControl
-from msmq.interfaces.clock import IClock
-from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY, PublicDescriptors
+from msmq.manager.securing.protection import Protection
+from msmq.manager.securing.public_security import PublicSecurity
 from msmq.queues.default_security import documented_security, queue_manager_security, strict_security
 from msmq.queues.definition import QueueType
 from msmq.queues.queue import Queue
@@ -25,9 +24,6 @@ from msmq.structures.security_descriptor_aces import Ace
 from msmq.structures.status import MQError, Status
 from msmq.structures.well_known_sids import domain_of
 
-OWN: Final = "its descriptor"
-"""Where a descriptor comes from that nobody has written a rule in the place of."""
-
 
 class DefaultDescriptor(enum.Enum):
     """What descriptor a new queue gets."""
@@ -36,28 +32,10 @@ class DefaultDescriptor(enum.Enum):
     STRICT = "strict"
 
 
-@attrs.frozen
-class Protection:
-    """What protects an object.
-
-    @ivar descriptor: C{None} if nothing does.
-    @ivar source: where that stands.
-    @ivar is_rule: somebody has written a rule in the place of its descriptor.
-    """
-
-    descriptor: SecurityDescriptor | None
-    source: str = OWN
-    is_rule: bool = False
-
-
 @lru_cache(4096)
 def read_descriptor(security: bytes) -> SecurityDescriptor:
     """What is kept of a queue as bytes."""
     return SecurityDescriptor.from_bytes(security)
-
-
-def _published(published: SecurityDescriptor | None, own: Protection) -> Protection:
-    return own if published is None else Protection(published, IN_THE_DIRECTORY)
 
 
 @attrs.frozen
@@ -74,45 +52,23 @@ class AccessPolicy:
     default: DefaultDescriptor = DefaultDescriptor.DOCUMENTS
 
 
-class DescriptorDirectory(Protocol):
-    """What a directory has of the security of public queues, and of this computer."""
-
-    async def machine_sid(self) -> bytes:
-        """The SID of this computer; empty if the directory does not have it."""
-
-    async def read_security(self, identifier: UUID) -> bytes:
-        """The Security of a public queue; empty if it has none."""
-
-    async def write_security(self, queue: Queue, security: bytes) -> None:
-        """Replace the Security of a public queue of this queue manager.
-
-        @raise MQError: the directory refuses it.
-        """
-
-
 class Descriptors:
     """Knows the descriptor of each queue, and makes those of new ones.
 
-    @param directory: the descriptors of public queues; C{None} in workgroup mode.
+    @param public: how the directory takes part in protecting public queues; C{None} in workgroup mode.
     @ivar access: knows accounts, and the rules that take the place of descriptors.
     @ivar owner: the SID in whose name queues are created.
     """
 
-    def __init__(
-        self,
-        policy: AccessPolicy,
-        directory: DescriptorDirectory | None,
-        clock: IClock,
-    ) -> None:
+    def __init__(self, policy: AccessPolicy, public: PublicSecurity | None) -> None:
         self.access = policy.access
         self.owner = policy.owner
         self._default = policy.default
         self._machine: SecurityDescriptor | None = None
-        self._directory = directory
-        self._public = None if directory is None else PublicDescriptors(directory.read_security, clock)
+        self._public = public
 
     def of(self, queue: Queue) -> Protection | Deferred[Protection]:
-        """What protects a queue: a rule, what the directory has for a public queue, or its own descriptor.
+        """What protects a queue: a rule, its own descriptor, and what the directory has for a public queue.
 
         A journal and a subqueue have that of their queue.
         """
@@ -123,10 +79,7 @@ class Descriptors:
         own = Protection(read_descriptor(definition.security) if definition.security else None)
         if self._public is None or definition.type is not QueueType.PUBLIC:
             return own
-        published = self._public.get(definition.identifier)
-        if isinstance(published, Deferred):
-            return published.addCallback(_published, own)
-        return _published(published, own)
+        return self._public.protect(protected_queue(queue), own)
 
     def has_to_ask(self, queue: Queue) -> bool:
         """Whether somebody else than this queue manager may change what protects a queue."""
@@ -146,26 +99,39 @@ class Descriptors:
         self._machine = machine
 
     async def _machine_sid(self) -> bytes:
-        return b"" if self._directory is None else await self._directory.machine_sid()
+        return b"" if self._public is None else await self._public.machine_sid()
 
     def _begin_with(self, machine: SecurityDescriptor) -> None:
         # Somebody may have changed it while the directory was asked.
         if self._machine is None:
             self._machine = machine
 
-    async def publish(self, queue: Queue, security: bytes) -> None:
-        """Have the directory hold the DACL of another descriptor for a public queue.
+    async def publish(
+        self, queue: Queue, before: SecurityDescriptor, after: SecurityDescriptor, about: bytes | None
+    ) -> None:
+        """Have the directory hold a change of the list of a public queue; see L{PublicSecurity.publish}.
 
-        Who owns an object of a directory is for the directory to say.
-
-        @raise MQError: it does not take it.
+        @raise MQError: MQ_ERROR_NO_DS without a directory, or as there.
         """
-        if self._directory is None:
+        if self._public is None:
             path = queue.definition.path
             raise MQError(Status.MQ_ERROR_NO_DS, f"{path} is a public queue, which needs a directory")
-        await self._directory.write_security(queue, published(security))
-        if self._public is not None:
-            self._public.forget(queue.definition.identifier)
+        await self._public.publish(queue, before, after, about)
+
+    def changing(self, queue: Queue) -> AbstractContextManager[None]:
+        """While a queue's list and its object are changed one after the other, report no difference."""
+        return nullcontext() if self._public is None else self._public.changing(queue)
+
+    async def published_list(self, path: str, security: bytes) -> bytes:
+        """What the directory gets of the descriptor of a public queue that is created with a list.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a list that a directory cannot hold.
+        """
+        return b"" if self._public is None else await self._public.new(path, read_descriptor(security))
+
+    def differences(self, queue: Queue) -> list[str]:
+        """How the directory's object of a queue differs from the queue, as far as is known."""
+        return [] if self._public is None else self._public.differences(protected_queue(queue))
 
     async def for_new(
         self, supplied: SecurityDescriptor | None = None, creator: bytes | None = None
@@ -198,11 +164,6 @@ class Descriptors:
         except AccountUnknown:
             # The directory is away. Somebody of a domain is not to be taken for nobody because of that.
             return True
-
-
-def published(security: bytes) -> bytes:
-    """What a directory gets of the descriptor of a queue: the list; who owns its entries it says itself."""
-    return SecurityDescriptor(dacl=read_descriptor(security).dacl).to_bytes()
 
 
 def protected_queue(queue: Queue) -> Queue:

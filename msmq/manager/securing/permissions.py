@@ -16,13 +16,13 @@ from msmq.manager.local_queues import LocalQueues
 from msmq.manager.performing import Performer
 from msmq.manager.securing.descriptors import (
     Descriptors,
-    Protection,
     checked,
     protected_queue,
     read_descriptor,
 )
 from msmq.manager.securing.gate import Gate
-from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY
+from msmq.manager.securing.judging import judge
+from msmq.manager.securing.protection import Protection
 from msmq.manager.targets import own_queue
 from msmq.manager.undivided import undivided
 from msmq.queues.changes import PutState
@@ -120,7 +120,7 @@ class Permissions:
             raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "no right is named")
         sid = await self.sid_of(principal)
         entry = deny(sid, mask) if is_denial else allow(sid, mask)
-        return await self._alter(target, lambda descriptor: with_entry(descriptor, entry))
+        return await self._alter(target, lambda descriptor: with_entry(descriptor, entry), sid)
 
     async def remove(self, path: str, principal: str) -> dict[str, Any]:
         """Take out all that is said of somebody; answers as L{show}.
@@ -129,7 +129,7 @@ class Permissions:
         """
         target = self._target(path)
         sid = await self.sid_of(principal)
-        return await self._alter(target, lambda descriptor: without_entries_of(descriptor, sid))
+        return await self._alter(target, lambda descriptor: without_entries_of(descriptor, sid), sid)
 
     async def give_to(self, path: str, sid: bytes) -> dict[str, Any]:
         """Have somebody own it; answers as L{show}.
@@ -137,7 +137,7 @@ class Permissions:
         @raise MQError: as L{change}.
         """
         target = self._target(path)
-        return await self._alter(target, lambda descriptor: attrs.evolve(descriptor, owner=sid))
+        return await self._alter(target, lambda descriptor: attrs.evolve(descriptor, owner=sid), None)
 
     async def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
         """Whether somebody may do something, and what decides it.
@@ -164,10 +164,10 @@ class Permissions:
             return {**answer, "reason": str(error)}
         answer["name"] = self.descriptors.access.name_of(sid)
         answer["groups"] = [self.descriptors.access.name_of(group) for group in sorted(token.groups)]
-        descriptor = protection.descriptor or SecurityDescriptor()
-        decision = self.descriptors.access.check(descriptor, sid, mask, target.kind)
-        decided = await decision if isinstance(decision, Deferred) else decision
-        answer["granted"], answer["reason"] = decided.granted, decided.why()
+        judged = judge(self.descriptors.access, protection, sid, mask, target.kind)
+        judgement = await judged if isinstance(judged, Deferred) else judged
+        answer["granted"], answer["reason"] = judgement.granted, judgement.decision.why()
+        answer["source"] = judgement.source
         if sid == ANONYMOUS and mask & QueueAccess.MQSEC_WRITE_MESSAGE and target.queue is not None:
             # The gate comes before the descriptor, and what the queue demands does too.
             answer["unauthenticated"] = self._gate.unauthenticated.value
@@ -204,15 +204,15 @@ class Permissions:
         protection = self.descriptors.of(target.queue)
         return await protection if isinstance(protection, Deferred) else protection
 
-    async def _alter(self, target: _Target, change: _Change) -> dict[str, Any]:
-        return await undivided(self._alter_in_turn(target, change))
+    async def _alter(self, target: _Target, change: _Change, about: bytes | None) -> dict[str, Any]:
+        return await undivided(self._alter_in_turn(target, change, about))
 
-    async def _alter_in_turn(self, target: _Target, change: _Change) -> dict[str, Any]:
+    async def _alter_in_turn(self, target: _Target, change: _Change, about: bytes | None) -> dict[str, Any]:
         # One after the other, for each begins with what the one before it has left.
-        protection = await self._altering.run(self._altered, target, change)
+        protection = await self._altering.run(self._altered, target, change, about)
         return await self._describe(target, protection)
 
-    async def _altered(self, target: _Target, change: _Change) -> Protection:
+    async def _altered(self, target: _Target, change: _Change, about: bytes | None) -> Protection:
         protection = await self._protection(target)
         if protection.is_rule:
             raise MQError(
@@ -221,31 +221,41 @@ class Permissions:
             )
         before = protection.descriptor or SecurityDescriptor()
         after = checked(change(before), target.kind)
-        is_published = protection.source == IN_THE_DIRECTORY
-        if is_published and after.owner != before.owner:
+        if protection.is_published and after.owner != before.owner:
             raise MQError(
                 Status.MQ_ERROR_PROPERTY_NOTALLOWED,
                 f"the directory says who owns {_shown(target)}; change it there",
             )
+        if after == before and not protection.is_published:
+            return protection
+        # What the list has already may be missing in the directory, so that this is looked at anyway.
+        await self._store(target, before, after, about)
         if after != before:
-            await self._store(target, after, is_published)
             self.log.info(
                 "who may do what with {queue} is changed: it was {before}, it is {after}",
                 queue=_shown(target),
                 before=_text(before),
                 after=_text(after),
             )
-            protection = attrs.evolve(protection, descriptor=after)
-        return protection
+        return await self._protection(target)
 
-    async def _store(self, target: _Target, descriptor: SecurityDescriptor, is_published: bool) -> None:
+    async def _store(
+        self, target: _Target, before: SecurityDescriptor, after: SecurityDescriptor, about: bytes | None
+    ) -> None:
+        queue = target.queue
+        if queue is not None and queue.definition.type is QueueType.PUBLIC:
+            with self.descriptors.changing(queue):
+                await self.descriptors.publish(queue, before, after, about)
+                await self._keep(target, after)
+        else:
+            await self._keep(target, after)
+
+    async def _keep(self, target: _Target, descriptor: SecurityDescriptor) -> None:
         security = descriptor.to_bytes()
         if target.queue is None:
             await self._performer.commit([PutState(MACHINE_STATE, security)])
             self.descriptors.set_machine(descriptor)
             return
-        if is_published or target.queue.definition.type is QueueType.PUBLIC:
-            await self.descriptors.publish(target.queue, security)
         await self._local.alter(target.queue, {"security": security})
 
     async def _describe(self, target: _Target, protection: Protection) -> dict[str, Any]:
@@ -258,6 +268,7 @@ class Permissions:
             "source": protection.source,
             "owner": None if descriptor.owner is None else name_of(descriptor.owner),
             "everything": descriptor.dacl is None,
+            "differences": [] if target.queue is None else self.descriptors.differences(target.queue),
             "entries": [self._entry(ace, target.kind) for ace in aces],
             "sddl": _text(descriptor),
         }

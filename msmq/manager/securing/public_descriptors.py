@@ -1,6 +1,6 @@
 """[MS-MQQB] 3.1.5.8.3 the descriptors of public queues, which the directory has.
 
-The document asks the directory for each message; here what it said is believed for a while.
+The document asks the directory for each message; here an answer is used for a minute.
 """
 
 from __future__ import annotations
@@ -12,75 +12,103 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.errors import RemoteProtocolError
 from msmq.interfaces.clock import IClock
-from msmq.structures.access_masks import QUEUE_KIND
-from msmq.structures.security_descriptor import SecurityDescriptor, restricted
-from msmq.structures.security_descriptor_aces import Ace, AceFlags
+from msmq.queues.directory.rights import from_directory, is_untranslated, lists_rights
+from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.structures.security_descriptor_aces import Ace, AceFlags, Acl
 
 LIFETIME: Final = 60.0
-"""Seconds for which an answer of the directory is believed."""
+"""Seconds for which an answer of the directory is used."""
 
 MOST: Final = 10_000
 
 IN_THE_DIRECTORY: Final = "its descriptor in the directory"
-"""Where such a descriptor stands."""
+"""Where such a descriptor is stored."""
 
 ReadSecurity = Callable[[UUID], Awaitable[bytes]]
+
+
+@attrs.frozen
+class PublishedList:
+    """What the object of a queue in a directory says about the rights to its messages.
+
+    @ivar found: its descriptor, with rights of a directory.
+    @ivar descriptor: the same with rights to a queue.
+    @ivar is_untranslated: it has the masks of MSMQ, as earlier versions wrote them.
+    """
+
+    found: SecurityDescriptor
+    descriptor: SecurityDescriptor
+    is_untranslated: bool = False
 
 
 class PublicDescriptors:
     """Asks the directory for the Security of public queues.
 
-    @param read: gives the bytes of the Security of a queue, as far as is known while the directory is away;
+    @param read: answers the nTSecurityDescriptor of a queue, as far as is known while the directory is away;
         nothing if it has none.
     """
 
     def __init__(self, read: ReadSecurity, clock: IClock) -> None:
         self._read = read
         self._clock = clock
-        self._known: dict[UUID, tuple[float, SecurityDescriptor | None]] = {}
+        self._known: dict[UUID, tuple[float, PublishedList | None]] = {}
         self._changes = 0
 
-    def get(self, identifier: UUID) -> SecurityDescriptor | Deferred[SecurityDescriptor | None] | None:
-        """What the directory says; C{None} if nothing that a queue could have."""
-        until, descriptor = self._known.get(identifier, (0.0, None))
+    def get(self, identifier: UUID) -> PublishedList | Deferred[PublishedList | None] | None:
+        """What the directory says; C{None} if it says nothing about messages."""
+        until, published = self._known.get(identifier, (0.0, None))
         if until > self._clock.now().monotonic:
-            return descriptor
+            return published
         return Deferred.fromCoroutine(self._ask(identifier))
+
+    async def read(self, identifier: UUID) -> bytes:
+        """What the directory has now, for a change of it."""
+        return await self._read(identifier)
 
     def forget(self, identifier: UUID) -> None:
         """Ask anew about a queue, whose descriptor has changed."""
         self._known.pop(identifier, None)
         self._changes += 1
 
-    async def _ask(self, identifier: UUID) -> SecurityDescriptor | None:
+    async def _ask(self, identifier: UUID) -> PublishedList | None:
         changes = self._changes
-        descriptor = of_a_queue(await self._read(identifier))
+        published = published_list(await self._read(identifier))
         if changes != self._changes:
-            # It may be what was there before; whoever asks next asks anew.
-            return descriptor
+            # The answer may be from before the change; the next request asks anew.
+            return published
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[identifier] = self._clock.now().monotonic + LIFETIME, descriptor
-        return descriptor
+        self._known[identifier] = self._clock.now().monotonic + LIFETIME, published
+        return published
 
 
-def of_a_queue(security: bytes) -> SecurityDescriptor | None:
-    """What a directory has as the Security of a queue, if it can be that of one ([MS-MQDMPR] 3.1.1.2).
+def published_list(security: bytes) -> PublishedList | None:
+    """What the nTSecurityDescriptor of a queue says about its messages; C{None} if nothing.
 
-    A directory gives every object a descriptor, and entries that objects inherit. Those say who may do what
-    in the directory; they have rights that there are not to queues. So inherited entries are passed over, and
-    a descriptor with other entries that have such rights is none of a queue.
+    A directory gives every object a descriptor. One that names no right to messages says who may do what in
+    the directory, and the queue manager's own list holds; so it does if the descriptor cannot be read.
     """
+    found = parsed(security)
+    if found is None:
+        return None
+    if lists_rights(found):
+        return PublishedList(found, from_directory(found))
+    if is_untranslated(found):
+        return PublishedList(found, SecurityDescriptor(dacl=Acl(own_entries(found))), is_untranslated=True)
+    return None
+
+
+def parsed(security: bytes) -> SecurityDescriptor | None:
+    """A descriptor of a directory; C{None} for none, and for what is malformed."""
     try:
-        found = SecurityDescriptor.from_bytes(security)
+        return SecurityDescriptor.from_bytes(security)
     except RemoteProtocolError:
         return None
-    if found.dacl is None:
-        return None
-    own = tuple(ace for ace in found.dacl.aces if isinstance(ace, Ace) and not ace.flags & AceFlags.INHERITED)
-    try:
-        return restricted(attrs.evolve(found, dacl=attrs.evolve(found.dacl, aces=own)), QUEUE_KIND)
-    except LocalProtocolError:
-        return None
+
+
+def own_entries(found: SecurityDescriptor) -> tuple[Ace, ...]:
+    """The entries that an object has not inherited."""
+    aces = () if found.dacl is None else found.dacl.aces
+    return tuple(ace for ace in aces if isinstance(ace, Ace) and not ace.flags & AceFlags.INHERITED)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
+
+import attrs
 
 from msmq.moment import Moment
 from msmq.queues.definition import QueueType
+from msmq.queues.directory.divergence import (
+    DirectoryChanges,
+    Divergence,
+    has_other_keys,
+    take_over_queue,
+    take_over_queue_manager,
+)
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import ChangeOperation, DirectoryOperationResult
 from msmq.queues.directory.local import LocalQueueManager, queue_change
@@ -25,6 +34,7 @@ from msmq.queues.directory.requests import (
     Procedure,
     QueueManagerChanged,
     ReadObject,
+    ReportDivergence,
     SendChangeNotification,
     Store,
     UpdateLocally,
@@ -39,6 +49,9 @@ NO_DIRECTORY = Outcome(
     DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="this queue manager has no directory"
 )
 """What every event answers in workgroup mode."""
+
+_KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
+_GONE: Final = "its object is not in the directory; the queue stays as it is here"
 
 OFFLINE = Outcome(
     DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="the directory was away and was not asked again"
@@ -56,10 +69,15 @@ class DirectoryAccess:
     @ivar local: this queue manager.
     @ivar timers: those that have to do with the directory.
     @ivar is_provisioned: false if the directory was away when this queue manager was to be published there.
+    @param changes: what is done with changes that others make to our objects.
     """
 
-    def __init__(self, local: LocalQueueManager, times: DirectoryTimes | None = None) -> None:
+    def __init__(
+        self, local: LocalQueueManager, changes: DirectoryChanges, times: DirectoryTimes | None = None
+    ) -> None:
         self.local = local
+        self._changes = changes
+        self._reported: set[str] = set()
         self.timers = DirectoryTimers(times or DirectoryTimes())
         self.is_provisioned = True
 
@@ -240,23 +258,81 @@ class DirectoryAccess:
 
     def take_over(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
         """Have those attributes of our own object that were read, and keep them."""
-        changed = entry.onto(self.local.object)
+        changed = yield from self.reconcile(entry)
         if changed != self.local.object:
             self.local.object = changed
             yield Store([self.local.object_change()])
             yield QueueManagerChanged(changed)
 
+    def reconcile(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[QueueManagerObject]:
+        """What our own object becomes after it was read; public keys of others are replaced by ours."""
+        changed, differences = take_over_queue_manager(self.local.object, entry.onto(self.local.object))
+        yield from self._report("", differences)
+        if has_other_keys(differences):
+            yield from self.write_directory(changed, _KEYS)
+        return changed
+
+    def check_own_objects(self) -> Procedure[None]:
+        """Look at our own object and at those of our public queues, while the directory is there."""
+        local = self.local
+        if not local.directory_integrated or local.directory_offline:
+            return
+        own = yield from self.read_directory(
+            QueueManagerObject, (equals("identifier", local.object.identifier),)
+        )
+        if own.succeeded and not local.directory_offline:
+            yield from self.take_over(own.value)
+        for queue in list(local.public_queues.values()):
+            outcome = yield from self.read_directory(QueueObject, (equals("identifier", queue.identifier),))
+            if local.directory_offline:
+                return
+            yield from self.take_over_queue(queue.identifier, outcome)
+
+    def take_over_queue(self, identifier: UUID, outcome: Outcome) -> Procedure[None]:
+        """Have those attributes of a public queue of ours that are set in its object, and may be had.
+
+        @param outcome: of reading all of its attributes.
+        """
+        yield from self._take_over_queue(identifier, outcome, only_set=True)
+
     def _refresh(self, queue: QueueObject) -> Procedure[None]:
         outcome = yield from self.read_directory(QueueObject, (equals("identifier", queue.identifier),))
-        held = self.local.public_queues.get(queue.identifier)
-        if held is None or not outcome.succeeded:
+        yield from self._take_over_queue(queue.identifier, outcome, only_set=False)
+
+    def _take_over_queue(self, identifier: UUID, outcome: Outcome, *, only_set: bool) -> Procedure[None]:
+        held = self.local.public_queues.get(identifier)
+        if held is None:
+            return
+        if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+            yield from self._tell(held.pathname, (_GONE,), ())
+            return
+        if not outcome.succeeded:
             return
         entry: DirectoryEntry[QueueObject] = outcome.value
-        refreshed = entry.onto(held)
+        found = entry.onto(held)
+        if only_set:
+            found = attrs.evolve(held, **entry.values)
+        refreshed, differences = take_over_queue(held, found, self._changes)
+        yield from self._report(held.pathname, differences)
         if refreshed != held:
             yield UpdateLocally(refreshed, [queue_change(refreshed)])
-            if queue.identifier in self.local.public_queues:
-                self.local.public_queues[queue.identifier] = refreshed
+            if identifier in self.local.public_queues:
+                self.local.public_queues[identifier] = refreshed
+
+    def _report(self, path: str, differences: Sequence[Divergence]) -> Procedure[None]:
+        yield from self._tell(
+            path,
+            tuple(str(each) for each in differences if each.is_kept),
+            tuple(str(each) for each in differences if not each.is_kept),
+        )
+
+    def _tell(self, path: str, kept: tuple[str, ...], taken: tuple[str, ...]) -> Procedure[None]:
+        if kept or taken or path in self._reported:
+            yield ReportDivergence(path, kept, taken)
+        if kept:
+            self._reported.add(path)
+        else:
+            self._reported.discard(path)
 
     # Asking
 

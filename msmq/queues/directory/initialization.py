@@ -157,7 +157,7 @@ def _synchronize(access: DirectoryAccess, provisioning: Provisioning | None) -> 
     if outcome.succeeded:
         entry: DirectoryEntry[QueueManagerObject] = outcome.value
         if provisioning is None:
-            local.object = entry.onto(local.object)
+            local.object = yield from access.reconcile(entry)
             yield QueueManagerChanged(local.object)
         else:
             yield from _publish_again(access, entry)

@@ -250,7 +250,24 @@ class DeleteLocally:
     changes: Sequence[Change]
 
 
-LocalEffect: TypeAlias = Store | QueueManagerChanged | CreateLocally | UpdateLocally | DeleteLocally
+@attrs.frozen
+class ReportDivergence:
+    """Report how the directory's object of a queue, or of this queue manager, is another than ours.
+
+    @ivar path: of the queue, C{GAMMA\\orders}; empty for the queue manager.
+    @ivar kept: what is another there and stays as it is here, a text each; what was reported before and is
+        not among it is no difference any more.
+    @ivar taken: what was taken over, a text each.
+    """
+
+    path: str
+    kept: tuple[str, ...]
+    taken: tuple[str, ...] = ()
+
+
+LocalEffect: TypeAlias = (
+    Store | QueueManagerChanged | CreateLocally | UpdateLocally | DeleteLocally | ReportDivergence
+)
 
 DirectoryEffect: TypeAlias = (
     AskDirectory | SendChangeNotification | FindDirectoryServers | MakeKeys | LocalEffect

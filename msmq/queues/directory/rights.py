@@ -3,7 +3,7 @@
 [MS-MQDMPR] 3.1.1.2 gives the access masks of Security their values in MQQUEUEACCESSMASK, and [MS-MQDSSM]
 3.1.6.1.2 copies Security into nTSecurityDescriptor, where [MS-ADTS] 5.1.3.2 gives the same bits other
 meanings: 0x20 is the right to read the properties of a queue in MSMQ, and the right to write those of the
-object in the directory.  So the masks are translated (docs/spec/readings.md):
+object in the directory.  So the masks are translated (docs/design/directory.md):
 
 - taking, looking at and sending messages are control access rights of [MS-ADTS] 6.1.1.2.7.14 to 6.1.1.2.7.17,
   each an object entry with RIGHT_DS_CONTROL_ACCESS and the GUID of the right;

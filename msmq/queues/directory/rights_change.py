@@ -102,6 +102,14 @@ def _joined(entries: Iterable[Ace]) -> list[Ace]:
     return list(joined.values())
 
 
+def message_entries(listed: SecurityDescriptor) -> list[Ace]:
+    """The entries of a queue's object for the rights to messages in the list of the queue.
+
+    What a directory has no entry for is left out.
+    """
+    return _message_entries(_listed(listed), lenient=True)
+
+
 def _listed(descriptor: SecurityDescriptor) -> tuple[Ace, ...]:
     """The entries of a queue's list that allow or deny, with rights of L{QueueAccess}."""
     if descriptor.dacl is None:

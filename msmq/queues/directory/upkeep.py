@@ -52,6 +52,7 @@ def ask_again(access: DirectoryAccess, now: Moment) -> Procedure[None]:
 
 def _site_gates_update(access: DirectoryAccess) -> Procedure[None]:
     yield from directory_site_gates_update(access)
+    yield from access.check_own_objects()
     yield from retry_deletions(access)
 
 

@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.access import Account, Ruling
 from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
-from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, of_a_queue
-from msmq.queues.directory.objects import QueueObject
 from msmq.security.access.memory import MemoryAccessControl
 from msmq.security.access.rules import QueueRule, Rules
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.sddl import format_sddl, parse_sddl
-from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.structures.sddl import parse_sddl
 from msmq.structures.status import MQError, Status
 from msmq.wire.sid import parse_sid
 from tests.control.support import Disk
 from tests.nodes.support import Node, NodesTestCase
-from tests.nodes.test_public_queues import ORDERS, DirectoryTestCase
 
 ALICE = parse_sid("S-1-5-21-1-2-3-1001")
 MACHINE = parse_sid("S-1-5-21-1-2-3-1501")
@@ -37,7 +32,7 @@ class SlowDirectory:
         self.answers: list[Deferred[bytes]] = []
 
     def machine_sid(self) -> Deferred[bytes]:
-        """See L{DescriptorDirectory}."""
+        """See L{PublicSecurity}."""
         self.answers.append(Deferred())
         return self.answers[-1]
 
@@ -182,7 +177,7 @@ class PermissionsTests(NodesTestCase):
         """What the queue manager has by default does not take the place of what it was changed to."""
         directory = SlowDirectory()
         descriptors = self.beta.service._parts.descriptors
-        self.patch(descriptors, "_directory", directory)
+        self.patch(descriptors, "_public", directory)
         self.patch(descriptors, "_machine", None)
         shown = Deferred.fromCoroutine(self.beta.service.acl("."))
         changed = Deferred.fromCoroutine(self.beta.service.deny(".", "anonymous", ["create-queue"]))
@@ -253,167 +248,3 @@ class PermissionsTests(NodesTestCase):
                 f" it is {before.replace('D:', 'D:(D;;0x4;;;AN)')}"
             ],
         )
-
-
-class PublicTests(DirectoryTestCase):
-    """GAMMA's public queues have their descriptors in the directory."""
-
-    def setUp(self) -> None:
-        self.access = MemoryAccessControl()
-        super().setUp()
-
-    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"access": AccessPolicy(self.access, ALICE)} if name == "GAMMA" else {}
-        return super().node(name, identifier, options=options, **kwargs)
-
-    def say(self, body: bytes) -> None:
-        self.send(self.alpha, "DIRECT=TCP:127.0.0.4\\orders", body)
-        self.clock.advance(1)
-
-    def write(self, sddl: str) -> None:
-        """Somebody else has changed it in the directory."""
-        changed = attrs.evolve(self.published(), security=parse_sddl(sddl).to_bytes())
-        self.successResultOf(self.directory.write(changed, ("security",)))
-
-    def test_the_directory_says_who_may_write(self) -> None:
-        """MQQB-3.1.5.8.3-20: within a minute; until it says so the queue manager's own descriptor holds."""
-        self.create()
-        self.say(b"1")
-        self.write("D:(A;;0x4;;;AU)")
-        self.clock.advance(LIFETIME)
-        self.say(b"2")
-        self.write("D:(A;;0x4;;;AU)(A;;0x4;;;AN)")
-        self.clock.advance(LIFETIME)
-        self.say(b"3")
-        # What the directory gives to every object of its own is no descriptor of a queue.
-        self.write("D:(A;;0xf01ff;;;BA)(A;;0x20094;;;AU)")
-        self.clock.advance(LIFETIME)
-        self.say(b"4")
-        self.directory.is_connected = False
-        self.clock.advance(LIFETIME)
-        self.say(b"5")
-        self.directory.is_connected = True
-        self.assertEqual(self.bodies(self.gamma, ORDERS), [b"1", b"3", b"4", b"5"])
-        stored = self.successResultOf(self.gamma.store.read_events(0, 100))
-        [reason] = [entry.event.reason for entry in stored if entry.event.event == "refused"]
-        self.assertTrue(reason.endswith("or its groups, by its descriptor in the directory"), reason)
-
-    def test_what_an_operator_changes_is_there_too(self) -> None:
-        """And counts at once, here and there; while the directory is away nothing changes."""
-        self.create()
-        found = self.run_to_end(self.service.deny(ORDERS, "anonymous", ["send"]))
-        self.assertEqual(found["sddl"], "O:ANG:AND:(D;;0x4;;;AN)(A;;0xf003f;;;WD)")
-        published = SecurityDescriptor.from_bytes(self.published().security)
-        self.assertEqual(format_sddl(published), "D:(D;;0x4;;;AN)(A;;0xf003f;;;WD)")
-        self.say(b"1")
-        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
-        source = self.run_to_end(self.service.acl(ORDERS))["source"]
-        self.assertEqual(source, "its descriptor in the directory")
-        self.directory.is_connected = False
-        self.assertEqual(self.refused(self.service.revoke(ORDERS, "anonymous")), Status.MQ_ERROR_NO_DS)
-
-    def test_made_with_a_descriptor(self) -> None:
-        """A queue that is made with a list has it in the directory from the first moment on.
-
-        What it gets by default is not written there.
-        """
-        self.create()
-        self.assertEqual(self.published().security, b"")
-        self.run_to_end(self.service.delete_queue(ORDERS))
-        made = self.service.create_queue(ORDERS, security="O:BAD:(A;;0x4;;;AU)(A;;0x2;;;WD)")
-        self.run_to_end(made)
-        published = SecurityDescriptor.from_bytes(self.published().security)
-        self.assertEqual(format_sddl(published), "D:(A;;0x4;;;AU)(A;;0x2;;;WD)")
-        self.say(b"1")
-        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
-        found = self.run_to_end(self.service.acl(ORDERS))
-        self.assertEqual(
-            (found["source"], found["sddl"]),
-            ("its descriptor in the directory", "D:(A;;0x4;;;AU)(A;;0x2;;;WD)"),
-        )
-        self.directory.is_connected = False
-        self.restart(directory=self.directory)
-        self.say(b"2")
-        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
-
-    def test_made_with_an_owner(self) -> None:
-        """Who owns it is for the directory to say, so that an owner alone is not told to it."""
-        self.run_to_end(self.service.create_queue(ORDERS, security="O:BA"))
-        self.assertEqual(self.published().security, b"")
-
-    def test_made_while_the_directory_is_away(self) -> None:
-        """Then there is no such queue, neither there nor here."""
-        self.directory.is_connected = False
-        making = self.service.create_queue(ORDERS, security="D:(A;;0x4;;;AU)")
-        self.assertEqual(self.refused(making), Status.MQ_ERROR_NO_DS)
-        self.assertEqual(self.service.queues(), [])
-        self.directory.is_connected = True
-        self.assertFalse(self.is_published())
-
-    def test_a_directory_that_is_away_opens_nothing(self) -> None:
-        """What it said last of who may write holds meanwhile, and after a restart."""
-        self.create()
-        self.write("D:(A;;0x4;;;AU)")
-        self.say(b"1")
-        self.directory.is_connected = False
-        for _ in range(2):
-            self.clock.advance(LIFETIME)
-            self.say(b"2")
-        self.restart(directory=self.directory)
-        self.say(b"3")
-        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
-        self.assertEqual(self.run_to_end(self.service.acl(ORDERS))["sddl"], "D:(A;;0x4;;;AU)")
-        self.directory.is_connected = True
-        self.write("D:(A;;0x4;;;AN)")
-        self.clock.advance(LIFETIME)
-        self.clock.advance(LIFETIME)
-        self.say(b"4")
-        self.assertEqual(self.bodies(self.gamma, ORDERS), [b"4"])
-
-    def test_the_directory_says_who_owns_it(self) -> None:
-        """Nobody is told that he does who does not."""
-        self.create()
-        self.write("O:BAD:(A;;0xf003f;;;S-1-5-21-1-2-3-1001)")
-        self.access.add(Account(ALICE, "alice"))
-        alice = self.run_to_end(self.service.acting_as("alice"))
-        self.assertEqual(self.refused(alice.take_ownership(ORDERS)), Status.MQ_ERROR_PROPERTY_NOTALLOWED)
-        self.assertEqual(self.run_to_end(self.service.acl(ORDERS))["owner"], "administrators (S-1-5-32-544)")
-
-    def test_an_answer_from_before_a_change(self) -> None:
-        """Is not believed for longer than by who waited for it."""
-        answers: list[Deferred[bytes]] = []
-
-        def read(identifier: UUID) -> Deferred[bytes]:
-            answers.append(Deferred())
-            return answers[-1]
-
-        public = PublicDescriptors(read, self.clock)
-        identifier = UUID(int=1)
-        before, after = (parse_sddl(text).to_bytes() for text in ("D:(A;;0x4;;;WD)", "D:(D;;0x4;;;WD)"))
-        asked = public.get(identifier)
-        assert isinstance(asked, Deferred)
-        public.forget(identifier)
-        answers[0].callback(before)
-        self.successResultOf(asked)
-        again = public.get(identifier)
-        assert isinstance(again, Deferred)
-        answers[1].callback(after)
-        self.assertEqual(self.successResultOf(again), of_a_queue(after))
-        self.assertEqual(public.get(identifier), of_a_queue(after))
-
-    def test_its_computer_may_look_at_it(self) -> None:
-        """MQDMPR-3.1.7.1.3.1-06: the directory knows the SID of the computer."""
-        self.directory.set_object_sid("GAMMA", MACHINE)
-        self.create(".\\private$\\orders")
-        found = self.run_to_end(self.service.acl(".\\private$\\orders"))
-        self.assertEqual(found["sddl"], "O:ANG:AND:(A;;0xf003f;;;WD)(A;;0x20020;;;S-1-5-21-1-2-3-1501)")
-
-    def test_no_descriptor_of_a_queue(self) -> None:
-        """Nothing, rubbish, no list, or foreign rights; what is inherited is passed over."""
-        for security in (b"", b"rubbish", SecurityDescriptor(ALICE).to_bytes()):
-            self.assertIsNone(of_a_queue(security))
-        self.assertIsNone(of_a_queue(parse_sddl("D:(A;;0x100;;;AU)(A;;0x4;;;WD)").to_bytes()))
-        found = of_a_queue(parse_sddl("O:BAD:AI(A;;GW;;;WD)(A;ID;0xf01ff;;;BA)").to_bytes())
-        assert found is not None
-        self.assertEqual(format_sddl(found), "O:BAD:AI(A;;0x20024;;;WD)")
-        self.assertEqual(QueueObject().security, b"")

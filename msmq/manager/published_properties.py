@@ -1,0 +1,34 @@
+"""The properties of a queue that a directory has too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+ATTRIBUTES: Final[Mapping[str, str]] = {
+    "label": "label",
+    "transactional": "transactional",
+    "journal": "journaling",
+    "quota": "quota",
+    "journal_quota": "journal_quota",
+    "authenticate": "authentication",
+    "privacy": "privacy_level",
+}
+"""The properties of a queue that a directory has too, and what they are called there."""
+
+FROM_THE_DIRECTORY: Final = (
+    "label",
+    "journal",
+    "quota",
+    "journal_quota",
+    "authenticate",
+    "privacy",
+    "application_type",
+    "base_priority",
+)
+
+
+def split_properties(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a directory has of these, by its names for it, and what is for us alone."""
+    published = {ATTRIBUTES[name]: value for name, value in properties.items() if name in ATTRIBUTES}
+    return published, {name: value for name, value in properties.items() if name not in ATTRIBUTES}

@@ -1,0 +1,73 @@
+"""[MS-MQQB] 3.1.5.8.3 one access check against all that protects a queue."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.access import IAccessControl
+from msmq.manager.securing.protection import Protection
+from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY
+from msmq.queues.directory.rights import MESSAGE_RIGHTS
+from msmq.structures.access_check import AccessDecision
+from msmq.structures.access_masks import QUEUE_KIND, ObjectKind
+from msmq.structures.security_descriptor import SecurityDescriptor
+
+
+@attrs.frozen
+class Judgement:
+    """What was decided, and by what.
+
+    @ivar source: where the descriptor that decided is stored.
+    """
+
+    decision: AccessDecision
+    source: str
+
+    @property
+    def granted(self) -> bool:
+        """Whether all that was asked for is granted."""
+        return self.decision.granted
+
+    def why(self) -> str:
+        """What decides, in a sentence, and where it is stored."""
+        return f"{self.decision.why()}, by {self.source}"
+
+
+def judge(
+    access: IAccessControl, protection: Protection, sid: bytes, asked: int, kind: ObjectKind
+) -> Judgement | Deferred[Judgement]:
+    """Check one account's rights; a Deferred only if a directory has to be asked about the account.
+
+    A right to messages has to be granted by the limit of the protection as well, if it has one.
+
+    @raise AccountUnknown: by the Deferred, as of L{IAccessControl.check}.
+    """
+    decision = access.check(protection.descriptor or SecurityDescriptor(), sid, asked, kind)
+    if isinstance(decision, Deferred):
+        return Deferred.fromCoroutine(_judge_later(decision, access, protection, sid, asked))
+    judgement = Judgement(decision, protection.source)
+    if not decision.granted or protection.limit is None or not asked & MESSAGE_RIGHTS:
+        return judgement
+    limited = access.check(protection.limit, sid, asked & MESSAGE_RIGHTS, QUEUE_KIND)
+    if isinstance(limited, Deferred):
+        return limited.addCallback(_limited, judgement)
+    return _limited(limited, judgement)
+
+
+async def _judge_later(
+    checking: Deferred[AccessDecision],
+    access: IAccessControl,
+    protection: Protection,
+    sid: bytes,
+    asked: int,
+) -> Judgement:
+    judgement = Judgement(await checking, protection.source)
+    if not judgement.granted or protection.limit is None or not asked & MESSAGE_RIGHTS:
+        return judgement
+    limited = access.check(protection.limit, sid, asked & MESSAGE_RIGHTS, QUEUE_KIND)
+    return _limited(limited if isinstance(limited, AccessDecision) else await limited, judgement)
+
+
+def _limited(limited: AccessDecision, judgement: Judgement) -> Judgement:
+    return judgement if limited.granted else Judgement(limited, IN_THE_DIRECTORY)

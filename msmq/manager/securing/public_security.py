@@ -1,0 +1,224 @@
+"""[MS-MQQB] 3.1.5.8.3 the list of a public queue, which its queue manager and the directory both have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Final, Protocol
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.clock import IClock
+from msmq.manager.describing import queue_path
+from msmq.manager.divergences import DirectoryDivergences
+from msmq.manager.securing.protection import Protection
+from msmq.manager.securing.public_descriptors import (
+    IN_THE_DIRECTORY,
+    PublicDescriptors,
+    PublishedList,
+    own_entries,
+    parsed,
+)
+from msmq.queues.directory.divergence import DirectoryChanges, list_divergence
+from msmq.queues.directory.rights import class_default, is_untranslated, lists_rights
+from msmq.queues.directory.rights_change import to_directory
+from msmq.queues.queue import Queue
+from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.structures.security_descriptor_aces import Ace, AceFlags, Acl
+from msmq.structures.status import MQError, Status
+from msmq.structures.well_known_sids import domain_of
+
+LIST: Final = "list"
+"""The subject of differences between lists."""
+
+_MENDED: Final = (
+    "the directory has the list with the rights of an earlier version, which are rights to change its object;"
+    " the list is written again"
+)
+_UNTRUSTED: Final = (
+    "the directory has a list with the rights of an earlier version, which is not the list of the queue;"
+    " only what both allow is allowed, until msmq acl writes it again"
+)
+_GONE: Final = "the directory no longer lists any right to messages; the list of the queue stays in effect"
+
+
+class DescriptorDirectory(Protocol):
+    """What a directory has of the security of public queues, and of this computer."""
+
+    async def machine_sid(self) -> bytes:
+        """The SID of this computer; empty if the directory does not have it."""
+
+    async def read_security(self, identifier: UUID) -> bytes:
+        """The nTSecurityDescriptor of a public queue; empty if it has none.
+
+        While the directory is away, what it said last.
+        """
+
+    async def write_security(self, queue: Queue, security: bytes) -> None:
+        """Replace the nTSecurityDescriptor of a public queue of this queue manager.
+
+        @raise MQError: the directory refuses it.
+        """
+
+
+class PublicSecurity:
+    """Protects public queues by their own lists and by what the directory has.
+
+    With C{changes} C{KEEP} a right to messages has to be granted by both: others can narrow a queue in the
+    directory and cannot widen it.  With C{FOLLOW} the directory alone decides.  Either way a difference is
+    reported.
+
+    @param changes: what is done with lists that others have changed there.
+    @param divergences: where differences are reported.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        directory: DescriptorDirectory,
+        clock: IClock,
+        changes: DirectoryChanges,
+        divergences: DirectoryDivergences,
+    ) -> None:
+        self._directory = directory
+        self._lists = PublicDescriptors(directory.read_security, clock)
+        self._changes = changes
+        self._divergences = divergences
+        self._seen: dict[UUID, SecurityDescriptor] = {}
+        self._mending: set[UUID] = set()
+        self._changing: set[UUID] = set()
+
+    def protect(self, queue: Queue, own: Protection) -> Protection | Deferred[Protection]:
+        """What protects a public queue whose own descriptor is C{own}."""
+        published = self._lists.get(queue.definition.identifier)
+        if isinstance(published, Deferred):
+            return published.addCallback(self._protected, queue, own)
+        return self._protected(published, queue, own)
+
+    async def machine_sid(self) -> bytes:
+        """The SID of this computer; empty if the directory does not have it."""
+        return await self._directory.machine_sid()
+
+    def differences(self, queue: Queue) -> list[str]:
+        """How the object of a queue differs from the queue, as far as is known."""
+        return self._divergences.of(queue_path(queue).lower())
+
+    @contextmanager
+    def changing(self, queue: Queue) -> Iterator[None]:
+        """While a queue's list and its object are changed one after the other, report no difference."""
+        identifier = queue.definition.identifier
+        self._changing.add(identifier)
+        try:
+            yield
+        finally:
+            self._changing.discard(identifier)
+
+    async def publish(
+        self, queue: Queue, before: SecurityDescriptor, after: SecurityDescriptor, about: bytes | None
+    ) -> None:
+        """Have the directory hold what a change of a queue's list adds, and no more what it removes.
+
+        What others have written there stays; see L{to_directory}.
+
+        @param about: the SID that the change is about.
+        @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a list that a directory cannot hold; or the
+            directory does not take it.
+        """
+        identifier = queue.definition.identifier
+        found = parsed(await self._lists.read(identifier))
+        base = found
+        if base is None:
+            base = await self._default()
+        elif is_untranslated(base):
+            base = await self._renewed(base)
+        made = _translated(queue_path(queue), base, before, after, about)
+        if made != found:
+            await self._directory.write_security(queue, made.to_bytes())
+        if lists_rights(made):
+            self._seen[identifier] = made
+        else:
+            self._seen.pop(identifier, None)
+        self._lists.forget(identifier)
+
+    async def new(self, path: str, listed: SecurityDescriptor) -> bytes:
+        """The nTSecurityDescriptor of a queue that is created with a list.
+
+        @raise MQError: as L{publish}.
+        """
+        return _translated(path, await self._default(), None, listed, None).to_bytes()
+
+    # How
+
+    def _protected(self, published: PublishedList | None, queue: Queue, own: Protection) -> Protection:
+        identifier, path = queue.definition.identifier, queue_path(queue).lower()
+        if published is None:
+            gone = (_GONE,) if identifier in self._seen else ()
+            self._divergences.report(path, LIST, gone)
+            return own
+        before = self._seen.get(identifier)
+        self._seen[identifier] = published.found
+        if published.is_untranslated:
+            return self._untranslated(published, queue, own)
+        if self._changes is DirectoryChanges.FOLLOW:
+            self._divergences.report(path, LIST, ())
+            if before is not None and before != published.found:
+                self._divergences.taken(path, "its list is the one that others have written to the directory")
+            return Protection(published.descriptor, IN_THE_DIRECTORY, is_published=True)
+        if identifier not in self._changing:
+            texts = list_divergence(own.descriptor or SecurityDescriptor(), published.found)
+            self._divergences.report(path, LIST, texts)
+        return attrs.evolve(own, is_published=True, limit=published.descriptor)
+
+    def _untranslated(self, published: PublishedList, queue: Queue, own: Protection) -> Protection:
+        """What an earlier version has written never opens a queue that its own list closes."""
+        dacl = None if own.descriptor is None else own.descriptor.dacl
+        is_ours = dacl is not None and dacl.aces == own_entries(published.found)
+        self._divergences.report(queue_path(queue).lower(), LIST, (_MENDED if is_ours else _UNTRUSTED,))
+        if not is_ours:
+            return attrs.evolve(own, is_published=True, limit=published.descriptor)
+        identifier = queue.definition.identifier
+        if identifier not in self._mending:
+            self._mending.add(identifier)
+            listed = own.descriptor or SecurityDescriptor()
+            mending = Deferred.fromCoroutine(self.publish(queue, listed, listed, None))
+            mending.addErrback(
+                lambda failure: self.log.warn(
+                    "the list of {queue} was not written again: {error}",
+                    queue=queue_path(queue),
+                    error=failure.value,
+                )
+            )
+            mending.addBoth(lambda _: self._mending.discard(identifier))
+        return attrs.evolve(own, is_published=True)
+
+    async def _default(self) -> SecurityDescriptor:
+        machine = await self.machine_sid()
+        return class_default(domain_of(machine) if machine else None)
+
+    async def _renewed(self, found: SecurityDescriptor) -> SecurityDescriptor:
+        """The descriptor with the entries of the class in the place of its own ones."""
+        default = await self._default()
+        aces = () if default.dacl is None else default.dacl.aces
+        inherited = () if found.dacl is None else found.dacl.aces
+        kept = tuple(ace for ace in inherited if not isinstance(ace, Ace) or ace.flags & AceFlags.INHERITED)
+        return attrs.evolve(found, dacl=Acl((*aces, *kept)))
+
+
+def _translated(
+    path: str,
+    base: SecurityDescriptor,
+    before: SecurityDescriptor | None,
+    after: SecurityDescriptor,
+    about: bytes | None,
+) -> SecurityDescriptor:
+    try:
+        return to_directory(base, before, after, about)
+    except LocalProtocolError as error:
+        raise MQError(
+            Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, f"{path} is a public queue: {error}"
+        ) from error
