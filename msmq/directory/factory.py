@@ -17,7 +17,7 @@ from msmq.directory.file import FileDirectory
 from msmq.directory.ldap import LdapDirectoryFactory, LdapsDirectoryFactory
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource
+from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource, IProbedDirectory
 from msmq.queues.directory.objects import QueueManagerObject
 
 NONE: Final = "none"
@@ -118,6 +118,24 @@ async def identifier_in_directory(
         return None
     try:
         return await source.identifier_of(argument, computer_name, context)
+    except ValueError as error:
+        raise _unsuitable(description, error) from error
+
+
+async def probe_directory(description: str, context: DirectoryContext) -> str:
+    """Try whether the directory that is described can be used.
+
+    @return: empty if it can, or if that cannot be tried; why it cannot be told, if it is away.
+    @raise DirectoryDescriptionError: the directory cannot be used.
+    """
+    if description == NONE:
+        return ""
+    factory, argument = _factory(description)
+    probed = IProbedDirectory(factory, None)
+    if probed is None:
+        return ""
+    try:
+        return str(await probed.probe(argument, context))
     except ValueError as error:
         raise _unsuitable(description, error) from error
 

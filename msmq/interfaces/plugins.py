@@ -88,6 +88,17 @@ class IDirectoryFactory(IPlugin):
         """
 
 
+class IProbedDirectory(Interface):
+    """A factory whose directories can be tried before a server runs, for C{msmq config check}."""
+
+    def probe(argument: str, context: DirectoryContext) -> Awaitable[str]:
+        """See whether a directory can be used as it is configured; this takes some seconds at most.
+
+        @return: empty if it can; why that cannot be told, if the directory is away.
+        @raise ValueError: it refuses the account, or does not have what the description names; says which.
+        """
+
+
 class IIdentitySource(Interface):
     """What a directory factory provides too if it says who a queue manager is before that first starts."""
 

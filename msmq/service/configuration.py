@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import attrs
 
 from msmq.control.members import check_endpoint
+from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
 from msmq.net.endpoints import (
     OFF,
@@ -38,6 +39,7 @@ from msmq.service.settings import (
     SecuritySettings,
     Timers,
 )
+from msmq.service.trying_directory import try_directory
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, probe_store
 from msmq.toml.document import DocumentError, nearest, read_document
@@ -101,13 +103,16 @@ class Overrides:
 def check(path: str | Path) -> list[Problem]:
     """Tell everything that is wrong with a configuration file; an empty list if it can be used.
 
-    If nothing else is wrong, a store elsewhere is asked whether it would open, which may take some seconds.
+    If nothing else is wrong, a store and a directory elsewhere are asked whether they would open, which may
+    take some seconds.
     Among them are warnings of what can be used, but should be known.
     """
     reading, configuration = _read(path, Overrides())
     if not reading.problems:
         reading.probe_storage(configuration)
     if not reading.problems:
+        reading.probe_directory(configuration)
+    if not any(not problem.is_warning for problem in reading.problems):
         reading.warn(configuration)
     return reading.sorted_problems()
 
@@ -247,6 +252,21 @@ class _Reading:
                 raise ValueError(f"cannot be used: {error}") from error
 
         self._try(("storage", "backend"), probe)
+
+    def probe_directory(self, configuration: Configuration) -> None:
+        """See whether the directory takes the account and has the base; one that is away is a warning."""
+
+        def probe() -> None:
+            try:
+                away = try_directory(configuration)
+            except DirectoryDescriptionError as error:
+                raise ValueError(f"cannot be used: {error}") from error
+            if away:
+                key = ("directory", "backend")
+                problem = f"could not be tried: {away}"
+                self.problems.append(Problem(self.path, self._lines.get(key), _dotted(key), problem, True))
+
+        self._try(("directory", "backend"), probe)
 
     def warn(self, configuration: Configuration) -> None:
         """Tell what it is not safe to leave unsaid."""

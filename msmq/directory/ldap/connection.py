@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, connectProtocol, wrapClientTLS
-from twisted.internet.ssl import Certificate, optionsForClientTLS, trustRootFromCertificates
+from twisted.internet.ssl import SSL, Certificate, optionsForClientTLS, trustRootFromCertificates
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -41,6 +41,10 @@ FindServers: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _END: Final = b"-----END CERTIFICATE-----"
+
+
+class LdapRefusedError(LdapDisconnectedError):
+    """A server that is reached does not take our account, or does not have our base."""
 
 
 class LdapConfigurationError(MsmqError):
@@ -81,6 +85,8 @@ class LdapConnection:
 
     @ivar settings: where they are and how they are spoken to.
     @ivar servers: all that are known, in the order in which they are tried.
+    @ivar is_refused: whether a server that was reached in the last attempt refused us, or could not be
+        verified; trying again is no help before the configuration is another.
     @param find_servers: asked where the settings name no server.
     """
 
@@ -102,6 +108,7 @@ class LdapConnection:
         self._is_closed = False
         self._number = 0
         self._next_attempt = 0.0
+        self.is_refused = False
         self._writer: LdapConnection | None = None
         self._writer_until = 0.0
 
@@ -316,6 +323,7 @@ class LdapConnection:
             await deferLater(self._reactor, pause)
         self._next_attempt = self._reactor.seconds() + ATTEMPTS_APART
         faults: dict[LdapServer, str] = {}
+        self.is_refused = False
         for server in list(self.servers):
             attempt = Deferred.fromCoroutine(self._connect(server))
             attempt.addTimeout(self.settings.connect_timeout, self._reactor, _took_too_long)
@@ -326,6 +334,9 @@ class LdapConnection:
             except Exception as error:  # Endpoints, TLS and names have errors of their own.
                 self._hang_up()
                 faults[server] = _explain(error)
+                self.is_refused |= isinstance(
+                    error, LdapRefusedError | UnsuitableServerError | LdapConfigurationError | SSL.Error
+                )
             else:
                 self._server = server
                 self._number += 1
@@ -406,7 +417,7 @@ class LdapConnection:
 
 def _check(answered: Answered, refusal: str) -> None:
     if answered.result.code != SUCCESS:
-        raise LdapDisconnectedError(f"{refusal}: {describe(answered.result)}")
+        raise LdapRefusedError(f"{refusal}: {describe(answered.result)}")
 
 
 def _explain(failure: BaseException) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 import attrs
 from zope.interface import implementer
 
-from msmq.directory.ldap.settings import parse_settings
+from msmq.directory.ldap.settings import LdapSettings, parse_settings
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource
+from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource, IProbedDirectory
 
 
 def ldap_directory(description: str, context: DirectoryContext) -> IDirectory:
@@ -24,7 +25,18 @@ def ldap_directory(description: str, context: DirectoryContext) -> IDirectory:
         from msmq.directory.ldap.provider import LdapDirectory
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    return LdapDirectory(settings, context.clock, context.reactor, find_servers=context.find_servers)
+    return LdapDirectory(
+        settings, context.clock, context.reactor, find_servers=_find_servers(settings, context)
+    )
+
+
+def _find_servers(
+    settings: LdapSettings, context: DirectoryContext
+) -> Callable[[], Awaitable[Sequence[str]]]:
+    """DNS first, for a base that is a domain; then by broadcast."""
+    from msmq.directory.ldap.domain_controllers import DomainControllers, domain_of
+
+    return DomainControllers(domain_of(settings.base), context.reactor, context.find_servers).find
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:
@@ -33,7 +45,7 @@ def _missing(error: ModuleNotFoundError) -> Exception:
     return ValueError("needs ldaptor; install msmq[ldap]")
 
 
-@implementer(IDirectoryFactory, IIdentitySource)
+@implementer(IDirectoryFactory, IIdentitySource, IProbedDirectory)
 @attrs.frozen
 class LdapDirectoryFactory:
     """C{ldap://[HOST[:PORT][,...]][/BASE]}."""
@@ -54,10 +66,23 @@ class LdapDirectoryFactory:
             from msmq.directory.ldap.identifying import identify
         except ModuleNotFoundError as error:
             raise _missing(error) from error
+        context = attrs.evolve(context, find_servers=_find_servers(settings, context))
         return await identify(settings, computer_name, context)
 
+    def probe(self, argument: str, context: DirectoryContext) -> Awaitable[str]:
+        """See L{IProbedDirectory.probe}."""
+        return self._probe(argument, context)
 
-@implementer(IDirectoryFactory, IIdentitySource)
+    async def _probe(self, argument: str, context: DirectoryContext) -> str:
+        settings = parse_settings(f"{self.name}:{argument}", context.options)
+        try:
+            from msmq.directory.ldap.probing import probe
+        except ModuleNotFoundError as error:
+            raise _missing(error) from error
+        return await probe(settings, context.reactor)
+
+
+@implementer(IDirectoryFactory, IIdentitySource, IProbedDirectory)
 @attrs.frozen
 class LdapsDirectoryFactory(LdapDirectoryFactory):
     """C{ldaps://[HOST[:PORT][,...]][/BASE]}, the same over TLS."""

@@ -1,0 +1,79 @@
+"""[MS-ADTS] 6.3.2.3 SRV Records: the servers of a domain by its name in DNS."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, Final
+
+from twisted.logger import Logger
+from twisted.names import client, dns
+
+from msmq.directory.ldap.names import split
+
+MOST_SERVERS: Final = 100
+"""Limit on the servers that are taken of one answer."""
+
+TIMEOUTS: Final = (1, 2, 3)
+"""Seconds that each attempt to ask a name server waits."""
+
+RECORDS: Final = ("_ldap._tcp.dc._msdcs.{domain}", "_ldap._tcp.{domain}")
+"""The records of domain controllers, and those of any LDAP server of a domain (RFC 2782)."""
+
+
+def domain_of(base: str) -> str:
+    """The domain in DNS of a distinguished name; empty if it has no C{dc}.
+
+    @raise DistinguishedNameError: the base is not a distinguished name.
+    """
+    return ".".join(value for kind, value in split(base) if kind == "dc")
+
+
+class DomainControllers:
+    """Looks for the servers of a domain: in DNS, and elsewhere if DNS has none.
+
+    @param resolver: a resolver of L{twisted.names}; by default that of C{/etc/resolv.conf}, read each time.
+    @param elsewhere: asked if DNS names no server; C{None} for nothing else.
+    @param draw: a number from 0 to 1, for the weights of RFC 2782.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        domain: str,
+        reactor: Any,
+        elsewhere: Callable[[], Awaitable[Sequence[str]]] | None,
+        *,
+        resolver: Any = None,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._domain = domain
+        self._reactor = reactor
+        self._elsewhere = elsewhere
+        self._resolver = resolver
+        self._draw = draw
+
+    async def find(self) -> Sequence[str]:
+        """The names of servers, in the order in which they are to be tried; none if there are none."""
+        for record in RECORDS if self._domain else ():
+            found = await self._look_up(record.format(domain=self._domain))
+            if found:
+                return found
+        return () if self._elsewhere is None else await self._elsewhere()
+
+    async def _look_up(self, name: str) -> list[str]:
+        try:
+            resolver: Any = self._resolver or client.Resolver("/etc/resolv.conf", reactor=self._reactor)
+            answers, _, _ = await resolver.lookupService(name, timeout=TIMEOUTS)
+        except Exception as error:  # DNS has errors of its own for every answer and every silence.
+            self.log.debug("no SRV record {name}: {error}", name=name, error=type(error).__name__)
+            return []
+        records = [answer.payload for answer in answers if answer.type == dns.SRV]
+        ordered = sorted(records, key=lambda record: (record.priority, -self._weight(record.weight)))
+        names = (record.target.name.decode("ascii", "replace").rstrip(".") for record in ordered)
+        return list(dict.fromkeys(each.lower() for each in names if each))[:MOST_SERVERS]
+
+    def _weight(self, weight: int) -> float:
+        """RFC 2782: among servers of one priority the more often first, the greater its weight."""
+        return float(self._draw() ** (1 / (weight or 0.01)))

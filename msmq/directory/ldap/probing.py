@@ -1,0 +1,37 @@
+"""Whether a directory can be used as it is configured, seen before a server runs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from msmq.directory.ldap.connection import LdapConfigurationError, LdapConnection
+from msmq.directory.ldap.settings import LdapSettings
+from msmq.interfaces.directory import DirectoryError
+
+TIMEOUT: Final = 5.0
+"""Seconds that each server has until it has answered."""
+
+
+async def probe(settings: LdapSettings, reactor: Any) -> str:
+    """Say to a server who we are, and look for the base.
+
+    @return: empty if all of that succeeds; why no server can be asked otherwise.
+    @raise ValueError: a file cannot be used, the account is refused, the certificate of the server is not
+        trusted, or there is no such base.
+    """
+    connection = LdapConnection(attrs.evolve(settings, connect_timeout=TIMEOUT), reactor)
+    try:
+        connection.check()
+        if settings.servers:
+            await connection.root()
+    except LdapConfigurationError as error:
+        raise ValueError(str(error)) from error
+    except DirectoryError as error:
+        if connection.is_refused:
+            raise ValueError(error.detail) from error
+        return error.detail
+    finally:
+        connection.close()
+    return ""
