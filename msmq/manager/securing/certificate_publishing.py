@@ -23,6 +23,17 @@ from msmq.wire.sid import format_sid
 ATTEMPTS: Final = 8
 """How often it is tried to register a certificate while others change those of the same user."""
 
+MOST_BYTES: Final = 1_048_576
+"""[MS-ADA2] 2.587 the size that the certificates of one user may have in a directory together."""
+
+_NO_RIGHT: Final = (
+    "the account of this server publishes the certificates of its own user, and those of users that an"
+    " administrator has delegated to it"
+)
+_NO_USER: Final = (
+    "it has no user with this SID; [security] sender names the one in whose name this server sends"
+)
+
 
 @attrs.frozen
 class UserDirectory:
@@ -61,7 +72,7 @@ class CertificatePublisher:
     async def publish(self, fingerprint: str = "") -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
 
-        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_WRITE_NOT_ALLOWED if it does not let us.
+        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it refuses it.
         """
         kept = self._certificates.find(fingerprint)
         if self._users is None:
@@ -94,6 +105,14 @@ class CertificatePublisher:
         if any(entry.certificate == certificate for entry in entries):
             return True
         entries = (*entries, MqUserSignCert.of(certificate, self._new_identifier()))
+        size = len(MqUserSignCerts(entries).to_bytes())
+        if size > MOST_BYTES:
+            raise MQError(
+                Status.MQ_ERROR_DS_ERROR,
+                f"the {len(entries)} certificates of {format_sid(sid)} would have {size} bytes, and a"
+                f" directory holds {MOST_BYTES}; an administrator removes old ones from mSMQSignCertificates"
+                " and mSMQDigests",
+            )
         user = UserObject(
             identifier=self._new_identifier() if is_new else found_identifier(found),
             security_identifier=sid,
@@ -103,6 +122,12 @@ class CertificatePublisher:
         written = await users.write(user, found.value if found.succeeded else None)
         if is_new and written.result is DirectoryOperationResult.OBJECT_ALREADY_EXISTS:
             return False
+        if not written.succeeded and not written.is_disconnected:
+            raise MQError(
+                Status.MQ_ERROR_DS_ERROR,
+                f"the directory does not take the certificate of {format_sid(sid)}:"
+                f" {written.detail or written.result.name}; {_NO_USER if is_new else _NO_RIGHT}",
+            )
         if not written.succeeded:
             raise _directory_error(written)
         if not is_new and not written.value:

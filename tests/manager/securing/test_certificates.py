@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.signing import KeptCertificate
+from msmq.manager.securing import certificate_publishing
 from msmq.manager.securing.certificate_publishing import ATTEMPTS
 from msmq.queues.directory.objects import UserObject
 from msmq.queues.directory.selecting import equals
@@ -159,6 +160,17 @@ class CertificateTests(SigningTestCase):
         directory.meanwhile = lambda: None
         [left] = self.user(SID).certificates.certificates
         self.assertEqual(left.certificate, made[-1].certificate)
+
+    def test_too_many(self) -> None:
+        """What a directory has no capacity for is not sent to it ([MS-ADA2] 2.587)."""
+        self.create()
+        self.patch(certificate_publishing, "MOST_BYTES", 100)
+        error: MQError = self.failureResultOf(
+            self.deferred(self.alpha.service.publish_certificate()), MQError
+        ).value
+        self.assertEqual(error.status.name, "MQ_ERROR_DS_ERROR")
+        self.assertIn("holds 100; an administrator removes old ones", error.detail)
+        self.assertEqual(len(self.user(SID).certificates.certificates), 1)
 
     def test_the_directory_is_away(self) -> None:
         """Then nothing is registered, and the reason is told."""
