@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -13,6 +14,7 @@ from msmq.queues.definition import UNLIMITED
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue
 from msmq.queues.queue import Queue
+from msmq.queues.transaction import NOTHING_UNCOMMITTED, Uncommitted
 from msmq.session.counting import PacketCounts
 from msmq.structures.name_text import QueueSuffix
 from msmq.wire.guid import format_guid
@@ -20,9 +22,12 @@ from msmq.wire.guid import format_guid
 
 def describe_holdings(model: QueueManagerModel) -> dict[str, Any]:
     """How much a queue manager has."""
+    pending = model.transacting.uncommitted().items()
+    uncommitted = sum(each.messages for queue, each in pending if not queue.is_deleted)
     return {
         "queues": sum(1 for _ in model.queues()),
-        "messages": model.message_count,
+        "messages": max(0, model.message_count - uncommitted),
+        "uncommitted": uncommitted,
         "bytes": model.storage.used,
     }
 
@@ -39,11 +44,18 @@ def describe_losses(model: QueueManagerModel) -> dict[str, Any]:
     }
 
 
-def describe_queue(model: QueueManagerModel, queue: Queue) -> dict[str, Any]:
+def describe_queue(
+    model: QueueManagerModel, queue: Queue, uncommitted: Mapping[Queue, Uncommitted] | None = None
+) -> dict[str, Any]:
     """One queue of this queue manager; quotas are kilobytes, C{None} where there is none.
 
     A subqueue shows the properties of its queue, a journal the JournalQuota of its queue as its quota.
+    What a transaction has sent and not committed is not among the messages.
+
+    @param uncommitted: as L{Transacting.uncommitted}, where several queues are described together.
     """
+    pending = model.transacting.uncommitted() if uncommitted is None else uncommitted
+    unsent = pending.get(queue, NOTHING_UNCOMMITTED)
     definition, main, journal = queue.definition, queue.main.definition, queue.journal
     return {
         "path": queue_path(queue),
@@ -58,8 +70,10 @@ def describe_queue(model: QueueManagerModel, queue: Queue) -> dict[str, Any]:
         "label": definition.label,
         "authenticate": main.authenticate,
         "privacy": main.privacy.value,
-        "messages": queue.message_count,
-        "bytes": queue.total_bytes,
+        "messages": max(0, queue.message_count - unsent.messages),
+        "bytes": max(0, queue.total_bytes - unsent.size),
+        "uncommitted": unsent.messages,
+        "uncommitted_bytes": unsent.size,
         "journal_messages": 0 if journal is None else journal.message_count,
         "journal_bytes": 0 if journal is None else journal.total_bytes,
         "log_age": definition.log_age or None,
@@ -93,16 +107,22 @@ def _subqueue(subqueue: Queue) -> dict[str, Any]:
     }
 
 
-def describe_outgoing(queue: OutgoingQueue) -> dict[str, Any]:
-    """One outgoing queue; C{unacknowledged} were sent and may not be forgotten yet."""
+def describe_outgoing(queue: OutgoingQueue, uncommitted: Uncommitted) -> dict[str, Any]:
+    """One outgoing queue; C{unacknowledged} were sent and may not be forgotten yet.
+
+    @param uncommitted: what open transactions have sent to it.
+    """
+    messages = max(0, queue.message_count - uncommitted.messages)
     return {
         "format_name": str(queue.destination),
         "transit": queue.is_transit,
         "state": queue.state.value,
         "next_hops": list(queue.next_hops),
-        "messages": queue.message_count,
-        "bytes": queue.total_bytes,
-        "unacknowledged": queue.message_count - queue.available_count,
+        "messages": messages,
+        "bytes": max(0, queue.total_bytes - uncommitted.size),
+        "uncommitted": uncommitted.messages,
+        "uncommitted_bytes": uncommitted.size,
+        "unacknowledged": max(0, messages - queue.available_count),
         "history": [_entry(entry) for entry in queue.history],
     }
 

@@ -13,6 +13,7 @@ from msmq.manager.targets import name_of_outgoing, outgoing_queue
 from msmq.manager.transfer import Transfer
 from msmq.queues.holds import Holds, host_text
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.transaction import NOTHING_UNCOMMITTED
 
 
 class OutgoingHolds:
@@ -49,8 +50,18 @@ class OutgoingHolds:
 
     def describe_queue(self, queue: OutgoingQueue) -> dict[str, Any]:
         """One outgoing queue, and why it is paused: C{paused_by}."""
-        reasons = self._transfer.hops.held_by(queue)
-        return {**describe_outgoing(queue), "paused_by": [reason.value for reason in reasons]}
+        [described] = self.describe_queues([queue])
+        return described
+
+    def describe_queues(self, queues: Iterable[OutgoingQueue]) -> list[dict[str, Any]]:
+        """Several of them."""
+        uncommitted = self._performer.model.transacting.uncommitted()
+        described = []
+        for queue in queues:
+            reasons = [reason.value for reason in self._transfer.hops.held_by(queue)]
+            shown = describe_outgoing(queue, uncommitted.get(queue, NOTHING_UNCOMMITTED))
+            described.append({**shown, "paused_by": reasons})
+        return described
 
     async def pause(self, text: str) -> dict[str, Any]:
         """Pause one name, whether anything was sent to it or not.
@@ -111,7 +122,7 @@ class OutgoingHolds:
     def _applied(self, queues: Iterable[OutgoingQueue]) -> list[dict[str, Any]]:
         affected = list(queues)
         self._apply(list(self._performer.model.outgoing_queues()))
-        return [self.describe_queue(queue) for queue in affected]
+        return self.describe_queues(affected)
 
     def _apply(self, queues: Iterable[OutgoingQueue]) -> None:
         for queue in queues:

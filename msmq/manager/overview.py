@@ -128,7 +128,9 @@ class Overview:
 
     def queues(self) -> list[dict[str, Any]]:
         """Every queue of its own, in the order in which they were made."""
-        return [describe_queue(self._parts.model, queue) for queue in self._running_model.queues()]
+        model = self._running_model
+        uncommitted = model.transacting.uncommitted()
+        return [describe_queue(model, queue, uncommitted) for queue in model.queues()]
 
     def queue(self, path: str) -> dict[str, Any]:
         """One queue, by its path or format name.
@@ -145,8 +147,7 @@ class Overview:
 
     def outgoing(self) -> list[dict[str, Any]]:
         """Every outgoing queue."""
-        describe = self._parts.outgoing_holds.describe_queue
-        return [describe(queue) for queue in self._running_model.outgoing_queues()]
+        return self._parts.outgoing_holds.describe_queues(self._running_model.outgoing_queues())
 
     def outgoing_queue(self, name: str) -> dict[str, Any]:
         """One outgoing queue, by its format name.

@@ -24,11 +24,11 @@ from msmq.queues.transaction import (
     Abortion,
     Commitment,
     Dequeue,
-    Enqueue,
     Move,
     Transaction,
     TransactionCollection,
     TransactionState,
+    Uncommitted,
 )
 from msmq.structures.message_class import MessageClass
 
@@ -84,8 +84,18 @@ class Transacting:
             for position in sent:
                 self._holdings.unlink(position)
         else:
-            transaction.operations += map(Enqueue, sent)
+            transaction.add_sent(sent)
         return refusals
+
+    def uncommitted(self) -> dict[Queue, Uncommitted]:
+        """What open transactions have sent to each queue; it takes as long as there are transactions."""
+        found: dict[Queue, Uncommitted] = {}
+        for transaction in self.transactions:
+            for queue, counted in transaction.uncommitted.items():
+                total = found.setdefault(queue, Uncommitted())
+                total.messages += counted.messages
+                total.size += counted.size
+        return found
 
     def receive(self, transaction: Transaction, positions: Iterable[MessagePosition]) -> None:
         """[MS-MQDMPR] 3.1.7.1.10 these messages, locked by a read, are received when it commits.

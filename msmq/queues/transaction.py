@@ -9,8 +9,8 @@ Its commit is one batch of the store; whatever happens before that is stored has
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -64,6 +64,20 @@ class Move:
 Operation: TypeAlias = Enqueue | Dequeue | Move
 
 
+@attrs.define
+class Uncommitted:
+    """What transactions have sent to one queue and not committed yet.
+
+    @ivar size: the bytes of the packets.
+    """
+
+    messages: int = 0
+    size: int = 0
+
+
+NOTHING_UNCOMMITTED: Final = Uncommitted()
+
+
 @attrs.define(eq=False)
 class Transaction:
     """[MS-MQDMPR] 3.1.1.8 Transaction, of the internal kind (SinglePhase): there is one resource manager, us.
@@ -71,12 +85,24 @@ class Transaction:
     @ivar identifier: TransactionIdentifier.
     @ivar began: when, seconds since 1970-01-01 UTC.
     @ivar operations: TransactionalOperationCollection, in the order in which they were asked for.
+    @ivar uncommitted: how much of what it sends is in each queue.
     """
 
     identifier: UUID
     began: float
     state: TransactionState = TransactionState.ACTIVE
     operations: list[Operation] = attrs.field(factory=list, repr=False)
+    uncommitted: dict[Queue, Uncommitted] = attrs.field(factory=dict, init=False, repr=False)
+
+    def add_sent(self, positions: Sequence[MessagePosition]) -> None:
+        """These messages, which are in their queues, are sent when it commits."""
+        self.operations += map(Enqueue, positions)
+        for position in positions:
+            counted = self.uncommitted.get(position.queue)
+            if counted is None:
+                counted = self.uncommitted[position.queue] = Uncommitted()
+            counted.messages += 1
+            counted.size += position.size
 
     @property
     def may_end(self) -> bool:
