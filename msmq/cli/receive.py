@@ -103,7 +103,8 @@ def _print(output: Output, message: Delivered, decoders: BodyDecoders | None) ->
 
 def message_object(message: Delivered) -> dict[str, Any]:
     """The whole message in JSON."""
-    from msmq.decoding.values import base64_text, text_or_base64
+    from msmq.decoding.message_json import body_json
+    from msmq.decoding.values import base64_text
 
     value: dict[str, Any] = {}
     for key, part in message.properties.items():
@@ -111,7 +112,8 @@ def message_object(message: Delivered) -> dict[str, Any]:
             value["extension_base64"] = base64_text(message.extension)
             continue
         if key == "body_size":
-            value |= text_or_base64("body", message.body)
+            properties = message.properties
+            value |= body_json(properties["class"], properties["label"], message.body)
         value[key] = part
     return value
 

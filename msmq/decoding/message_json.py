@@ -7,9 +7,10 @@ from typing import Final
 
 from msmq.decoding.records import Record
 from msmq.decoding.values import base64_text, correlation_text, text_or_base64, unix_time
+from msmq.queues.reporting import parse_report
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.format_name import FormatName
-from msmq.structures.message_class import class_name
+from msmq.structures.message_class import MessageClass, class_name
 from msmq.structures.message_properties_header import MessagePropertiesHeader
 from msmq.structures.queue_names import DirectQueueFormatName, QueueName, direct_text
 from msmq.structures.status import MQError
@@ -66,7 +67,7 @@ def message_json(
         "id": str(user.identifier),
         "lookup_id": lookup_id,
         "label": view.label,
-        **(text_or_base64("body", view.body) if body else {}),
+        **(body_json(message_class, view.label, view.body) if body else {}),
         "body_size": view.body_size,
         "body_type": view.body_type,
         "priority": view.priority,
@@ -91,6 +92,28 @@ def message_json(
         "authenticated": is_kept and view.authentication_level is not AuthenticationLevel.NONE,
         "sender_id": view.sender_id,
         "transaction": transaction_json(view),
+    }
+
+
+def body_json(message_class: int, label: str, body: bytes | memoryview) -> Record:
+    """The body of a message: C{body} or C{body_base64}, and of a trace report also C{report}.
+
+    The body of a report ([MS-MQQB] 3.1.5.8.9) is UTF-16, which is given as text; C{report} has C{message}
+    (the identifier of the traced message), C{event} (C{sent} or C{arrived}), C{hops}, C{target_queue} and
+    C{next_hop}.
+    """
+    hop = parse_report(label, body) if message_class == MessageClass.REPORT else None
+    if hop is None:
+        return {**text_or_base64("body", body)}
+    return {
+        "body": bytes(body).decode("utf-16-le", "replace").rstrip("\0"),
+        "report": {
+            "message": str(hop.identifier),
+            "event": "arrived" if hop.next_hop is None else "sent",
+            "hops": hop.hop_count,
+            "target_queue": hop.target_queue,
+            "next_hop": hop.next_hop,
+        },
     }
 
 

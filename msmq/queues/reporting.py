@@ -86,7 +86,7 @@ def report(
     source = format_guid(guid_from_bytes(view.source_queue_manager))
     lines = [
         f"<MESSAGE ID>{number}</MESSAGE ID>",
-        f"<TARGET QUEUE>{_target(view, queue_manager)}</TARGET QUEUE>",
+        f"<TARGET QUEUE>{destination_of(view, queue_manager)}</TARGET QUEUE>",
     ]
     if next_hop is not None:
         # An address of [RFC3986] has no zone.
@@ -105,22 +105,35 @@ def report(
 
 def read_report(view: UserMessageView) -> Hop | None:
     """What a message tells if it is a report, ours or another queue manager's; C{None} for any other."""
-    if view.message_class != MessageClass.REPORT or view.body_size > _LARGEST_BODY:
+    if view.message_class != MessageClass.REPORT:
         return None
-    label = _LABEL.fullmatch(view.label)
-    body = _BODY.fullmatch(bytes(view.body).decode("utf-16-le", "replace"))
-    if label is None or body is None:
-        return None
-    number, hops, source = label.group(1, 2, 3)
-    return Hop(MessageIdentifier(UUID(source), int(number, 16)), int(hops, 16), body.group(1), body.group(2))
+    return parse_report(view.label, view.body)
 
 
-def _target(view: UserMessageView, queue_manager: UUID) -> FormatName | str | None:
+def parse_report(label: str, body: bytes | memoryview) -> Hop | None:
+    """What a report tells, by its label and its body; C{None} if they are not those of a report."""
+    if len(body) > _LARGEST_BODY:
+        return None
+    head = _LABEL.fullmatch(label)
+    parts = _BODY.fullmatch(bytes(body).decode("utf-16-le", "replace"))
+    if head is None or parts is None:
+        return None
+    number, hops, source = head.group(1, 2, 3)
+    identifier = MessageIdentifier(UUID(source), int(number, 16))
+    return Hop(identifier, int(hops, 16), parts.group(1), parts.group(2))
+
+
+def destination_of(view: UserMessageView, queue_manager: UUID) -> FormatName | str | None:
+    """The name of the queue that a message is for; C{None} if the packet has none.
+
+    @param queue_manager: what a null QueueManagerAddress means.
+    @return: a direct name that names no queue as it came.
+    """
     try:
         name = view.destination_format_name()
     except MQError:
         written = view.destination()
-        return f"DIRECT={direct_text(written)}" if isinstance(written, DirectQueueFormatName) else None
+        return direct_text(written) if isinstance(written, DirectQueueFormatName) else None
     if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
         return attrs.evolve(name, queue_manager=queue_manager)
     return name

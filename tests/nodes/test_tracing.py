@@ -6,6 +6,8 @@ import struct
 from typing import Any
 from uuid import UUID, uuid4
 
+from msmq.decoding.message_json import body_json, message_json
+from msmq.decoding.values import text_or_base64
 from msmq.directory.memory import MemoryDirectory
 from msmq.queues.directory.objects import EnterpriseObject
 from msmq.queues.message import Delivery, Message
@@ -121,6 +123,33 @@ class HopTests(TracingTestCase):
             self.assertEqual(view.destination_format_name(), PublicFormatName(QUEUE))
         self.assertEqual(self.bodies(self.beta, self.path), [b"traced"])
         self.assertEqual((self.counts(self.alpha), self.counts(self.beta)), ((1, 0), (1, 0)))
+
+    def test_in_json(self) -> None:
+        """A report is text in JSON, with what it says by its parts; what is no report stays as it was."""
+        [identifier] = self.send_traced(b"traced")
+        [sent], [arrived] = self.reported(self.alpha), self.reported(self.beta)
+        for view, event, next_hop in ((sent, "sent", "127.0.0.3"), (arrived, "arrived", None)):
+            shown = message_json(view)
+            self.assertEqual(
+                shown["report"],
+                {
+                    "message": str(identifier),
+                    "event": event,
+                    "hops": 0,
+                    "target_queue": TO_BETA,
+                    "next_hop": next_hop,
+                },
+            )
+            text = str(shown["body"])
+            self.assertTrue(text.startswith("<MESSAGE ID>"), text)
+            self.assertNotIn("\0", text)
+            self.assertNotIn("body_base64", shown)
+        for message_class, label, body in (
+            (0, sent.label, sent.body),
+            (1, "x", sent.body),
+            (1, sent.label, b"x"),
+        ):
+            self.assertEqual(body_json(message_class, label, body), text_or_base64("body", body))
 
     def test_each_kind(self) -> None:
         """Express, recoverable and transactional messages alike, many of them, each once."""
