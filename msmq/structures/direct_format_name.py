@@ -147,10 +147,27 @@ def _parse_address(protocol: DirectProtocol, span: Span, lenient: bool) -> Direc
     if protocol.is_http:
         return _parse_url(protocol, span, lenient)
     address, rest = span.partition("\\")
+    if protocol is DirectProtocol.TCP:
+        address = _without_brackets(address)
     _check_address(protocol, address, lenient=lenient)
     if rest is None:
         raise address.illegal("a backslash and a queue name are missing", len(address))
     return _parse_queue(protocol, address.text, None, rest, lenient)
+
+
+def _without_brackets(span: Span) -> Span:
+    """An IPv6 address in the brackets of a URL is the address; the canonical name has none.
+
+    @raise MQError: there is no IPv6 address between the brackets.
+    """
+    text = span.text
+    if not (text.startswith("[") and text.endswith("]")):
+        return span
+    try:
+        ipaddress.IPv6Address(text[1:-1])
+    except ValueError:
+        raise span.illegal(f"{text} is no IPv6 address in brackets") from None
+    return attrs.evolve(span, start=span.start + 1, end=span.end - 1)
 
 
 def _parse_url(protocol: DirectProtocol, span: Span, lenient: bool) -> DirectFormatName:

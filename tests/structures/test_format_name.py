@@ -204,10 +204,24 @@ class DirectFormatNameTests(Refusing):
         self.assertIn("'srv' is no IP address at character 12", self.refused("DIRECT=TCP:srv\\q"))
 
     def test_a_tcp_name_may_have_an_ipv6_address(self) -> None:
-        """The address has no brackets and ends at the first backslash."""
-        name = parse_format_name("DIRECT=TCP:2001:db8::7\\private$\\q")
-        self.assertEqual(name, DirectFormatName(DirectProtocol.TCP, "2001:db8::7", "q", is_private=True))
-        self.refused("DIRECT=TCP:[2001:db8::7]\\q")
+        """The address ends at the first backslash; the brackets of a URL may stand around it."""
+        expected = DirectFormatName(DirectProtocol.TCP, "2001:db8::7", "q", is_private=True)
+        for address in ("2001:db8::7", "[2001:db8::7]", "[2001:DB8::7]"):
+            name = parse_format_name(f"DIRECT=TCP:{address}\\private$\\q")
+            self.assertEqual(name, expected)
+        self.assertEqual(str(parse_format_name("DIRECT=TCP:[::1]\\q")), "DIRECT=TCP:::1\\q")
+        for address in (
+            "[]",
+            "[",
+            "[::1",
+            "::1]",
+            "[127.0.0.1]",
+            "[srv]",
+            "[[::1]]",
+            "[::1]:1801",
+        ):
+            self.refused(f"DIRECT=TCP:{address}\\q")
+        self.assertIn("[127.0.0.1] is no IPv6 address in brackets", self.refused("DIRECT=TCP:[127.0.0.1]\\q"))
 
     def test_an_ipx_name_has_network_and_host(self) -> None:
         """MQMQ-2.1.2-07: two hex numbers with a colon between them."""
