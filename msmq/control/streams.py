@@ -129,7 +129,7 @@ class ReceiveStream:
                 raise _refused(header, "the stream broke")
             size = len(record.body) - int(header["extension_size"])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._asking.lost(f"not a record of this API: {error!r}") from error
+            raise self._asking.lost(f"not a record of this API: {type(error).__name__}: {error}") from error
         return Delivered(header, record.body[:size], record.body[size:])
 
     def _confirm(self, receipt: int, wait: bool) -> None:

@@ -28,11 +28,11 @@ from msmq.queues.changes import AppendEvent, Change
 from msmq.queues.expiring import Lateness
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
+from msmq.queues.reporting import destination_of
 from msmq.session.effects import CloseReason
 from msmq.session.ordering.incoming_stream import Verdict
 from msmq.session.packets.order_queue import is_for_order_queue
 from msmq.structures.message_class import MessageClass
-from msmq.structures.queue_names import DirectQueueFormatName, direct_text
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -456,7 +456,7 @@ class Arrivals:
             "refused",
             f"{reason} from {session.remote_address}{addition}{kept}",
             int(why) if isinstance(why, MessageClass) else 0,
-            _destination(message),
+            self._destination(message),
         )
         if kept == KEPT and message.is_recoverable:
             batch.changes += self._events.trim([event])
@@ -466,14 +466,14 @@ class Arrivals:
             self.log.warn(
                 "message {message} for {destination} from {address} not taken: {reason}{others}",
                 message=message.identifier,
-                destination=_destination(message),
+                destination=self._destination(message),
                 address=session.remote_address,
                 reason=reason,
                 others=others,
             )
         session.message_rejected(message, reason)
 
-
-def _destination(message: UserMessageView) -> str:
-    name = message.destination()
-    return shown(direct_text(name) if isinstance(name, DirectQueueFormatName) else str(name))
+    def _destination(self, message: UserMessageView) -> str:
+        """The format name of the queue that a message is for, as an event and the log have it."""
+        name = destination_of(message, self._performer.model.identifier)
+        return shown("" if name is None else str(name))

@@ -15,9 +15,16 @@ LONGEST_SHOWN = 200
 
 
 def shown(text: str) -> str:
-    """A text in one short printable piece; who chose it may be anyone."""
-    printable = ascii(text)
-    return printable if len(printable) <= LONGEST_SHOWN else printable[:LONGEST_SHOWN] + "..."
+    """A text that any peer may have chosen, short, on one line, and as it can be pasted.
+
+    Characters that are not printable, which a terminal or a log viewer would obey, are escaped.
+    """
+    cut = text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "..."
+    if cut.isprintable():
+        return cut
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in cut
+    )
 
 
 LINES: Final = 10

@@ -93,4 +93,8 @@ class ReadingThread:
 
 def storage_error(error: Exception) -> StorageError:
     """Any error as one of the store."""
-    return error if isinstance(error, StorageError) else StorageError(f"the store failed: {error!r}")
+    return (
+        error
+        if isinstance(error, StorageError)
+        else StorageError(f"the store failed: {type(error).__name__}: {error}")
+    )

@@ -121,7 +121,9 @@ class BodyDecoders:
             raise
         except Exception as error:
             # A decoder of somebody else, or a fault of ours: the message matters more than either.
-            raise BodyNotDecoded(f"made the decoder {decoder.name} fail: {error!r}") from error
+            raise BodyNotDecoded(
+                f"made the decoder {decoder.name} fail: {type(error).__name__}: {error}"
+            ) from error
 
 
 def _recognises(decoder: IBodyDecoder, body: Body) -> bool:
