@@ -197,7 +197,7 @@ def _wanted(
         identifier,
         configuration.limits.quota,
         configuration.limits.journal_quota,
-        own.dns_name,
+        own.dns_name if "." in own.dns_name else "",
     )
 
 

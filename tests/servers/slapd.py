@@ -139,6 +139,11 @@ class SlapdServer:
         """As an administrator stops it; doing that again does nothing."""
         self._end(signal.SIGINT)
 
+    def modify(self, ldif: str) -> None:
+        """Have OpenLDAP's own tool make these changes, while the server is stopped."""
+        (self.directory / "changes.ldif").write_text(ldif)
+        self._run(program("slapmodify"), "-n", "1", "-F", "slapd.d", "-l", "changes.ldif")
+
     def freeze(self) -> None:
         """Have it stand still, with its connections open."""
         if self._process is not None:
