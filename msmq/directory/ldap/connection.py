@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, connectProtocol, wrapClientTLS
-from twisted.internet.ssl import SSL, Certificate, optionsForClientTLS, trustRootFromCertificates
+from twisted.internet.ssl import Certificate, optionsForClientTLS, trustRootFromCertificates
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -334,9 +334,7 @@ class LdapConnection:
             except Exception as error:  # Endpoints, TLS and names have errors of their own.
                 self._hang_up()
                 faults[server] = _explain(error)
-                self.is_refused |= isinstance(
-                    error, LdapRefusedError | UnsuitableServerError | LdapConfigurationError | SSL.Error
-                )
+                self.is_refused |= _is_refusal(error)
             else:
                 self._server = server
                 self._number += 1
@@ -418,6 +416,12 @@ class LdapConnection:
 def _check(answered: Answered, refusal: str) -> None:
     if answered.result.code != SUCCESS:
         raise LdapRefusedError(f"{refusal}: {describe(answered.result)}")
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether an error is of the configuration: of account, base, files, or trust in a certificate."""
+    is_of_tls = type(error).__module__ == "OpenSSL.SSL"
+    return is_of_tls or isinstance(error, LdapRefusedError | UnsuitableServerError | LdapConfigurationError)
 
 
 def _explain(failure: BaseException) -> str:

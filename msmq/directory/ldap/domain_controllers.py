@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 from twisted.names import client, dns
 
@@ -14,8 +16,13 @@ from msmq.directory.ldap.names import split
 MOST_SERVERS: Final = 100
 """Limit on the servers that are taken of one answer."""
 
-TIMEOUTS: Final = (1, 2, 3)
+TIMEOUTS: Final = (1, 2)
 """Seconds that each attempt to ask a name server waits."""
+
+REMEMBERED: Final = 60.0
+"""Seconds for which it is remembered that DNS names no server."""
+
+RESOLVER_FILE: Final = Path("/etc/resolv.conf")
 
 RECORDS: Final = ("_ldap._tcp.dc._msdcs.{domain}", "_ldap._tcp.{domain}")
 """The records of domain controllers, and those of any LDAP server of a domain (RFC 2782)."""
@@ -29,10 +36,19 @@ def domain_of(base: str) -> str:
     return ".".join(value for kind, value in split(base) if kind == "dc")
 
 
+def name_servers(file: Path) -> list[str]:
+    """The addresses of the name servers that a C{resolv.conf} has, three at most.
+
+    @raise OSError: it cannot be read.
+    """
+    words = [line.split() for line in file.read_text(errors="replace").splitlines()]
+    return [each[1] for each in words if len(each) > 1 and each[0] == "nameserver"][:3]
+
+
 class DomainControllers:
     """Looks for the servers of a domain: in DNS, and elsewhere if DNS has none.
 
-    @param resolver: a resolver of L{twisted.names}; by default that of C{/etc/resolv.conf}, read each time.
+    @param resolver: a resolver of L{twisted.names}; by default one of L{RESOLVER_FILE}, read each time.
     @param elsewhere: asked if DNS names no server; C{None} for nothing else.
     @param draw: a number from 0 to 1, for the weights of RFC 2782.
     """
@@ -53,18 +69,31 @@ class DomainControllers:
         self._elsewhere = elsewhere
         self._resolver = resolver
         self._draw = draw
+        self._again = 0.0
 
     async def find(self) -> Sequence[str]:
         """The names of servers, in the order in which they are to be tried; none if there are none."""
-        for record in RECORDS if self._domain else ():
-            found = await self._look_up(record.format(domain=self._domain))
-            if found:
-                return found
+        if self._domain and self._reactor.seconds() >= self._again:
+            for found in await self._all_records():
+                if found:
+                    return found
+            self._again = self._reactor.seconds() + REMEMBERED
         return () if self._elsewhere is None else await self._elsewhere()
 
-    async def _look_up(self, name: str) -> list[str]:
+    async def _all_records(self) -> list[list[str]]:
+        """The servers of each of L{RECORDS}, looked up together."""
         try:
-            resolver: Any = self._resolver or client.Resolver("/etc/resolv.conf", reactor=self._reactor)
+            # A resolver that reads the file itself looks at it each minute for ever.
+            servers = [(each, dns.PORT) for each in name_servers(RESOLVER_FILE)]
+            resolver = self._resolver or client.Resolver(servers=servers, reactor=self._reactor)
+        except (OSError, ValueError) as error:
+            self.log.debug("no name server is known: {error}", error=error)
+            return []
+        names = [record.format(domain=self._domain) for record in RECORDS]
+        return await gatherResults([Deferred.fromCoroutine(self._look_up(resolver, name)) for name in names])
+
+    async def _look_up(self, resolver: Any, name: str) -> list[str]:
+        try:
             answers, _, _ = await resolver.lookupService(name, timeout=TIMEOUTS)
         except Exception as error:  # DNS has errors of its own for every answer and every silence.
             self.log.debug("no SRV record {name}: {error}", name=name, error=type(error).__name__)

@@ -13,7 +13,7 @@ from twisted.names.common import ResolverBase
 from twisted.names.error import DomainError
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from msmq.directory.ldap.domain_controllers import DomainControllers, domain_of
+from msmq.directory.ldap.domain_controllers import DomainControllers, domain_of, name_servers
 from msmq.service.configuration import check
 from tests.directory.ldap.test_connection import ALPHA, tls_server
 from tests.servers.certificates import make_credentials
@@ -133,6 +133,12 @@ class DomainControllerTests(TestCase):
         self.assertEqual(await self.found(), ["by.broadcast"])
         self.records[b"_ldap._tcp.example.com"] = [dns.Record_SRV(0, 0, 389, b"ldap.example.com", ttl=60)]
         self.assertEqual(await self.found(), ["ldap.example.com"])
+
+    def test_name_servers(self) -> None:
+        """The name servers are those of the file; without any nothing is asked."""
+        file = Path(self.mktemp())
+        file.write_text("# none\nsearch x\nnameserver 10.0.0.1\nnameserver\nnameserver ::1 x\n")
+        self.assertEqual(name_servers(file), ["10.0.0.1", "::1"])
 
     def test_domain(self) -> None:
         """The domain is that of the base."""
