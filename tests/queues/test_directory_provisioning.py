@@ -309,6 +309,17 @@ class UpkeepTests(MachineTestCase):
         self.machine.start()
         self.assertEqual(self.machine.access.local.sites, self.local.sites)
 
+    def test_other_site_and_role(self) -> None:
+        """A site and a role that an administrator has set are known an hour later, without another start."""
+        moved = attrs.evolve(self.local.object, site_identifier_list=(PARIS.identifier,), routing_server=True)
+        self.write(moved, "site_identifier_list", "routing_server")
+        self.machine.clock.advance(3600)
+        self.expire()
+        self.assertTrue(self.local.object.routing_server)
+        self.assertEqual(set(self.local.sites), {PARIS.identifier})
+        self.machine.start()
+        self.assertEqual(set(self.machine.access.local.sites), {PARIS.identifier})
+
     def test_away_in_the_middle(self) -> None:
         """A directory that goes away while sites are read takes no gate with it."""
         before = dict(self.local.sites)

@@ -6,9 +6,11 @@ from msmq.moment import Moment
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.directory.initialization import find_directory_servers, provision_again
 from msmq.queues.directory.local import HostIdentity
+from msmq.queues.directory.objects import QueueManagerObject
 from msmq.queues.directory.public_queues import retry_deletions
+from msmq.queues.directory.publishing import publish_roles
 from msmq.queues.directory.requests import Procedure, Store
-from msmq.queues.directory.sites import directory_site_gates_update, directory_sites_update
+from msmq.queues.directory.sites import directory_site_gates_update, directory_sites_update, read_sites
 from msmq.queues.directory.timers import DirectoryTimer
 
 
@@ -46,14 +48,33 @@ def ask_again(access: DirectoryAccess, now: Moment) -> Procedure[None]:
         if not access.is_provisioned:
             return
         access.timers.stop(DirectoryTimer.DIRECTORY_ONLINE)
+    before = access.local.object
     if (yield from access.check_directory_online()):
+        yield from _follow_membership(access, before)
         yield from retry_deletions(access)
 
 
 def _site_gates_update(access: DirectoryAccess) -> Procedure[None]:
+    before = access.local.object
     yield from directory_site_gates_update(access)
     yield from access.check_own_objects()
+    yield from _follow_membership(access, before)
     yield from retry_deletions(access)
+
+
+def _follow_membership(access: DirectoryAccess, before: QueueManagerObject) -> Procedure[None]:
+    """Know the sites that an administrator has put this queue manager into, and publish its roles there.
+
+    What the directory refuses the next start tries again, and reports.
+    """
+    if _membership(access.local.object) != _membership(before):
+        yield from read_sites(access)
+        yield from publish_roles(access)
+
+
+def _membership(own: QueueManagerObject) -> tuple[object, ...]:
+    """The sites and the roles of a queue manager."""
+    return own.site_identifier_list, own.routing_server, own.directory_server, own.supporting_server
 
 
 def _directory_server_list_update(access: DirectoryAccess, host: HostIdentity) -> Procedure[None]:
