@@ -45,7 +45,7 @@ EXERCISED = {
     *("demo.py", "demo_crash.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),
     *("custom_broker.py", "recorder.py", "policy.py", "embedding.py", "plain_client.py", "msmq.toml"),
     *("demo_pipeline.py", "demo_meddler.py", "lost_messages.py", "orders_in_spark.py"),
-    *("worker.py", "browse.py", "consumer.py", "history.py", "bodies.py"),
+    *("worker.py", "browse.py", "consumer.py", "history.py", "bodies.py", "connector.py"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
 }
@@ -363,6 +363,64 @@ class ProgramTests(SynchronousTestCase):
         self.assertIn("100 messages arrived at LUCA over 3 gates, in the order of sending.", lines)
         self.assertIn("100 messages arrived at LUCA over 2 gates, in the order of sending.", lines)
         self.assertIn("ANNA has 200 messages in its journal, all delivered.", lines)
+
+    def test_connector(self) -> None:
+        """Messages for a foreign site are in files, each once, and acknowledged as received."""
+        servers = example("demo_servers")
+        records = importlib.import_module("msmq.control.records")
+        site, foreign = "5d0f6c1e-5a1b-4c4e-9d3b-0e6f000000f0", "5d0f6c1e-5a1b-4c4e-9d3b-0e6f000000f1"
+        members = {"ANNA": own_address(90), "GATE": own_address(91)}
+        estate = self.directory / "foreign.toml"
+        estate.write_text(f"""
+enterprise = {{ id = "5d0f6c1e-5a1b-4c4e-9d3b-0e6f00000001" }}
+site = [
+  {{ name = "Berlin", id = "5d0f6c1e-5a1b-4c4e-9d3b-0e6f00000010" }},
+  {{ name = "Mainframes", id = "{site}", foreign = true }},
+]
+link = [{{ sites = ["Berlin", "Mainframes"], cost = 1, gates = ["GATE"] }}]
+[[queue_manager]]
+name = "HOST"
+id = "{foreign}"
+sites = ["Mainframes"]
+[[queue_manager]]
+name = "ANNA"
+id = "{UUID(int=0xA1)}"
+address = "{members["ANNA"]}"
+sites = ["Berlin"]
+[[queue_manager]]
+name = "GATE"
+id = "{UUID(int=0xA2)}"
+address = "{members["GATE"]}"
+sites = ["Berlin", "Mainframes"]
+routing_server = true
+""")
+        with (
+            servers.queue_manager("ANNA", members["ANNA"], {}, self.directory, enterprise=estate) as anna,
+            servers.queue_manager("GATE", members["GATE"], {}, self.directory, enterprise=estate) as gate,
+        ):
+            connector = example("connector")
+            queues = connector.create_queues(gate.client, UUID(site))
+            admin = anna.client.create_queue(r".\private$\answers", {})["format_name"]
+            for transactional in (False, True):
+                record = {
+                    "destination": f"PRIVATE={foreign}\\00000007",
+                    "delivery": "recoverable",
+                    "transactional": transactional,
+                    "acknowledge": ["receive"],
+                    "admin_queue": admin,
+                }
+                list(anna.client.send(records.Record(record, b"%d" % number) for number in range(10)))
+            process = self.begin(
+                str(EXAMPLES / "connector.py"), str(self.directory / "GATE"), site, "out", "4"
+            )
+            output, _ = process.communicate(timeout=DEADLINE)
+            self.assertEqual(output.splitlines(), [f"{queue}: 10 messages" for queue in queues])
+            answers = r".\private$\answers"
+            (self.directory / "answers").mkdir()
+            self.assertEqual(connector.carry(anna.client, answers, self.directory / "answers", 3), 20)
+        bodies = sorted(path.read_bytes() for path in (self.directory / "out").glob("*.body"))
+        self.assertEqual(bodies, sorted([b"%d" % number for number in range(10)] * 2))
+        self.assertEqual(len(list((self.directory / "out").glob("*.json"))), 20)
 
     def answer_to(self, client: UUID) -> bytes:
         """What the queue manager answers to an introduction."""

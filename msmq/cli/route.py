@@ -62,6 +62,13 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
         output.many(rows, ("hop", "name", "site", "cost", "total", "reason"))
     else:
         output.text(f"{answer['source']} has the message already" if not answer["problem"] else "no hop")
+    if not output.as_json and answer["connector_queue"]:
+        server = answer["hops"][-1]["name"] if answer["hops"] else answer["source"]
+        output.write(
+            f"{answer['destination']} is in a foreign site: {server} stores the message in"
+            f" {answer['connector_queue']} for a connector program, if that queue is there, and keeps it"
+            " waiting otherwise"
+        )
     output.flush()
     if answer["problem"]:
         complain(answer["problem"], "msmq route")

@@ -12,8 +12,9 @@ from twisted.python.failure import Failure
 from msmq.interfaces.session import ISession
 from msmq.manager.acknowledging import Acknowledgements
 from msmq.manager.batch import Batch
+from msmq.manager.connectors import Connectors
 from msmq.manager.events import EventLog
-from msmq.manager.forwarding import TOO_MANY_QUEUES, Forwarding
+from msmq.manager.forwarding import PASSING, Forwarding
 from msmq.manager.outbox import Outbox
 from msmq.manager.peer_dead_letters import KEPT, PeerDeadLetters
 from msmq.manager.performing import Performer
@@ -68,6 +69,7 @@ class Arrivals:
         gate: Gate,
         refusals: RefusalLog,
         reports: Reports | None,
+        connectors: Connectors,
         *,
         trusts_identifiers: bool,
     ) -> None:
@@ -75,6 +77,7 @@ class Arrivals:
 
         @param gate: the addresses whose messages are taken although nothing verifies their sender.
         @param reports: reports of traced messages; C{None} if none are sent.
+        @param connectors: find the queues of messages for foreign sites.
         @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
         """
         self._dead_letters = dead_letters
@@ -83,6 +86,7 @@ class Arrivals:
         self._performer = performer
         self._outbox = outbox
         self._events = events
+        self._connectors = connectors
         self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
         self._trusts_identifiers = trusts_identifiers
         self._gate = gate
@@ -113,8 +117,19 @@ class Arrivals:
     def _locate(self, messages: Sequence[UserMessageView]) -> list[Queue | None]:
         """The queues of ours that these messages are for."""
         queue_for = self._performer.model.queue_for
+        connector_queue = self._connectors.queue_for
         own = self._own_addresses
-        return [queue_for(message) if message.queue_manager_address in own else None for message in messages]
+        return [
+            queue_for(message) if message.queue_manager_address in own else connector_queue(message)
+            for message in messages
+        ]
+
+    def _is_ours(self, message: UserMessageView) -> bool:
+        """Whether a message goes no further than here."""
+        return (
+            message.queue_manager_address in self._own_addresses
+            or self._connectors.queue_for(message) is not None
+        )
 
     def _take_inspected(
         self, batch: Batch, inspection: Inspection, inspected: Sequence[Queue | None]
@@ -221,7 +236,7 @@ class Arrivals:
         outcome = self._forwarding.forward(message, batch.session.remote_address, now)
         if isinstance(outcome, tuple):
             return outcome
-        comes_again = outcome == TOO_MANY_QUEUES and message.is_recoverable and not batch.is_cut
+        comes_again = outcome in PASSING and message.is_recoverable and not batch.is_cut
         if comes_again:
             # It is not acknowledged, so its sender keeps it.
             batch.is_cut = True
@@ -292,7 +307,7 @@ class Arrivals:
             message
             for message in messages
             if message.is_recoverable
-            and message.queue_manager_address in self._own_addresses
+            and self._is_ours(message)
             and message not in batch.strange
             and not is_for_order_queue(message.packet)
         ]

@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from twisted.logger import Logger
 
+from msmq.manager.connectors import Connectors
 from msmq.manager.performing import Performer
 from msmq.session.ordering.acknowledgements import final_ack, order_queue, wants_final_ack
 from msmq.session.ordering.incoming_streams import IncomingStreams
@@ -23,18 +24,22 @@ class FinalAcks:
     """Makes the FinalAck of a message that has reached its queue, left it, or was refused.
 
     @param streams: know where the sender of a sequence is to be told.
+    @param connectors: know the messages for foreign sites that this queue manager acknowledges.
     @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether a refusal is told to an address at
         which nothing proves who is there.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, streams: IncomingStreams, *, send_insecure: bool) -> None:
+    def __init__(
+        self, performer: Performer, streams: IncomingStreams, connectors: Connectors, *, send_insecure: bool
+    ) -> None:
         self._performer = performer
         self._streams = streams
         self._send_insecure = send_insecure
         own_address = performer.model.identifier.bytes_le
         self._own = own_address
+        self._connectors = connectors
         self._for_us = (own_address, NULL_GUID.bytes_le)
 
     def final_ack(
@@ -51,7 +56,8 @@ class FinalAcks:
         if view.source_queue_manager == self._own:
             return None
         if not is_refusal and view.queue_manager_address not in self._for_us:
-            return None
+            if self._connectors.queue_for(view) is None:
+                return None
         if only_at is None:
             answer_to = self._streams.answer_to(view)
         elif view.destination_kind is QueueNameKind.DIRECT and self._send_insecure:

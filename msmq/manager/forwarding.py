@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from msmq.manager.answer_room import AnswerRoom
+from msmq.manager.connectors import Connectors
 from msmq.manager.performing import Performer
 from msmq.manager.securing.gate import Gate
 from msmq.moment import Moment
@@ -24,7 +25,13 @@ NOT_FOR_US: Final = "NOT_FOR_US"
 """This queue manager is no routing server."""
 
 TOO_MANY_QUEUES: Final = "TOO_MANY_QUEUES"
-"""There is no room for one more outgoing queue: a reason that passes."""
+"""There is no room for one more outgoing queue."""
+
+ENTERPRISE_UNKNOWN: Final = "ENTERPRISE_UNKNOWN"
+"""The directory was not read yet, so a message may be for a foreign site and its connector queue here."""
+
+PASSING: Final = frozenset({TOO_MANY_QUEUES, ENTERPRISE_UNKNOWN})
+"""Reasons that pass: a recoverable message is not acknowledged, so that its sender keeps it."""
 
 
 @attrs.frozen
@@ -55,17 +62,26 @@ class Forwarding:
     those go to whoever sent them.
     """
 
-    def __init__(self, performer: Performer, role: RoutingRole, gate: Gate, answer_room: AnswerRoom) -> None:
+    def __init__(
+        self,
+        performer: Performer,
+        role: RoutingRole,
+        gate: Gate,
+        answer_room: AnswerRoom,
+        connectors: Connectors,
+    ) -> None:
         """Forward, as long as this queue manager is a routing server.
 
         @param role: whether it is one.
         @param gate: the addresses whose messages become dead letters here if they fail here (reading 64).
         @param answer_room: the limits on outgoing queues that peers cause.
+        @param connectors: tell whether a message may be for a connector queue.
         """
         self._performer = performer
         self._gate = gate
         self._role = role
         self._answer_room = answer_room
+        self._connectors = connectors
 
     def forward(
         self, message: UserMessageView, address: str, now: Moment
@@ -80,6 +96,8 @@ class Forwarding:
             return NOT_FOR_US
         if message.hop_count >= MAXIMUM_HOP_COUNT:
             return MessageClass.NACK_HOP_COUNT_EXCEEDED
+        if message.is_recoverable and self._connectors.is_undecided():
+            return ENTERPRISE_UNKNOWN
         destination = guid_from_bytes(message.queue_manager_address)
         collection = self._performer.model.collection
         name = transit_name(destination)

@@ -22,6 +22,7 @@ from msmq.manager.acknowledging import Acknowledgements
 from msmq.manager.administration import Administration
 from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.arriving import Arrivals
+from msmq.manager.connectors import Connectors
 from msmq.manager.departing import Departures
 from msmq.manager.destinations import Destinations
 from msmq.manager.directory import DirectoryClient, DirectoryRunner
@@ -172,12 +173,13 @@ class Parts:
             tells_sender=security.tells_sender,
         )
         streams = IncomingStreams(settings)
+        connectors = Connectors(model, router)
         outbox = self.outbox = Outbox(
             performer,
             destinations,
             signer,
             self.answer_room,
-            FinalAcks(performer, streams, send_insecure=send_insecure_nacks),
+            FinalAcks(performer, streams, connectors, send_insecure=send_insecure_nacks),
             send_insecure=send_insecure_nacks,
         )
         self.reports = Reports(performer, outbox)
@@ -254,13 +256,14 @@ class Parts:
             outbox,
             self.events,
             self.turns,
-            Forwarding(performer, role, gate, self.answer_room),
+            Forwarding(performer, role, gate, self.answer_room, connectors),
             self.inspector,
             PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
             Acknowledgements(performer, self.sequences, gate, refusals),
             gate,
             refusals,
             reports,
+            connectors,
             trusts_identifiers=settings.trust_identifiers,
         )
         self.handovers = Handovers()

@@ -12,6 +12,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.structures.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.format_name import (
+    ConnectorFormatName,
     FormatName,
     MachineFormatName,
     PrivateFormatName,
@@ -35,8 +36,21 @@ ALWAYS_LOCAL: Final = frozenset({".", "localhost"})
 SYSTEM_PATHS: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
 """[MS-MQDMPR] 3.1.3 the private names of queues that applications may neither make nor open."""
 
+_CONNECTOR: Final = "private$\\connector-"
+
 REMEMBERED_DESTINATIONS: Final = 4096
 """How many spellings of destinations are remembered; peers choose them, so there has to be an end."""
+
+
+def connector_path(name: ConnectorFormatName) -> str:
+    """The path of the private queue that serves as a connector queue."""
+    suffix = "-xactonly" if name.is_transactional else ""
+    return f"{_CONNECTOR}{name.network}{suffix}"
+
+
+def is_connector_path(path: str) -> bool:
+    """Whether a private queue of this path serves as a connector queue."""
+    return path.lower().startswith(_CONNECTOR)
 
 
 def one_of(addresses: Collection[str]) -> Callable[[str], bool]:
@@ -139,6 +153,8 @@ class QueueNames:
                 return name.queue_manager == self._identifier
             case PublicFormatName():
                 return name.queue in self._by_identifier
+            case ConnectorFormatName():
+                return connector_path(name) in self._by_path
         return False
 
     def format_name(self, queue: Queue) -> FormatName:
@@ -176,6 +192,8 @@ class QueueNames:
             return None
         if isinstance(name, PathName | DirectFormatName) and name.subqueue is not None:
             return queue.subqueues.get(name.subqueue.lower())
+        if isinstance(name, ConnectorFormatName):
+            return queue
         if isinstance(name, PathName | DirectFormatName | PrivateFormatName | PublicFormatName):
             return queue.journal if name.suffix is QueueSuffix.JOURNAL else queue
         return None
@@ -191,6 +209,8 @@ class QueueNames:
                 return self._by_number.get(name.number)
             case PublicFormatName():
                 return self._by_identifier.get(name.queue)
+            case ConnectorFormatName():
+                return self._by_path.get(connector_path(name))
         return None
 
     def _find_by_path(self, name: PathName | DirectFormatName) -> Queue | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from msmq.routing.next_hops import NoRoute, Rule
 from msmq.routing.route import Route, route
 from msmq.routing.topology import QueueManager, Topology
+from msmq.structures.format_name import ConnectorFormatName
 from msmq.wire.guid import format_guid
 
 
@@ -53,6 +54,7 @@ def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
         "cost": way.cost,
         "problem": way.problem,
         "waits_at": "" if way.waits_at is None else topology.queue_manager_name(way.waits_at),
+        "connector_queue": "" if way.connector is None else str(ConnectorFormatName(way.connector)),
         "hops": [
             {
                 "name": hop.name,

@@ -10,6 +10,7 @@ import attrs
 
 from msmq.routing.alternates import Alternates
 from msmq.routing.explaining import explain_alternate, explain_waiting
+from msmq.routing.foreign import served_site
 from msmq.routing.next_hops import Decision, Rule, explain_failure
 from msmq.routing.table import RoutingTable, Row, routing_table
 from msmq.routing.topology import Topology
@@ -56,6 +57,8 @@ class Route:
     @ivar problem: why the message does not arrive, in words; empty if it does.
     @ivar waits_at: the queue manager at which the message waits for one that is down; C{None} if it waits
         for none.
+    @ivar connector: the foreign site of the destination, if the last queue manager stores the message in a
+        connector queue of that site instead of sending it on; C{None} otherwise.
     """
 
     source: UUID
@@ -63,10 +66,11 @@ class Route:
     hops: tuple[Hop, ...] = ()
     problem: str = ""
     waits_at: UUID | None = None
+    connector: UUID | None = None
 
     @property
     def arrives(self) -> bool:
-        """Whether the way leads to the destination."""
+        """Whether the way leads to the destination, or to the connector queue of a foreign site."""
         return not self.problem
 
     @property
@@ -90,11 +94,14 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
     here, site, total = source, None, 0
     visited = {source}
     alternates = Alternates(topology)
-    waits_at = None
+    waits_at = connector = None
     problem = _unknown(topology, source, destination)
     if not problem and source in down:
         problem = f"{topology.queue_manager_name(source)}, which has the message, is down"
     while not problem and here != destination:
+        connector = served_site(topology, here, destination)
+        if connector is not None:
+            break
         table = _table(topology, here, destination)
         decision, missed = _decide(alternates, here, destination, down, table)
         if not decision.hops:
@@ -130,7 +137,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
             problem = f"the message would pass more than {MAXIMUM_HOP_COUNT} queue managers"
         visited.add(next_one)
         here = next_one
-    return Route(source, destination, tuple(hops), problem, waits_at)
+    return Route(source, destination, tuple(hops), problem, waits_at, connector)
 
 
 def _decide(

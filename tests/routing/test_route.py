@@ -164,6 +164,24 @@ class RouteTests(SynchronousTestCase):
         found = route(topology, guid("gA"), guid("cA"), {guid("gA")})
         self.assertEqual((found.problem, found.waits_at), ("gA, which has the message, is down", None))
 
+    def test_foreign_site(self) -> None:
+        """A message for a foreign site ends at the connector server, which is not its destination."""
+        estate = Estate("A-B 1", sites="A")
+        estate.add_site(guid("B"), "B", is_foreign=True)
+        estate.machine("gB", "A B", routing_server=True)
+        estate.machine("mainframe", "B")
+        estate.machine("clerk", "B")
+        topology = estate.sound()
+        found = route(topology, guid("cA"), guid("mainframe"))
+        self.assertEqual((found.arrives, found.connector), (True, guid("B")))
+        self.assertEqual(names(hop.queue_manager for hop in found.hops), ["gA", "gB"])
+        self.assertEqual(route(topology, guid("gB"), guid("mainframe")).hops, ())
+        # Who is in no foreign site alone is reached as any other, and so is a neighbor of the foreign system.
+        self.assertIsNone(route(topology, guid("cA"), guid("gB")).connector)
+        direct = route(topology, guid("clerk"), guid("mainframe"))
+        self.assertEqual(names(hop.queue_manager for hop in direct.hops), ["mainframe"])
+        self.assertIsNone(direct.connector)
+
     def test_circle(self) -> None:
         """Out-routing servers that are no routing servers can send in circles; the route says so."""
         machines = (

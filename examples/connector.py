@@ -1,0 +1,100 @@
+"""A connector program: moves messages for a foreign site from its connector queues to a directory of files.
+
+It runs beside the connector server, the routing server that belongs to the foreign site::
+
+    python examples/connector.py msmq-data SITE outbox
+
+SITE is the GUID of the foreign site, as C{msmq topology} shows it.
+Each message becomes two files, named by its identifier: C{.json} with its properties, and C{.body}.
+A message is confirmed when its files are on disk; then its sender gets the acknowledgement of receipt that it
+asked for.
+If the program dies before, the message comes again, and its files are replaced by the same: each message is
+in the directory once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import UUID
+
+from msmq import MQError
+from msmq.control.client import ControlClient, Delivered, Receipt
+
+TOGETHER = 50
+"""Messages that are confirmed together."""
+
+
+def create_queues(client: ControlClient, site: UUID) -> list[str]:
+    """Create the connector queues of a site, if they are not there; answers their format names."""
+    for suffix, transactional in (("", False), ("-xactonly", True)):
+        try:
+            client.create_queue(f".\\private$\\connector-{site}{suffix}", {"transactional": transactional})
+        except MQError as error:
+            if error.status.name != "MQ_ERROR_QUEUE_EXISTS":
+                raise
+    return [f"CONNECTOR={site}", f"CONNECTOR={site};XACTONLY"]
+
+
+def carry(client: ControlClient, queue: str, outbox: Path, timeout: float | None = None) -> int:
+    """Move what is in a connector queue, until nothing has come for so many seconds; answers how many."""
+    carried = 0
+    while True:
+        try:
+            with client.receive(queue, count=TOGETHER, timeout=timeout) as stream:
+                for item in stream:
+                    match item:
+                        case Delivered(properties, body):
+                            write(outbox, properties["id"], json.dumps(properties, indent=2).encode(), body)
+                            carried += 1
+                        case Receipt():
+                            sync(outbox)
+                            item.confirm()
+        except MQError as error:
+            if error.status.name != "MQ_ERROR_IO_TIMEOUT":
+                raise
+            return carried
+
+
+def write(outbox: Path, identifier: str, properties: bytes, body: bytes) -> None:
+    """Both files of a message; neither is ever seen half written."""
+    name = "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in identifier)
+    for suffix, content in ((".body", body), (".json", properties)):
+        part = outbox / f"{name}{suffix}.part"
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(outbox / f"{name}{suffix}")
+
+
+def sync(directory: Path) -> None:
+    """The names of the files are on disk too."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def main(data: str, site: str, outbox: str, timeout: str | None = None) -> None:
+    """Carry messages of both queues, for ever or until none has come for some seconds."""
+    directory = Path(outbox)
+    directory.mkdir(parents=True, exist_ok=True)
+    client = ControlClient(Path(data) / "control.sock")
+    seconds = None if timeout is None else float(timeout)
+    queues = create_queues(client, UUID(site))
+    with ThreadPoolExecutor(len(queues)) as threads:
+        carrying = [
+            threads.submit(carry, ControlClient(Path(data) / "control.sock"), queue, directory, seconds)
+            for queue in queues
+        ]
+        for queue, done in zip(queues, carrying, strict=True):
+            print(f"{queue}: {done.result()} messages")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

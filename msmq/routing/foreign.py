@@ -1,0 +1,29 @@
+"""[MS-MQDMPR] 3.1.1.7 foreign sites, whose queue managers are no queue managers of this kind."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from msmq.routing.topology import Topology
+
+
+def foreign_site(topology: Topology, queue_manager: UUID) -> UUID | None:
+    """The foreign site that a queue manager belongs to; C{None} if it belongs to another site as well."""
+    machine = topology.queue_manager(queue_manager)
+    sites = [] if machine is None else [topology.site(site) for site in machine.sites]
+    if not sites or not all(site is not None and site.is_foreign for site in sites):
+        return None
+    return None if machine is None else machine.sites[0]
+
+
+def served_site(topology: Topology, own: UUID, destination: UUID) -> UUID | None:
+    """[MS-MQMQ] 1.1 the foreign site of a destination for which a queue manager is a connector server.
+
+    That is a routing server that belongs to the foreign site; C{None} for any other.
+    """
+    server, machine = topology.queue_manager(own), topology.queue_manager(destination)
+    if server is None or machine is None or not server.routing_server or own == destination:
+        return None
+    if foreign_site(topology, destination) is None:
+        return None
+    return next((site for site in machine.sites if site in server.sites), None)
