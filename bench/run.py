@@ -15,6 +15,7 @@ import hostile
 import million
 import parsing
 import pipeline
+import record_log
 import routing
 import storage
 import storage_postgresql
@@ -26,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "hostile": hostile.measure,
     "bare_frames": bare_frames.measure,
     "express": express.measure,
+    "record_log": record_log.measure,
     "storage": storage.measure,
     "transfer": transfer.measure,
     "million": million.measure,

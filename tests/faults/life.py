@@ -168,9 +168,12 @@ def _seen(lines: list[list[Any]], abroad: int) -> dict[str, int]:
     return {**counts, "abroad": abroad, "": abroad + found.total()}
 
 
-def live(data: str, life: int, seed: int, operations: int | None, logged: int, noted: int) -> None:
+def live(
+    data: str, storage: str, life: int, seed: int, operations: int | None, logged: int, noted: int
+) -> None:
     """One life, in a process of its own.
 
+    @param storage: the description of its store.
     @param operations: how many things its users do; C{None} for as many as they can.
     @param logged: what is known of the message logs, as C{noted} is of the event log.
     """
@@ -188,7 +191,7 @@ def live(data: str, life: int, seed: int, operations: int | None, logged: int, n
         path.mkdir(exist_ok=True)
         configuration = path / "msmq.toml"
         configuration.write_text(CONFIGURATION)
-        settings = load(configuration, Overrides(name="ALPHA", data=data, storage="sqlite"))
+        settings = load(configuration, Overrides(name="ALPHA", data=data, storage=storage))
         store = make_store(settings.storage, path)
         manager = compose(settings, load_identity(path), store, _any(reactor)).manager
         users = Users(manager, _any(reactor), random.Random(seed), life, operations)

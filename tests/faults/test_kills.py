@@ -19,11 +19,18 @@ from tests.faults.inventory import Inventory, Logs
 from tests.faults.server import PROJECT, ServerTestCase
 
 KILLS = 300 if IS_THOROUGH else 20
+LOG_KILLS = 300 if IS_THOROUGH else 8
 SEED = 20261121
 
 
 class KilledTests(ServerTestCase):
-    """Nothing confirmed is missing, nothing is there in part or twice, and the order is kept."""
+    """Nothing confirmed is missing, nothing is there in part or twice, and the order is kept.
+
+    @cvar storage: the description of the store; C{kills} is how often it is killed.
+    """
+
+    storage = "sqlite"
+    kills = KILLS
 
     def setUp(self) -> None:
         super().setUp()
@@ -64,7 +71,15 @@ class KilledTests(ServerTestCase):
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        arguments = [os.fspath(self.data), life, seed, operations, self.logs.logged, self.logs.noted]
+        arguments = [
+            os.fspath(self.data),
+            self.storage,
+            life,
+            seed,
+            operations,
+            self.logs.logged,
+            self.logs.noted,
+        ]
         self.process.stdin.write(json.dumps(arguments) + "\n")
         self.process.stdin.flush()
         inventory = Inventory(self.history, self.logs)
@@ -103,7 +118,7 @@ class KilledTests(ServerTestCase):
     def test_kills(self) -> None:
         """Whenever it is killed, what it has promised is there, and nothing else."""
         chance = random.Random(SEED)
-        for life in range(KILLS):
+        for life in range(self.kills):
             if chance.random() < 0.25:
                 self.live(life, chance.getrandbits(32), early=chance.randrange(1, 30))
             else:
@@ -112,7 +127,14 @@ class KilledTests(ServerTestCase):
                 self.live(1000 + life, chance.getrandbits(32), operations=100)
         self.live(2000, chance.getrandbits(32), operations=0)
         self.assertEqual(self.history.under_way, {})
-        tell(f"{KILLS} kills, {self.checks} restarts that were looked at")
+        tell(f"{self.storage}: {self.kills} kills, {self.checks} restarts that were looked at")
+
+
+class LogKilledTests(KilledTests):
+    """The same with the record log."""
+
+    storage = "log"
+    kills = LOG_KILLS
 
 
 def _read(text: str) -> list[Any] | None:

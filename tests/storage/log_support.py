@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from msmq.queues.changes import Change
 from msmq.queues.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
 from tests.contracts.store_history import TurnedReactor
+from tests.patience import DEADLINE
 from tests.storage.crash_model import Model
 
 Result = TypeVar("Result")
@@ -77,12 +79,20 @@ class LogTestCase(SynchronousTestCase):
 
     def copied(self, store: LogMessageStore, name: str = "copy") -> Path:
         """The files as they are at this moment, as a kill would leave them."""
-        idle: Deferred[object] = Deferred()
-        store._upkeep.do(lambda: None, idle.callback)
-        self.done(idle)
+        # Nothing else is written meanwhile: the files of one moment, not of several.
+        reached, go_on = Event(), Event()
+
+        def hold() -> None:
+            reached.set()
+            go_on.wait(DEADLINE)
+
+        store._upkeep.do(hold, lambda _: None)
+        self.addCleanup(go_on.set)
+        self.assertTrue(reached.wait(DEADLINE))
         target = self.home.with_name(f"{self.home.name}-{name}")
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(self.home, target)
+        go_on.set()
         return target
 
     def assert_holds(self, store: LogMessageStore, snapshot: Snapshot, model: Model) -> None:
