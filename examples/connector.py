@@ -1,6 +1,6 @@
 """A connector program: moves messages for a foreign site from its connector queues to a directory of files.
 
-It runs beside the connector server, the routing server that belongs to the foreign site::
+It runs on the computer of the connector server, the routing server that belongs to the foreign site::
 
     python examples/connector.py msmq-data SITE outbox
 
@@ -61,7 +61,7 @@ def carry(client: ControlClient, queue: str, outbox: Path, timeout: float | None
 
 def write(outbox: Path, identifier: str, properties: bytes, body: bytes) -> None:
     """Both files of a message; neither is ever seen half written."""
-    name = "".join(letter if letter.isalnum() or letter == "-" else "_" for letter in identifier)
+    name = "".join(part if part.isalnum() or part == "-" else "_" for part in identifier)
     for suffix, content in ((".body", body), (".json", properties)):
         part = outbox / f"{name}{suffix}.part"
         with part.open("wb") as file:
@@ -81,7 +81,7 @@ def sync(directory: Path) -> None:
 
 
 def main(data: str, site: str, outbox: str, timeout: str | None = None) -> None:
-    """Carry messages of both queues, for ever or until none has come for some seconds."""
+    """Carry messages of both queues, without end or until none has come for some seconds."""
     directory = Path(outbox)
     directory.mkdir(parents=True, exist_ok=True)
     client = ControlClient(Path(data) / "control.sock")

@@ -26,7 +26,7 @@ _MOST_REPORTED: Final = 50
 """Links that are reported, those first that concern the most pairs of sites."""
 
 _COMPUTING: Final = 5
-"""What computing the allowed steps costs, beside looking at them."""
+"""How many times as long it takes to compute a step as to look at one."""
 
 
 @attrs.frozen

@@ -56,7 +56,7 @@ class ExampleTests(SynchronousTestCase):
             self.assertEqual(problems(links), [])
 
     def test_bound(self) -> None:
-        """Of many the first are told, and the number of the rest."""
+        """Fifty links are reported, and the number of the rest."""
         sites = [f"S{number:02}" for number in range(60)]
         found = problems(
             ", ".join(f"{one}-{two} 1" for one, two in zip(sites, [*sites[1:], "S00"], strict=True))
@@ -66,7 +66,7 @@ class ExampleTests(SynchronousTestCase):
 
 
 class AnyEnterpriseTests(SynchronousTestCase):
-    """Beside what the routers do."""
+    """Compared with the decisions of the queue managers."""
 
     def waiting(self, topology: Topology) -> set[tuple[str, str, str]]:
         """Source, destination and failed site where a message waits although links lead around."""

@@ -161,7 +161,7 @@ class AnyEnterpriseTests(SynchronousTestCase):
     @given(plan=neglected(), data=st.data())
     @any_enterprise
     def test_neglected(self, plan: Plan, data: st.DataObject) -> None:
-        """So it is in enterprises that nobody looks after."""
+        """The same holds in enterprises with mistakes of any kind."""
         self.follow(plan.builder().build().topology, data)
 
     @given(plan=well_kept(), data=st.data())
@@ -224,7 +224,7 @@ class AnyEnterpriseTests(SynchronousTestCase):
     @given(plan=well_kept(), data=st.data())
     @any_enterprise
     def test_nothing_is_believed_to_be_down(self, plan: Plan, data: st.DataObject) -> None:
-        """Whoever avoids nothing on a path decides as [MS-MQBR] does."""
+        """A queue manager that avoids nothing on a path decides as [MS-MQBR] does."""
         topology = plan.builder().build().topology
         alternates = Alternates(topology)
         for source in topology.queue_managers:
