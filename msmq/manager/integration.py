@@ -38,7 +38,7 @@ from msmq.queues.directory.enumerations import (
     refusal,
 )
 from msmq.queues.directory.initialization import Provisioning, initialize
-from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager, queue_change
+from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
 from msmq.queues.directory.names import read_machine_sid
 from msmq.queues.directory.objects import (
     NO_KEYS,
@@ -305,10 +305,6 @@ class Integration:
             return b"" if held is None else held.security
         if not self.access.local.directory_offline:
             await self._run(self.access.take_over_queue(identifier, outcome))
-            held = self.access.local.public_queues.get(identifier)
-        if held is not None and held.security != security:
-            held = self.access.local.public_queues[identifier] = attrs.evolve(held, security=security)
-            self._performer.commit_later([queue_change(held)], "what the directory says of a queue")
         return security
 
     async def write_security(self, queue: Queue, security: bytes) -> None:

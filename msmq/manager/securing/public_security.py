@@ -43,7 +43,6 @@ _UNTRUSTED: Final = (
     "the directory has a list with the rights of an earlier version, which is not the list of the queue;"
     " only what both allow is allowed, until msmq acl writes it again"
 )
-_GONE: Final = "the directory no longer lists any right to messages; the list of the queue stays in effect"
 
 
 class DescriptorDirectory(Protocol):
@@ -157,8 +156,7 @@ class PublicSecurity:
     def _protected(self, published: PublishedList | None, queue: Queue, own: Protection) -> Protection:
         identifier, path = queue.definition.identifier, queue_path(queue).lower()
         if published is None:
-            gone = (_GONE,) if identifier in self._seen else ()
-            self._divergences.report(path, LIST, gone)
+            self._divergences.report(path, LIST, ())
             return own
         before = self._seen.get(identifier)
         self._seen[identifier] = published.found

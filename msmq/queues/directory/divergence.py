@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from msmq.errors import RemoteProtocolError
 from msmq.queues.definition import QueuePrivacy
 from msmq.queues.directory.objects import NO_KEYS, QueueManagerObject, QueueObject
 from msmq.queues.directory.rights import (
@@ -21,6 +22,8 @@ from msmq.queues.directory.rights import (
     DENYING,
     MESSAGE_RIGHTS,
     from_directory,
+    is_untranslated,
+    lists_rights,
     named_entries,
 )
 from msmq.queues.directory.rights_change import message_entries
@@ -90,6 +93,11 @@ _UNREPORTED: Final = frozenset({"create_time", "modify_time", "full_path", "dire
 """What the directory sets itself, or what is reported by its entries."""
 
 
+_NO_LIST: Final = Divergence(
+    "the list", "the list of the queue", "without any right to messages", is_kept=True
+)
+
+
 def take_over_queue(
     held: QueueObject, found: QueueObject, changes: DirectoryChanges
 ) -> tuple[QueueObject, tuple[Divergence, ...]]:
@@ -110,6 +118,9 @@ def take_over_queue(
             if loosens(getattr(held, name), getattr(found, name))
         }
     differences = _differences(held, found, kept)
+    if _has_list(held.security) and not _has_list(found.security):
+        kept["security"] = held.security
+        differences += (_NO_LIST,)
     # The directory writes names without regard to case.
     same = {"pathname": held.pathname, "transactional": held.transactional}
     return attrs.evolve(found, **{**kept, **same}), differences
@@ -144,6 +155,14 @@ def _differences(held: Any, found: Any, kept: Mapping[str, Any]) -> tuple[Diverg
         if name not in _UNREPORTED and _folded(here) != _folded(there):
             differences.append(Divergence(name, _shown(name, here), _shown(name, there), name in kept))
     return tuple(differences)
+
+
+def _has_list(security: bytes) -> bool:
+    try:
+        found = SecurityDescriptor.from_bytes(security)
+    except RemoteProtocolError:
+        return False
+    return lists_rights(found) or is_untranslated(found)
 
 
 def _folded(value: Any) -> Any:

@@ -129,7 +129,12 @@ class BothTests(PublicListTestCase):
         self.write(f"D:{CLASS}")
         self.say(b"2")
         self.assertEqual(self.bodies(self.gamma, ORDERS), [])
-        self.assertIn("no longer lists any right", self.differences()[0])
+        self.assertIn("the list is without any right to messages", self.differences()[0])
+        self.restart(directory=self.directory)
+        self.say(b"3")
+        self.clock.advance(10)
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
+        self.assertEqual(len(self.differences()), 1)
 
     def test_what_an_operator_changes_is_there_too(self) -> None:
         """And counts at once, here and there; while the directory is away nothing changes."""
