@@ -31,7 +31,7 @@ from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark import make_session
 from msmq.queues.changes import PutMessage, PutQueue
 from msmq.queues.definition import QueueDefinition
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 
 COUNT: Final = 1_000_000
 BODY: Final = 300
@@ -65,7 +65,7 @@ def packet(number: int) -> bytes:
 def fill(data: Path, count: int) -> None:
     """Put so many messages into a store."""
     data.mkdir()
-    database = Database(data / "msmq.sqlite")
+    database = FileDatabase(data / "msmq.sqlite")
     try:
         database.write([[PutQueue(QUEUE)]])
         for first in range(1, count + 1, GROUP):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from msmq.pipeline.spark import make_session
-from msmq.pipeline.spark.inputs import Wanted, parse_input, read_estate
+from msmq.pipeline.spark.inputs import JobInput, parse_input, read_estate
 from msmq.pipeline.spark.jobs.loss import fates
 
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     """Print what is lost; status 1 if anything is."""
     streams = ("log", "journal", "queue", "source_journal", "dead_letter", "events")
     inputs = [parse_input(text) for text in arguments]
-    estate = read_estate(make_session(), inputs, Wanted(streams))
+    estate = read_estate(make_session(), inputs, JobInput(streams))
     lost = fates(estate.messages, estate.events).where("fate = 'lost'").orderBy("sent", "id")
     for row in lost.toLocalIterator():
         print(row["id"], row["destination"])

@@ -146,6 +146,13 @@ SLOTS_OF_OTHERS = {
 }
 """The only assignments to attributes of other objects that look like a collaborator."""
 
+SHARED_NAMES = frozenset(
+    "Admission Arrivals Batch Claim Departures Descriptors Link Member Network Numbers Operation Place"
+    " Plan Problem QueueManagerState Record Refusal Report Settlement Snapshot Source Step Target"
+    " Transfer Wanted".split()
+)
+"""Names of public classes that still stand in more than one file; the list only gets shorter."""
+
 LINE_LIMIT = 800
 FORBIDDEN_NAMES = ("utils", "util")
 
@@ -415,6 +422,34 @@ class WiringTests(SynchronousTestCase):
             "        position.view = None\n        self.f2 = lambda: 1"
         )
         self.assertEqual(self.offences(source), [])
+
+
+class NameTests(SynchronousTestCase):
+    """A name of a public class means one thing in the whole package."""
+
+    def duplicates(self, trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+        """The modules of each name that several modules define."""
+        modules: dict[str, list[str]] = {}
+        for module, tree in trees.items():
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    modules.setdefault(node.name, []).append(module)
+        return {name: found for name, found in modules.items() if len(found) > 1}
+
+    def test_public_classes_have_names_of_their_own(self) -> None:
+        """No class has the name of another one, but for those that are listed, all of which are needed."""
+        duplicates = self.duplicates(parsed_package())
+        new = {name: modules for name, modules in duplicates.items() if name not in SHARED_NAMES}
+        self.assertEqual(new, {})
+        self.assertEqual(SHARED_NAMES - duplicates.keys(), set(), "these are unique by now; unlist them")
+
+    def test_second_class_of_a_name_is_found(self) -> None:
+        """Two modules with a class of one name are found; private classes and nested ones are not."""
+        one, other = (
+            ast.parse("class Page: ...\nclass _Row: ...\nclass A:\n    class Inner: ..."),
+            ast.parse("class Page: ...\nclass _Row: ...\nclass B:\n    class Inner: ..."),
+        )
+        self.assertEqual(self.duplicates({"one": one, "other": other}), {"Page": ["one", "other"]})
 
 
 class FileTests(SynchronousTestCase):

@@ -37,7 +37,7 @@ def import_(
     where it ended when it is started again.
     """
     from msmq.pipeline.files.errors import FilesError
-    from msmq.pipeline.files.importing import PROGRESS_NAME, Importer, Progress, Row, files_in
+    from msmq.pipeline.files.importing import PROGRESS_NAME, Importer, ImportProgress, Row, files_in
 
     problems = 0
 
@@ -66,7 +66,7 @@ def import_(
                 first = Path(paths[0])
                 where = first if first.is_dir() else first.parent
                 noted = Path(progress) if progress else where / f"{PROGRESS_NAME}-{importer.task}.json"
-                done = importer.run(Progress(noted, importer.task))
+                done = importer.run(ImportProgress(noted, importer.task))
     except FilesError as error:
         raise click.UsageError(str(error)) from error
     if problems > _SHOWN:

@@ -95,7 +95,7 @@ class Settings:
         return self.control or os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")
 
 
-class Seconds(click.FloatRange):
+class SecondsOption(click.FloatRange):
     """A time, which is a number that has an end: what is none would never be over."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from msmq.cli.options import Seconds, Settings, common_options, pass_settings
+from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
 
@@ -23,7 +23,7 @@ _MOST_ADDRESSES: Final = 4
 @click.option(
     "--timeout",
     metavar="S",
-    type=Seconds(min=0, min_open=True),
+    type=SecondsOption(min=0, min_open=True),
     default=1.0,
     help="The longest wait for an answer, in seconds.  [default: 1]",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from msmq.cli.options import Seconds, Settings, common_options, pass_settings
+from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.output import Output, cell, printable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 @click.option(
     "--timeout",
     metavar="S",
-    type=Seconds(min=0),
+    type=SecondsOption(min=0),
     help="The longest wait for the next message, in seconds.  [default: no limit]",
 )
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="At most N messages.")

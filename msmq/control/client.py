@@ -15,7 +15,7 @@ from msmq.control.asking import Asking
 from msmq.control.certificates import DEFAULT
 from msmq.control.records import CONTENT_TYPE, Record
 from msmq.control.refusals import read_refusal
-from msmq.control.streams import Delivered, Receipt, ReceiveStream, SteadySending
+from msmq.control.streams import ClientSending, Delivered, Receipt, ReceiveStream
 from msmq.structures.status import MQError
 
 __all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
@@ -261,7 +261,7 @@ class ControlClient(Asking):
         with contextlib.closing(self.open()) as connection:
             self.upgrade(connection, "/v1/send?import=true" if is_import else "/v1/send")
             with self.losing():
-                yield from SteadySending(self, connection.sock, messages, outstanding)
+                yield from ClientSending(self, connection.sock, messages, outstanding)
 
 
 def _segment(text: str) -> str:

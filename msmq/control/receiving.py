@@ -29,7 +29,7 @@ from msmq.control.message_records import MessageWriter
 from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder, RecordLimits
 from msmq.control.refusals import internal_error, invalid, no_such_receipt, refusal, too_many
 from msmq.control.responses import ResponseStream
-from msmq.control.transactional import Decision, Transactional
+from msmq.control.transactional import ReaderDecision, Transactional
 from msmq.control.waiting import give_way, running, shielded
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction
@@ -84,13 +84,13 @@ class Receipts:
     _log = Logger()
 
     identifier: str = attrs.field(factory=lambda: uuid4().hex)
-    _held: dict[int, tuple[Decision, int]] = attrs.field(factory=dict, init=False)
+    _held: dict[int, tuple[ReaderDecision, int]] = attrs.field(factory=dict, init=False)
     _confirming: int = attrs.field(default=0, init=False)
     _last: int = attrs.field(default=0, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
 
-    def hold(self, decision: Decision, count: int) -> int:
+    def hold(self, decision: ReaderDecision, count: int) -> int:
         """Keep so many messages until they are confirmed; answers the number of their receipt."""
         self._last += 1
         self._held[self._last] = (decision, count)

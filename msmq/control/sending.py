@@ -30,7 +30,7 @@ from msmq.structures.status import MQError
 
 
 @attrs.define
-class Accepted:
+class AcceptedIdentifiers:
     """Consecutive identifiers that one queue manager gave out; a million fit into one of these."""
 
     first: MessageIdentifier
@@ -88,7 +88,7 @@ class SendStream:
         self._slicer = Slicer(limits, self._begin)
         self._finished: Deferred[None] | None = None
         self._fault: MQError | None = None
-        self.accepted: list[Accepted] = []
+        self.accepted: list[AcceptedIdentifiers] = []
         self.error: MQError | None = None
 
     def write(self, data: bytes) -> None:
@@ -198,7 +198,7 @@ class SendStream:
         if self.accepted and self.accepted[-1].is_followed_by(identifier):
             self.accepted[-1].count += 1
         else:
-            self.accepted.append(Accepted(identifier))
+            self.accepted.append(AcceptedIdentifiers(identifier))
 
     def _relieve(self) -> None:
         if self._is_paused and (self._backlog <= self._limits.send_backlog // 2 or not self._records):

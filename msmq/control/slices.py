@@ -19,7 +19,7 @@ _OVERHEAD: Final = 64
 
 
 @attrs.frozen
-class Slice:
+class SendSlice:
     """Consecutive messages to one destination.
 
     @ivar cost: what their records count for, as of L{cost}.
@@ -51,7 +51,7 @@ class Slicer:
         """Whether there was a slice before."""
         return self._destination is not None
 
-    def cut(self, records: deque[Record]) -> Slice:
+    def cut(self, records: deque[Record]) -> SendSlice:
         """Take the next slice from the left of these records, of which there is one at least.
 
         @raise MQError: the very next record is none that could be sent.
@@ -75,7 +75,7 @@ class Slicer:
             except MQError:
                 break
         has_keys = any(key is not None for key in keys)
-        return Slice(destination, messages, costs, keys if has_keys else None)
+        return SendSlice(destination, messages, costs, keys if has_keys else None)
 
     def _message(self, record: Record) -> tuple[str, Message]:
         # Equal neighbours share their header, so that what it says is read once.

@@ -22,8 +22,8 @@ from msmq.control.limits import ControlLimits
 from msmq.control.records import Record, RecordDecoder
 from msmq.control.refusals import internal_error, invalid, refusal
 from msmq.control.requests import ControlRequest
-from msmq.control.sending import Accepted, fault
-from msmq.control.slices import Slice, Slicer, cost
+from msmq.control.sending import AcceptedIdentifiers, fault
+from msmq.control.slices import SendSlice, Slicer, cost
 from msmq.control.waiting import running
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IQueueManager
@@ -38,7 +38,7 @@ _COUNTED: Final = 100
 class _Sent:
     """A slice that the queue manager has been given, and its answer."""
 
-    part: Slice
+    part: SendSlice
     identifiers: list[MessageIdentifier] | None = None
     error: MQError | None = None
 
@@ -118,7 +118,7 @@ class SteadySending:
         elif self._fault is not None and not self._sent:
             self._finish()
 
-    def _hand_over(self, part: Slice) -> None:
+    def _hand_over(self, part: SendSlice) -> None:
         sent = _Sent(part)
         self._sent.append(sent)
         answer = running(self._manager.send(part.destination, part.messages, keys=part.keys))
@@ -194,11 +194,11 @@ def _refuse_transaction() -> None:
     raise invalid("one_transaction is for a stream that has an end: POST /v1/send")
 
 
-def _ranges(identifiers: list[MessageIdentifier] | tuple[()]) -> list[Accepted]:
-    ranges: list[Accepted] = []
+def _ranges(identifiers: list[MessageIdentifier] | tuple[()]) -> list[AcceptedIdentifiers]:
+    ranges: list[AcceptedIdentifiers] = []
     for identifier in identifiers:
         if ranges and ranges[-1].is_followed_by(identifier):
             ranges[-1].count += 1
         else:
-            ranges.append(Accepted(identifier))
+            ranges.append(AcceptedIdentifiers(identifier))
     return ranges

@@ -146,7 +146,7 @@ class ReceiveStream:
                     self._waiting.append(record)
 
 
-class SteadySending:
+class ClientSending:
     """Sends and reads at the same time, so that neither side waits for the other to read.
 
     Each message is sent as soon as the producer has given it, because the producer may take its time for the

@@ -28,7 +28,7 @@ class TokenError(MsmqError):
     """A token file cannot be used; says which and why, and nothing of what is in it."""
 
 
-class Token:
+class ApiToken:
     """A token; whoever prints it sees nothing of it.
 
     @ivar name: what it is called where it is told of.
@@ -52,7 +52,7 @@ class Token:
         return sha256(self._text).digest()
 
 
-def read_tokens(path: Path) -> list[Token]:
+def read_tokens(path: Path) -> list[ApiToken]:
     """The tokens in a file, one a line, each behind a name if it has one.
 
     A token that has none is called by its number. What stands where a name is expected is no longer than a
@@ -74,7 +74,7 @@ def read_tokens(path: Path) -> list[Token]:
     return [_token(path, number, line.split()) for number, line in enumerate(lines, 1)]
 
 
-def _token(path: Path, number: int, words: list[bytes]) -> Token:
+def _token(path: Path, number: int, words: list[bytes]) -> ApiToken:
     *names, text = words
     if not SHORTEST <= len(text) <= LONGEST or not _VISIBLE.issuperset(text):
         raise TokenError(
@@ -82,13 +82,13 @@ def _token(path: Path, number: int, words: list[bytes]) -> Token:
             " of ASCII"
         )
     if not names:
-        return Token(text, f"unnamed token {number}")
+        return ApiToken(text, f"unnamed token {number}")
     if len(names) > 1 or len(names[0]) >= SHORTEST or not _VISIBLE.issuperset(names[0]):
         raise TokenError(
             f"token file {path}: before token {number} there can be its name, one word of fewer than"
             f" {SHORTEST} visible characters of ASCII"
         )
-    return Token(text, f"token {names[0].decode('ascii')}")
+    return ApiToken(text, f"token {names[0].decode('ascii')}")
 
 
 class TokenFile:

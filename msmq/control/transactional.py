@@ -11,7 +11,7 @@ from msmq.control.waiting import running
 from msmq.interfaces.queue_manager import ITransaction
 
 
-class Decision(Protocol):
+class ReaderDecision(Protocol):
     """Messages that a reader holds until it decides; an L{IReservation} is one."""
 
     def confirm(self) -> Awaitable[None]:

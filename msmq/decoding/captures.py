@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import attrs
 
 from msmq.decoding.datagrams_json import ping_record, topology_record
-from msmq.decoding.frames import Address, Segment, is_known_link, read_segment
+from msmq.decoding.frames import Address, TcpSegment, is_known_link, read_segment
 from msmq.decoding.hex_text import looks_like_hex, parse_hex
 from msmq.decoding.packet_stream import PacketStream
 from msmq.decoding.pcap import Frame, is_capture, read_frames
@@ -117,7 +117,9 @@ def _decode_capture(data: bytes, session_port: int, ping_port: int) -> Iterator[
         yield from _placed(flow.end(), last, flow.source, flow.destination)
 
 
-def _decode_datagram(frame: Frame, segment: Segment, session_port: int, ping_port: int) -> Iterator[Record]:
+def _decode_datagram(
+    frame: Frame, segment: TcpSegment, session_port: int, ping_port: int
+) -> Iterator[Record]:
     ports = segment.source[1], segment.destination[1]
     if ping_port in ports or session_port in ports:
         record = _datagram_record(segment.data, is_ping=ping_port in ports)
@@ -125,7 +127,7 @@ def _decode_datagram(frame: Frame, segment: Segment, session_port: int, ping_por
 
 
 def _decode_segment(
-    frame: Frame, segment: Segment, sequence: int, flows: dict[tuple[Address, Address], _Flow]
+    frame: Frame, segment: TcpSegment, sequence: int, flows: dict[tuple[Address, Address], _Flow]
 ) -> Iterator[Record]:
     key = segment.source, segment.destination
     flow = flows.get(key)

@@ -24,7 +24,7 @@ Address: TypeAlias = tuple[str, int]
 
 
 @attrs.frozen
-class Segment:
+class TcpSegment:
     """What one frame carries of a conversation.
 
     @ivar data: the payload, as much of it as was captured.
@@ -44,7 +44,7 @@ def is_known_link(link_type: int) -> bool:
     return link_type in _LINKS or link_type in _RAW_IP
 
 
-def read_segment(link_type: int, data: bytes) -> Segment | None:
+def read_segment(link_type: int, data: bytes) -> TcpSegment | None:
     """The TCP segment or UDP datagram in a frame; C{None} if it carries something else.
 
     Fragments of IP packets are something else: they are not put together.
@@ -56,7 +56,7 @@ def read_segment(link_type: int, data: bytes) -> Segment | None:
         return None
 
 
-def _read_segment(link_type: int, data: bytes) -> Segment | None:
+def _read_segment(link_type: int, data: bytes) -> TcpSegment | None:
     if link_type in _RAW_IP:
         packet = IP6(data) if data[0] >> 4 == 6 else IP(data)
     else:
@@ -74,6 +74,6 @@ def _read_segment(link_type: int, data: bytes) -> Segment | None:
     destination = str(ip_address(packet.dst)), int(carried.dport)
     payload = bytes(carried.data)
     if isinstance(carried, UDP):
-        return Segment(source, destination, payload)
+        return TcpSegment(source, destination, payload)
     starts = bool(carried.flags & TH_SYN)
-    return Segment(source, destination, payload, (carried.seq + starts) & 0xFFFFFFFF, starts)
+    return TcpSegment(source, destination, payload, (carried.seq + starts) & 0xFFFFFFFF, starts)

@@ -13,7 +13,7 @@ from msmq.errors import RemoteProtocolError
 from msmq.structures.path_name import PathKind, parse_path_name
 from msmq.structures.public_keys import MqdsPublicKeys
 from msmq.structures.status import MQError
-from msmq.toml.kinds import Flag, Guid, Kind, Text, WholeNumber, computer_name, type_name
+from msmq.toml.kinds import Flag, Guid, Text, ValueKind, WholeNumber, computer_name, type_name
 from msmq.wire.sid import parse_sid
 
 
@@ -94,7 +94,7 @@ class _References:
 
 _REFERENCES: Final = _References()
 
-TABLES: Final[Mapping[str, Mapping[str, Kind]]] = {
+TABLES: Final[Mapping[str, Mapping[str, ValueKind]]] = {
     "enterprise": {"id": GUID, "name": _NAME, "default_time_to_live": WholeNumber(0, 0xFFFFFFFF)},
     "site": {"name": _NAME, "id": GUID, "foreign": _FLAG},
     "link": {

@@ -10,7 +10,7 @@ import attrs
 from twisted.internet.defer import Deferred, execute
 from zope.interface import implementer
 
-from msmq.directory.reads import Reads
+from msmq.directory.reads import PendingReads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -80,7 +80,7 @@ class MemoryDirectory:
         self._lists: dict[UUID, tuple[FormatName, ...]] = {}
         self._sids: dict[str, bytes] = {}
         self._accounts: dict[bytes, Account] = {}
-        self._reads = Reads()
+        self._reads = PendingReads()
 
     # What its owner does
 

@@ -15,7 +15,7 @@ MOST_OBJECTS: Final = 200_000
 """How many objects these may have found and not told of."""
 
 
-class Reads:
+class PendingReads:
     """What the reads of one directory have found and nobody has taken yet."""
 
     def __init__(self) -> None:

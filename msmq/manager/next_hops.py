@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from msmq.interfaces.session import IConnector, ISession, RoutedHop
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
 from msmq.manager.peers import Peers
+from msmq.manager.public_names import PublicNames
 from msmq.manager.ways import Ways
 from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
@@ -91,19 +92,19 @@ class NextHops:
         peers: Peers,
         acks: AckSessions,
         ways: Ways,
-        owner_of: Callable[[UUID], UUID | None],
+        names: PublicNames | None,
         holds: Holds,
     ) -> None:
         """Dial by what the names say, and by what routing knows.
 
         @param holds: next hops that are paused; messages take those that are not.
-        @param owner_of: the queue manager of a public queue; C{None} while nobody knows.
+        @param names: know the queue managers of public queues; C{None} in workgroup mode.
         """
         self._sessions = sessions
         self._peers = peers
         self._acks = acks
         self._ways = ways
-        self._owner_of = owner_of
+        self._names = names
         self._holds = holds
         self._by_destination: dict[UUID, dict[OutgoingQueue, None]] = {}
         self._public: dict[UUID, OutgoingQueue] = {}
@@ -157,7 +158,7 @@ class NextHops:
             owner = name.queue_manager
         elif isinstance(name, PublicFormatName):
             self._public[name.queue] = queue
-            owner = self._owner_of(name.queue)
+            owner = self._owner(name)
         if owner is None:
             return str(name), ()
         self._by_destination.setdefault(owner, {})[queue] = None
@@ -296,7 +297,7 @@ class NextHops:
     def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
         """[MS-MQQB] 3.1.7.4: what was sent before anybody knew where its queue is says that now."""
         name = queue.destination
-        owner = self._owner_of(name.queue) if isinstance(name, PublicFormatName) else None
+        owner = self._owner(name) if isinstance(name, PublicFormatName) else None
         if owner is None:
             return
         for position in positions:
@@ -382,6 +383,10 @@ class NextHops:
             if queue not in queues and session in self.leading_to(queue):
                 queues[queue] = None
         return list(queues)
+
+    def _owner(self, name: PublicFormatName) -> UUID | None:
+        """The queue manager of a public queue; C{None} while it is not known."""
+        return None if self._names is None else self._names.owner_of(name.queue)
 
     # What is learned of them
 

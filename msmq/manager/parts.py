@@ -276,7 +276,7 @@ class Parts:
             self.peers,
             acks,
             self.ways,
-            _nobody if self.public is None else self.public.owner_of,
+            self.public,
             self.encryption,
             self.handovers,
             reports,
@@ -439,8 +439,3 @@ async def _no_directory(
 ) -> Outcome:
     """[MS-MQDMPR] 3.1.7.1.20 Read Directory in workgroup mode."""
     return NO_DIRECTORY
-
-
-def _nobody(identifier: uuid.UUID) -> uuid.UUID | None:
-    """Without a directory nobody knows who has a public queue."""
-    return None

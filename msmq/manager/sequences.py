@@ -37,9 +37,9 @@ from msmq.session.ordering.outgoing_stream import OutgoingStream
 from msmq.session.ordering.outgoing_streams import OutgoingStreams
 from msmq.session.ordering.transfer_info import OutgoingTransferInfo
 from msmq.session.ordering.transfers import (
+    AckOutcome,
     Assignment,
     Disposal,
-    Outcome,
     Settlement,
     Transfer,
     Transmission,
@@ -328,7 +328,7 @@ class Sequences:
             if stream is not None:
                 self._begin(queue, stream.kept(positions, self._performer.clock.now()))
 
-    def _begin(self, queue: Queue, outcome: Outcome[MessagePosition]) -> None:
+    def _begin(self, queue: Queue, outcome: AckOutcome[MessagePosition]) -> None:
         done = self._act(queue, outcome)
         if done is not None:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
@@ -336,7 +336,7 @@ class Sequences:
             if isinstance(queue, OutgoingQueue):
                 self._listener.outgoing_ready(queue)
 
-    def _act(self, key: Hashable, outcome: Outcome[MessagePosition]) -> Deferred[None] | None:
+    def _act(self, key: Hashable, outcome: AckOutcome[MessagePosition]) -> Deferred[None] | None:
         """Let messages leave their outgoing queue; C{None} if none does."""
         if not outcome:
             return None

@@ -9,7 +9,7 @@ connection catches up, everything that may go is sent (reading 25).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 from uuid import UUID
 
@@ -27,6 +27,7 @@ from msmq.manager.handovers import Handovers
 from msmq.manager.next_hops import STILL, NextHops
 from msmq.manager.peers import Peers
 from msmq.manager.performing import Performer
+from msmq.manager.public_names import PublicNames
 from msmq.manager.reporting import Reports
 from msmq.manager.securing.encrypting import Encryption, Failure, plain
 from msmq.manager.sequences import Sequences
@@ -77,7 +78,7 @@ class Transfer:
         peers: Peers,
         acks: AckSessions,
         ways: Ways,
-        owner_of: Callable[[UUID], UUID | None],
+        names: PublicNames | None,
         encryption: Encryption,
         handovers: Handovers,
         reports: Reports | None,
@@ -89,7 +90,7 @@ class Transfer:
         self._performer = performer
         self._sessions = sessions
         self._peers = peers
-        self.hops = NextHops(sessions, peers, acks, ways, owner_of, holds)
+        self.hops = NextHops(sessions, peers, acks, ways, names, holds)
         self._ways = ways
         self._encryption = encryption
         self._loading: set[ISession] = set()

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.routing.table import RoutingTable, Row, is_site_gate, routing_table
+from msmq.routing.table import RoutingTable, TableRow, is_site_gate, routing_table
 from msmq.routing.topology import QueueManager, Topology
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced
@@ -88,7 +88,7 @@ class Decision:
 
     hops: tuple[UUID, ...]
     rule: Rule
-    row: Row | None = None
+    row: TableRow | None = None
     site: UUID | None = None
 
 

@@ -12,7 +12,7 @@ from msmq.routing.alternates import Alternates
 from msmq.routing.explaining import explain_alternate, explain_waiting
 from msmq.routing.foreign import served_site
 from msmq.routing.next_hops import Decision, Rule, explain_failure
-from msmq.routing.table import RoutingTable, Row, routing_table
+from msmq.routing.table import RoutingTable, TableRow, routing_table
 from msmq.routing.topology import Topology
 from msmq.structures.user_header import MAXIMUM_HOP_COUNT
 
@@ -21,7 +21,7 @@ _LONGEST_PATH_SHOWN: Final = 12
 
 
 @attrs.frozen
-class Hop:
+class RouteHop:
     """One step of a L{Route}.
 
     @ivar queue_manager: to whom the message goes.
@@ -63,7 +63,7 @@ class Route:
 
     source: UUID
     destination: UUID
-    hops: tuple[Hop, ...] = ()
+    hops: tuple[RouteHop, ...] = ()
     problem: str = ""
     waits_at: UUID | None = None
     connector: UUID | None = None
@@ -90,7 +90,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
     @param down: queue managers that are down; each queue manager on the way learns that of those that it
         tries to reach, and of no others.
     """
-    hops: list[Hop] = []
+    hops: list[RouteHop] = []
     here, site, total = source, None, 0
     visited = {source}
     alternates = Alternates(topology)
@@ -117,7 +117,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
         total += cost
         name = topology.queue_manager_name(next_one)
         hops.append(
-            Hop(
+            RouteHop(
                 next_one,
                 name,
                 site,
@@ -217,7 +217,7 @@ def _reason(
     return _way(topology, decision.row, table, hop)
 
 
-def _way(topology: Topology, row: Row, table: RoutingTable, hop: str) -> str:
+def _way(topology: Topology, row: TableRow, table: RoutingTable, hop: str) -> str:
     names = [topology.site_name(site) for site in table.path(row.destination_site_id)]
     if len(names) > _LONGEST_PATH_SHOWN:
         half = _LONGEST_PATH_SHOWN // 2

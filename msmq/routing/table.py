@@ -15,7 +15,7 @@ _NOWHERE: Final = -1
 
 
 @attrs.frozen
-class Row:
+class TableRow:
     """One row of a L{RoutingTable}: a site, and how it is reached.
 
     @ivar destination_site_id: DestinationSiteID.
@@ -44,9 +44,9 @@ class RoutingTable:
     """
 
     own_sites: tuple[UUID, ...] = ()
-    rows: Mapping[UUID, Row] = attrs.field(factory=dict, repr=False)
+    rows: Mapping[UUID, TableRow] = attrs.field(factory=dict, repr=False)
 
-    def best(self, sites: Iterable[UUID]) -> Row | None:
+    def best(self, sites: Iterable[UUID]) -> TableRow | None:
         """[MS-MQBR] 3.1.5.3 the row for a queue manager that belongs to these sites.
 
         Where several match, the document lets the last decide and leaves the order open: here it is the one
@@ -101,7 +101,7 @@ def table_of_site(topology: Topology, site: UUID) -> RoutingTable:
     return RoutingTable((site,), _rows(topology.graph, (site,)))
 
 
-def _rows(graph: Graph, own_sites: Iterable[UUID]) -> dict[UUID, Row]:
+def _rows(graph: Graph, own_sites: Iterable[UUID]) -> dict[UUID, TableRow]:
     """Dijkstra's algorithm, from several sites at once.
 
     The heap holds single numbers, the distance times the number of sites plus the site.
@@ -151,7 +151,7 @@ def _rows(graph: Graph, own_sites: Iterable[UUID]) -> dict[UUID, Row]:
                     tied[there] = True
     vertices = graph.vertices
     return {
-        vertices[number]: Row(
+        vertices[number]: TableRow(
             vertices[number],
             vertices[number if first[number] == _NOWHERE else first[number]],
             costs[number],

@@ -73,7 +73,7 @@ class _PingResponder(PingResponderProtocol):
 
 
 @attrs.frozen
-class Parts:
+class ServerParts:
     """What a server is made of.
 
     @ivar manager: the queue manager; it keeps the store.
@@ -112,7 +112,7 @@ def compose(
     clock: IClock | None = None,
     session_protocol: MakeSession = SessionProtocol,
     search: DirectorySearch | None = None,
-) -> Parts:
+) -> ServerParts:
     """Make the objects of a server and tell each what the configuration says.
 
     @param identifier: QueueManager.Identifier.
@@ -222,7 +222,7 @@ def compose(
     discovery = None
     if queue_manager.connected_networks:
         discovery = TellingProtocol(queue_manager, reactor, lambda: manager.membership, search)
-    return Parts(manager, sessions, pings, control, pinger, search, discovery, tls)
+    return ServerParts(manager, sessions, pings, control, pinger, search, discovery, tls)
 
 
 def _ciphers(configuration: Configuration) -> ICiphers:

@@ -32,12 +32,12 @@ from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
 from msmq.service.settings import (
     Configuration,
-    Limits,
+    LimitSettings,
     ListenSettings,
     QueueManagerSettings,
     QueueSettings,
     SecuritySettings,
-    Timers,
+    TimerSettings,
 )
 from msmq.service.trying_directory import try_directory
 from msmq.session.settings import SessionSettings
@@ -237,8 +237,8 @@ class _Reading:
             hosts=dict(self._values["hosts"]),
             session=self._session(),
             queues=QueueSettings(**self._fields("queues", QueueSettings)),
-            limits=Limits(**self._fields("limits", Limits)),
-            timers=Timers(**self._fields("timers", Timers)),
+            limits=LimitSettings(**self._fields("limits", LimitSettings)),
+            timers=TimerSettings(**self._fields("timers", TimerSettings)),
             security=self._security(),
         )
 

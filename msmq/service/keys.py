@@ -16,10 +16,27 @@ from msmq.net.endpoints import (
     parse_remote_control_endpoint,
     parse_stream_endpoint,
 )
-from msmq.service.settings import Limits, QueueManagerSettings, QueueSettings, SecuritySettings, Timers
+from msmq.service.settings import (
+    LimitSettings,
+    QueueManagerSettings,
+    QueueSettings,
+    SecuritySettings,
+    TimerSettings,
+)
 from msmq.session.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
-from msmq.toml.kinds import GUIDS, Array, Flag, Guid, Kind, Network, Seconds, Text, WholeNumber, computer_name
+from msmq.toml.kinds import (
+    GUIDS,
+    Array,
+    Flag,
+    Guid,
+    NetworkKind,
+    Seconds,
+    Text,
+    ValueKind,
+    WholeNumber,
+    computer_name,
+)
 from msmq.wire.sid import parse_sid
 
 
@@ -109,7 +126,7 @@ class Key:
     @ivar unit: of numbers, in words.
     """
 
-    kind: Kind
+    kind: ValueKind
     default: object = None
     unit: str = ""
 
@@ -126,8 +143,8 @@ WINDOW_SIZE: Final = 256
 The documents have 64; with more, acknowledgements and commits are shared by more messages. The smaller window
 of both peers holds ([MS-MQQB] 3.1.5.3.2).
 """
-_LIMITS = _defaults(Limits)
-_TIMERS = _defaults(Timers)
+_LIMITS = _defaults(LimitSettings)
+_TIMERS = _defaults(TimerSettings)
 _QUEUES = _defaults(QueueSettings)
 _SECURITY = _defaults(SecuritySettings)
 _QUEUE_MANAGER = _defaults(QueueManagerSettings)
@@ -261,9 +278,9 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "default_descriptor": Key(_one_of("documents", "strict"), _SECURITY["default_descriptor"]),
         "owner": Key(Text(str, "a principal")),
         "rules": Key(Text(_file, "a file")),
-        "peers": Key(Array(Network(), "IP addresses and networks"), ()),
-        "sessions_from": Key(Array(Network(), "IP addresses and networks"), ()),
-        "acknowledgements_from": Key(Array(Network(), "IP addresses and networks"), ()),
+        "peers": Key(Array(NetworkKind(), "IP addresses and networks"), ()),
+        "sessions_from": Key(Array(NetworkKind(), "IP addresses and networks"), ()),
+        "acknowledgements_from": Key(Array(NetworkKind(), "IP addresses and networks"), ()),
         "control_group": Key(Text(_group, "a group")),
         "hashes": Key(
             Array(_one_of(*HASHES), f"names of hash algorithms: {', '.join(HASHES)}"), _SECURITY["hashes"]

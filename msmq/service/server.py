@@ -37,7 +37,7 @@ from msmq.net.ping import PingReactor
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession
 from msmq.net.tls import NeverNone
-from msmq.service.composition import Parts, compose, directory_context
+from msmq.service.composition import ServerParts, compose, directory_context
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
 from msmq.service.directory_servers import DirectorySearch
@@ -76,7 +76,7 @@ class Server(Service):
         session_protocol: MakeSession = SessionProtocol,
     ) -> None:
         self.configuration = configuration
-        self.parts: Parts | None = None
+        self.parts: ServerParts | None = None
         self.started: Deferred[None] = Deferred()
         self.remote_control: tuple[str, int] | None = None
         self._reactor = reactor
@@ -172,7 +172,7 @@ class Server(Service):
             known = await identifier_in_directory(configuration.directory, queue_manager.name, context)
         return load_identity(queue_manager.data, lambda: known or uuid4())
 
-    async def _listen_for_control(self, path: Path, parts: Parts) -> None:
+    async def _listen_for_control(self, path: Path, parts: ServerParts) -> None:
         port = await listen_on_control_socket(
             self._reactor, path, parts.control, self.configuration.security.control_group
         )
@@ -190,7 +190,7 @@ class Server(Service):
             raise StartError(str(error)) from error
 
     async def _listen_for_remote_control(
-        self, endpoint: StreamEndpoint, tokens: TokenFile, parts: Parts
+        self, endpoint: StreamEndpoint, tokens: TokenFile, parts: ServerParts
     ) -> None:
         site = GuardedSite(parts.control, tokens, self._reactor)
         port = await self._listen(endpoint, site, parts)
@@ -200,7 +200,7 @@ class Server(Service):
         self._tell(f"remote control on {socket_text(*self.remote_control)}")
 
     async def _listen(
-        self, endpoint: StreamEndpoint, factory: IProtocolFactory, parts: Parts
+        self, endpoint: StreamEndpoint, factory: IProtocolFactory, parts: ServerParts
     ) -> IListeningPort:
         try:
             described = server_endpoint(self._reactor, endpoint.description, parts.tls)
@@ -214,7 +214,7 @@ class Server(Service):
         except TlsError as error:
             raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
 
-    def _listen_for_pings(self, endpoint: DatagramEndpoint, parts: Parts) -> IListeningPort:
+    def _listen_for_pings(self, endpoint: DatagramEndpoint, parts: ServerParts) -> IListeningPort:
         try:
             return cast(PingReactor, self._reactor).listenUDP(
                 endpoint.port, parts.pings, interface=endpoint.interface
@@ -264,7 +264,7 @@ class Server(Service):
         self.log.info("{line}", line=line)
 
 
-def _listening(endpoint: StreamEndpoint, parts: Parts) -> IProtocolFactory:
+def _listening(endpoint: StreamEndpoint, parts: ServerParts) -> IProtocolFactory:
     """What takes the connections of the session endpoint; Twisted's TLS must be given a protocol for each."""
     return NeverNone(parts.sessions) if endpoint.description.startswith("ssl:") else parts.sessions
 

@@ -69,7 +69,7 @@ class ListenSettings:
 
 
 @attrs.frozen(kw_only=True)
-class Limits:
+class LimitSettings:
     """The keys of the table C{[limits]} that do not concern sessions."""
 
     quota: int = 0x00100000
@@ -200,7 +200,7 @@ class SecuritySettings:
 
 
 @attrs.frozen(kw_only=True)
-class Timers:
+class TimerSettings:
     """The keys of the table C{[timers]} that do not concern a session."""
 
     name_resolution: float = 10.0
@@ -250,10 +250,10 @@ class Configuration:
     queues: QueueSettings
     """What concerns the messages in queues."""
 
-    limits: Limits
+    limits: LimitSettings
     """How much of everything."""
 
-    timers: Timers
+    timers: TimerSettings
     """How long for everything."""
 
     security: SecuritySettings = SecuritySettings()

@@ -25,7 +25,7 @@ from msmq.queues.changes import (
 )
 from msmq.queues.definition import QueueDefinition
 from msmq.queues.snapshot import Snapshot
-from msmq.storage.memory_logs import EventLog, MessageLog
+from msmq.storage.memory_logs import MemoryEventLog, MessageLog
 from msmq.storage.memory_messages import QueueMessages
 
 Messages = dict[UUID, QueueMessages]
@@ -43,7 +43,7 @@ class Contents:
     state: dict[str, bytes] = attrs.field(factory=dict)
     logs: dict[UUID, MessageLog] = attrs.field(factory=dict)
     last_entry: int = 0
-    events: EventLog = attrs.field(factory=EventLog)
+    events: MemoryEventLog = attrs.field(factory=MemoryEventLog)
 
     def check(self, changes: Sequence[Change]) -> None:
         """Find what cannot be done before anything is done.

@@ -114,7 +114,7 @@ class MessageLog:
 
 
 @attrs.define
-class EventLog:
+class MemoryEventLog:
     """The event log, as a whole and by whose events they are."""
 
     _events: Numbered[StoredEvent] = attrs.field(factory=lambda: Numbered[StoredEvent]())

@@ -20,7 +20,7 @@ Deliver: TypeAlias = Callable[[Sequence[Outcome]], object]
 """Has these Deferreds fire in their own thread."""
 
 
-class Reader(Protocol):
+class ReaderThread(Protocol):
     """Reads what L{msmq.interfaces.IMessageStore} tells of; it blocks, and belongs to one thread."""
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
@@ -49,7 +49,7 @@ class Read:
     @ivar thread: the one that reads it.
     """
 
-    ask: Callable[[Reader], object]
+    ask: Callable[[ReaderThread], object]
     done: Deferred[Any]
     thread: ReadingThread
 
@@ -65,7 +65,7 @@ class ReadingThread:
     @param deliver: is told what was read.
     """
 
-    def __init__(self, name: str, reader: Reader, deliver: Deliver) -> None:
+    def __init__(self, name: str, reader: ReaderThread, deliver: Deliver) -> None:
         self._reader = reader
         self._deliver = deliver
         self._asked: SimpleQueue[Read | None] = SimpleQueue()

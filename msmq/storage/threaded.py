@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent, StoreNotOpen
 from msmq.queues.snapshot import Snapshot
-from msmq.storage.reading_thread import Deliver, Outcome, Read, Reader, ReadingThread
+from msmq.storage.reading_thread import Deliver, Outcome, Read, ReaderThread, ReadingThread
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
 
 FIRED_TOGETHER: Final = 128
@@ -121,7 +121,7 @@ class ThreadedMessageStore(ABC):
         """The thread that writes, if it takes something."""
         return self._writing if self._phase is _Phase.OPEN else None
 
-    def _ask(self, ask: Callable[[Reader], _Result], *, is_search: bool = False) -> Deferred[_Result]:
+    def _ask(self, ask: Callable[[ReaderThread], _Result], *, is_search: bool = False) -> Deferred[_Result]:
         writing = self._open_writing()
         if writing is None:
             return fail(self._not_open())

@@ -16,7 +16,7 @@ from msmq.queues.snapshot import Snapshot
 from msmq.storage.reading_thread import Deliver, ReadingThread, storage_error
 
 
-class Opened(Protocol):
+class OpenWriter(Protocol):
     """What is written to, once it is open; it blocks, and belongs to one thread."""
 
     def snapshot(self) -> Snapshot:
@@ -29,7 +29,7 @@ class Opened(Protocol):
         """Let go of it."""
 
 
-Database = TypeVar("Database", bound=Opened)
+Database = TypeVar("Database", bound=OpenWriter)
 Asked = TypeVar("Asked")
 
 

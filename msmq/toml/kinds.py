@@ -18,7 +18,7 @@ from msmq.wire.guid import parse_guid
 _MOST_SHOWN: Final = 10**30
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """What values a key takes."""
 
     @property
@@ -155,7 +155,7 @@ class Guid:
 
 
 @attrs.frozen
-class Network:
+class NetworkKind:
     """An IP address, or a network of them."""
 
     type_name: str = "text"
@@ -175,7 +175,7 @@ class Array:
     @ivar range_text: what they are called together.
     """
 
-    element: Kind
+    element: ValueKind
     range_text: str
     type_name: str = "an array"
 

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from msmq.control.guarding import PATIENCE, GuardedSite
 from msmq.control.records import CONTENT_TYPE, PROTOCOL, Record
-from msmq.control.tokens import Token, TokenError, TokenFile, read_tokens
+from msmq.control.tokens import ApiToken, TokenError, TokenFile, read_tokens
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -56,7 +56,7 @@ class TokenFileTests(SynchronousTestCase):
         for shown in (repr(token), str(token), repr(TokenFile(path)), f"{[token]}"):
             self.assertNotIn(TOKEN, shown)
         self.assertEqual(token.authorization, f"Bearer {TOKEN}")
-        self.assertIsInstance(token, Token)
+        self.assertIsInstance(token, ApiToken)
 
     def test_accepts(self) -> None:
         """Any of the tokens, as HTTP shows it, and nothing else."""

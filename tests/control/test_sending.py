@@ -10,7 +10,7 @@ import attrs
 
 from msmq.control.limits import ControlLimits
 from msmq.control.records import CONTENT_TYPE, Record
-from msmq.control.sending import Accepted
+from msmq.control.sending import AcceptedIdentifiers
 from msmq.structures.identifiers import MessageIdentifier
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
@@ -307,7 +307,7 @@ class AcceptedTests(ControlTestCase):
     def test_texts(self) -> None:
         """A range gives its identifiers in parts, and ends where it ends."""
         guid = UUID(int=7)
-        accepted = Accepted(MessageIdentifier(guid, 10), 3)
+        accepted = AcceptedIdentifiers(MessageIdentifier(guid, 10), 3)
         self.assertTrue(accepted.is_followed_by(MessageIdentifier(guid, 13)))
         self.assertFalse(accepted.is_followed_by(MessageIdentifier(guid, 14)))
         self.assertEqual(

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.asking import Asking
 from msmq.control.records import Record, RecordDecoder
-from msmq.control.streams import SteadySending
+from msmq.control.streams import ClientSending
 
 MESSAGE = Record({"destination": ".\\private$\\orders"}, b"body")
 
@@ -27,8 +27,8 @@ class SlowProducerTests(SynchronousTestCase):
         self.now = 0.0
         self.answered = 0
 
-    def sending(self, messages: Iterator[Record]) -> SteadySending:
-        return SteadySending(Asking(Path("unused")), self.ours, messages, 1000, monotonic=lambda: self.now)
+    def sending(self, messages: Iterator[Record]) -> ClientSending:
+        return ClientSending(Asking(Path("unused")), self.ours, messages, 1000, monotonic=lambda: self.now)
 
     def serve(self) -> bool:
         """Answer what has arrived; whether the connection is still there."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.decoding.frames import Segment, is_known_link, read_segment
+from msmq.decoding.frames import TcpSegment, is_known_link, read_segment
 from msmq.decoding.pcap import Frame, is_capture, read_frames
 from msmq.errors import RemoteProtocolError
 from tests.decoding.builders import block, ip, link, pcap, pcapng, tcp, udp
@@ -103,25 +103,25 @@ class ReadSegmentTests(SynchronousTestCase):
             self.assertTrue(is_known_link(link_type))
             for source, destination in ((ALPHA, BETA), (ALPHA6, BETA6)):
                 frame = link(link_type, tcp(source, destination, 77, b"data"))
-                expected = Segment(source, destination, b"data", 77)
+                expected = TcpSegment(source, destination, b"data", 77)
                 self.assertEqual(read_segment(link_type, frame), expected, link_type)
                 frame = link(link_type, udp(source, destination, b"data"))
-                self.assertEqual(read_segment(link_type, frame), Segment(source, destination, b"data"))
+                self.assertEqual(read_segment(link_type, frame), TcpSegment(source, destination, b"data"))
 
     def test_ip_alone_has_link_types_of_its_own(self) -> None:
         """228 is IPv4 and 229 is IPv6."""
-        self.assertEqual(read_segment(228, udp(ALPHA, BETA, b"x")), Segment(ALPHA, BETA, b"x"))
-        self.assertEqual(read_segment(229, udp(ALPHA6, BETA6, b"x")), Segment(ALPHA6, BETA6, b"x"))
+        self.assertEqual(read_segment(228, udp(ALPHA, BETA, b"x")), TcpSegment(ALPHA, BETA, b"x"))
+        self.assertEqual(read_segment(229, udp(ALPHA6, BETA6, b"x")), TcpSegment(ALPHA6, BETA6, b"x"))
 
     def test_a_vlan_tag_is_passed_over(self) -> None:
         """802.1Q between the addresses and the type changes nothing."""
         frame = bytes(12) + b"\x81\x00\x00\x05\x08\x00" + udp(ALPHA, BETA, b"x")
-        self.assertEqual(read_segment(1, frame), Segment(ALPHA, BETA, b"x"))
+        self.assertEqual(read_segment(1, frame), TcpSegment(ALPHA, BETA, b"x"))
 
     def test_the_first_byte_follows_a_syn(self) -> None:
         """A SYN counts one; its number may be the last before the wrap."""
         frame = link(1, tcp(ALPHA, BETA, 0xFFFFFFFF, syn=True))
-        self.assertEqual(read_segment(1, frame), Segment(ALPHA, BETA, b"", 0, starts=True))
+        self.assertEqual(read_segment(1, frame), TcpSegment(ALPHA, BETA, b"", 0, starts=True))
 
     def test_padding_of_a_short_frame_is_no_payload(self) -> None:
         """Ethernet pads to 60 bytes; IP says how long the packet is."""

@@ -17,7 +17,7 @@ from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
 from msmq.queues.changes import Change
 from msmq.storage.sqlite import SqliteMessageStore
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.store import FILE_NAME
 
 PLUGIN = """\
@@ -47,8 +47,8 @@ class HastyMessageStore(SqliteMessageStore):
         return succeed(None)
 
 
-def _open_carelessly(path: Path, synchronous: str) -> Database:
-    database = Database(path)
+def _open_carelessly(path: Path, synchronous: str) -> FileDatabase:
+    database = FileDatabase(path)
     database._connection.execute(f"PRAGMA synchronous = {synchronous}")
     return database
 

@@ -14,7 +14,7 @@ import attrs
 from msmq.control.client import ControlClient, Delivered, Receipt
 from msmq.control.records import Record
 from msmq.interfaces.storage import StorageError
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.reading import PacketReader
 from tests.faults import IS_THOROUGH, tell
 from tests.faults.order import CONFIRM, CONFIRMED, mark
@@ -113,7 +113,7 @@ class PowerCutTests(ServerTestCase):
     def found(self, directory: Path) -> list[str]:
         """The messages that a start finds there."""
         path = directory / "msmq.sqlite"
-        database = Database(path)
+        database = FileDatabase(path)
         try:
             snapshot = database.snapshot()
         finally:

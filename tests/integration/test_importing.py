@@ -15,7 +15,7 @@ from twisted.internet.threads import deferToThread
 from msmq.control.client import ControlClient
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.importing import Importer, Progress, Row, Unsendable, files_in, record_of
+from msmq.pipeline.files.importing import Importer, ImportProgress, Row, Unsendable, files_in, record_of
 from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.queues.changes import AppendEvent
@@ -161,9 +161,9 @@ class ThereAndBackTests(ImportTestCase):
         self.write(".d/e.parquet", *self.numbered(5))
         ended = await self.msmq("import", str(self.files), "--into", TX)
         self.assertEqual((ended.status, await self.everything(TX)), (0, [b"1", b"2", b"3"]))
-        await deferToThread(self.importer(topic="orders").run, Progress(self.directory / "p", ""))
+        await deferToThread(self.importer(topic="orders").run, ImportProgress(self.directory / "p", ""))
         self.assertEqual((await self.everything(ORDERS), await self.everything(LOGGED)), ([b"3"], []))
-        await deferToThread(self.importer().run, Progress(self.directory / "p", ""))
+        await deferToThread(self.importer().run, ImportProgress(self.directory / "p", ""))
         self.assertEqual(
             (await self.everything(ORDERS), await self.everything(LOGGED)), ([b"3"], [b"1", b"2"])
         )
@@ -270,10 +270,10 @@ class ResumedTests(ImportTestCase):
 
             importer = self.importer(on_rows=count, outstanding=20)
             with self.assertRaises(Broken):
-                await deferToThread(importer.run, Progress(path, importer.task))
+                await deferToThread(importer.run, ImportProgress(path, importer.task))
         looked: list[int] = []
         importer = self.importer(on_rows=looked.append)
-        await deferToThread(importer.run, Progress(path, importer.task))
+        await deferToThread(importer.run, ImportProgress(path, importer.task))
         self.assertLess(sum(looked), COUNT)
         self.assertFalse(path.exists())
         await self.assert_each_once()
@@ -297,9 +297,9 @@ class ResumedTests(ImportTestCase):
 
             importer = self.importer(on_rows=count, outstanding=20)
             with self.assertRaises(Broken):
-                await deferToThread(importer.run, Progress(path, importer.task))
+                await deferToThread(importer.run, ImportProgress(path, importer.task))
         importer = self.importer()
-        await deferToThread(importer.run, Progress(path, importer.task))
+        await deferToThread(importer.run, ImportProgress(path, importer.task))
         await self.assert_each_once()
 
     async def test_killed(self) -> None:
@@ -345,11 +345,11 @@ class ResumedTests(ImportTestCase):
     async def test_another_import(self) -> None:
         """Notes about something else are not taken for ours, nor what is no note."""
         path = self.directory / "progress"
-        progress = Progress(path, "one")
+        progress = ImportProgress(path, "one")
         progress.note()
-        self.assertIn("another import", str(self.assertRaises(FilesError, Progress, path, "two")))
+        self.assertIn("another import", str(self.assertRaises(FilesError, ImportProgress, path, "two")))
         path.write_text("{}")
-        self.assertIn(str(path), str(self.assertRaises(FilesError, Progress, path, "one")))
+        self.assertIn(str(path), str(self.assertRaises(FilesError, ImportProgress, path, "one")))
 
 
 class RecordTests(ImportTestCase):

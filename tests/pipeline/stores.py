@@ -9,8 +9,8 @@ from uuid import UUID
 
 from msmq.queues.changes import AppendEvent, AppendLog, Change, PutMessage, PutQueue, PutState
 from msmq.queues.definition import QueueDefinition, QueueType
-from msmq.storage.postgresql.database import Database as PostgresqlDatabase
-from msmq.storage.sqlite.database import Database as SqliteDatabase
+from msmq.storage.postgresql.database import ServerDatabase as PostgresqlDatabase
+from msmq.storage.sqlite.database import FileDatabase as SqliteDatabase
 from tests.builders import ALPHA, BETA, user_packet
 from tests.servers.postgresql import PostgresqlServer
 from tests.storage.postgresql_support import address_of

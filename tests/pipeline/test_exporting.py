@@ -33,7 +33,7 @@ from msmq.queues.changes import (
     TrimLog,
 )
 from msmq.queues.definition import QueueDefinition, QueueType
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import ALPHA, BETA, user_packet
 from tests.cli.support import CommandTestCase
 from tests.pipeline import stores
@@ -106,7 +106,7 @@ class ExportTestCase(CommandTestCase):
 
     def write(self, *batches: Sequence[Change]) -> None:
         """Have the store change, as its server does it."""
-        database = Database(self.data / "msmq.sqlite")
+        database = FileDatabase(self.data / "msmq.sqlite")
         try:
             self.assertEqual([each for each in database.write(batches) if each is not None], [])
         finally:

@@ -19,7 +19,7 @@ from msmq.pipeline.rows import StoredPacket, message_row
 from msmq.queues.changes import AppendEvent, AppendLog, PutMessage, PutQueue, PutState, TrimLog
 from msmq.storage.beside import StoreBeside, open_beside
 from msmq.storage.beside.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import user_packet
 from tests.contracts.store_contract import BILLS, ORDERS
 from tests.pipeline.stores import write_postgresql, write_sqlite
@@ -162,7 +162,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         count = 12_000
         changes = [PutMessage(ORDERS.identifier, n, packet, 1.0) for n in range(count)]
         write_sqlite(directory, [PutQueue(ORDERS)], *(changes[n : n + 1000] for n in range(0, count, 1000)))
-        database = Database(directory / "msmq.sqlite")
+        database = FileDatabase(directory / "msmq.sqlite")
         self.addCleanup(database.close)
         log = directory / "msmq.sqlite-wal"
         sizes: list[int] = []
@@ -204,7 +204,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         directory = self.workshop()
         packet = user_packet(bytes(1000))
         write_sqlite(directory, [PutQueue(ORDERS)])
-        database = Database(directory / "msmq.sqlite")
+        database = FileDatabase(directory / "msmq.sqlite")
         self.addCleanup(database.close)
         with closing(sqlite3.connect(f"file:{directory}/msmq.sqlite?mode=ro", uri=True)) as connection:
             connection.execute("BEGIN")

@@ -23,7 +23,7 @@ from msmq.queues.changes import (
 )
 from msmq.queues.definition import QueueDefinition
 from msmq.storage.postgresql import opening
-from msmq.storage.postgresql.schema import SCHEMA, Schema
+from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
 from tests.contracts.message_store import HIGHEST, ORDERS, MessageStoreContract, put
 from tests.servers.postgresql import GUARDED, PASSWORD, shared_server
 from tests.storage.postgresql_support import PostgresqlTestCase, event
@@ -360,12 +360,12 @@ class OpeningTests(PostgresqlTestCase):
         store = await self.open_store()
         await store.commit([put(1, b"one")])
         await store.close()
-        newer = Schema(
+        newer = ServerSchema(
             SCHEMA.version + 1,
             tables=(),
             migrations={SCHEMA.version: ["ALTER TABLE message ADD COLUMN colour integer NOT NULL DEFAULT 7"]},
         )
-        broken = Schema(
+        broken = ServerSchema(
             SCHEMA.version + 1,
             tables=(),
             migrations={SCHEMA.version: [*newer.migrations[SCHEMA.version], "ALTER TABLE none ADD x int"]},

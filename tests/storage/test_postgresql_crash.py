@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.snapshot import Snapshot
-from msmq.storage.postgresql.database import Database
+from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reading import DatabaseReader
 from tests.contracts.message_store import ORDERS
 from tests.servers.postgresql import PostgresqlServer, shared_server
@@ -70,7 +70,7 @@ class ProcessKilledTests(SynchronousTestCase):
     def assert_kept(self, handed: int, confirmed: int) -> None:
         """What the schema holds is what the model holds after one of the steps that it may be at."""
         address = address_of(self.server, self.schema)
-        database = Database(address)
+        database = ServerDatabase(address)
         snapshot = database.snapshot()
         database.close()
         found = int(snapshot.state[STEP])

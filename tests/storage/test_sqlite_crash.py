@@ -9,7 +9,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import LogEntry
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.reading import PacketReader
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.crash_model import STEP, Model, batch
@@ -32,7 +32,7 @@ class KilledTests(SynchronousTestCase):
 
     def assert_kept(self, handed: int, confirmed: int) -> None:
         """What the file holds is what the model holds after one of the steps that it may be at."""
-        database = Database(self.path)
+        database = FileDatabase(self.path)
         snapshot = database.snapshot()
         database.close()
         found = int(snapshot.state[STEP])

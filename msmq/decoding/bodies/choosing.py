@@ -48,7 +48,7 @@ def _on_one_line(reason: str) -> str:
 
 
 @attrs.frozen
-class Outcome:
+class DecodingOutcome:
     """What became of a body.
 
     @ivar decoded: its content; C{None} if nothing of it could be read.
@@ -82,7 +82,7 @@ class BodyDecoders:
         """What can be asked for."""
         return (AUTO, *self._named)
 
-    def decode(self, body: Body, choice: str = AUTO) -> Outcome:
+    def decode(self, body: Body, choice: str = AUTO) -> DecodingOutcome:
         """Read a body.
 
         @param choice: the name of a decoder, which then reads the body whatever it looks like.
@@ -92,8 +92,8 @@ class BodyDecoders:
         try:
             decoded = self._read(body, self._limits) if decoder is None else self._run(decoder, body)
         except BodyNotDecoded as error:
-            return Outcome(None, f"the body {error}")
-        return Outcome(decoded, decoded.error)
+            return DecodingOutcome(None, f"the body {error}")
+        return DecodingOutcome(decoded, decoded.error)
 
     def _read(self, body: Body, limits: Limits) -> DecodedBody:
         for envelope in self._envelopes:

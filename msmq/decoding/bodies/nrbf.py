@@ -13,9 +13,9 @@ from msmq.decoding.bodies.budget import Budget
 from msmq.decoding.bodies.nrbf_records import (
     ArrayObject,
     ClassObject,
+    NrbfReference,
     Object,
     RecordReader,
-    Reference,
     StringObject,
     Value,
 )
@@ -74,12 +74,12 @@ class _Plain:
             found.identifier
             for holder in objects.values()
             for found in _held(holder)
-            if isinstance(found, Reference | ClassObject | ArrayObject)
+            if isinstance(found, NrbfReference | ClassObject | ArrayObject)
         )
 
     def value(self, value: Value, depth: int) -> Any:
         self._budget.depth(depth)
-        if isinstance(value, Reference):
+        if isinstance(value, NrbfReference):
             try:
                 value = self._objects[value.identifier]
             except KeyError:
@@ -110,12 +110,12 @@ class _Plain:
         """What a boxed number holds, and the items that a list has in use."""
         if held.name.startswith("System.") and len(held.members) == 1 and held.members[0][0] == "m_value":
             boxed = held.members[0][1]
-            return held if isinstance(boxed, Reference | ClassObject | ArrayObject) else boxed
+            return held if isinstance(boxed, NrbfReference | ClassObject | ArrayObject) else boxed
         members = dict(held.members) if held.name.startswith(_LISTS) else {}
         if not {"_items", "_size"} <= set(members):
             return held
         array, size = members["_items"], members["_size"]
-        if isinstance(array, Reference):
+        if isinstance(array, NrbfReference):
             array = self._objects.get(array.identifier)
         if not isinstance(array, ArrayObject) or array.octets is not None or len(array.lengths) != 1:
             return held

@@ -21,7 +21,7 @@ from msmq.wire.reader import Reader
 
 
 @attrs.frozen
-class Reference:
+class NrbfReference:
     """A MemberReference: the object with this identifier, which may stand further on."""
 
     identifier: int
@@ -56,7 +56,7 @@ class StringObject:
 
 
 Object: TypeAlias = ClassObject | ArrayObject | StringObject
-Value: TypeAlias = bool | int | float | str | Reference | ClassObject | ArrayObject | StringObject | None
+Value: TypeAlias = bool | int | float | str | NrbfReference | ClassObject | ArrayObject | StringObject | None
 
 
 class _Record(enum.IntEnum):
@@ -307,8 +307,8 @@ class RecordReader:
     def _typed(self, kind: _Record, depth: int) -> Value:
         return self._primitive(self._primitive_type())
 
-    def _reference(self, kind: _Record, depth: int) -> Reference:
-        return Reference(self._int32("IdRef"))
+    def _reference(self, kind: _Record, depth: int) -> NrbfReference:
+        return NrbfReference(self._int32("IdRef"))
 
     def _nulls(self, kind: _Record, depth: int) -> _Nulls:
         if kind is _Record.OBJECT_NULL:

@@ -24,7 +24,7 @@ from msmq.directory.ldap.referrals import (
 from msmq.directory.ldap.results import SUCCESS, describe
 from msmq.directory.ldap.root import ROOT_ATTRIBUTES, Root, UnsuitableServerError, read_root
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.wire import Bind, Control, Request, Scope, Search, StartTls
+from msmq.directory.ldap.wire import Bind, LdapControl, Request, Scope, SearchRequest, StartTls
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
@@ -170,7 +170,7 @@ class LdapConnection:
         return self._is_noted and self._noted is None
 
     async def ask(
-        self, request: Request, controls: Sequence[Control] = (), *, repeatable: bool = False
+        self, request: Request, controls: Sequence[LdapControl] = (), *, repeatable: bool = False
     ) -> Answered:
         """Ask the server, or for a write the one to which it refers; whatever result comes is answered.
 
@@ -197,7 +197,7 @@ class LdapConnection:
         return answered
 
     async def _write_elsewhere(
-        self, request: Request, controls: Sequence[Control], refused: Answered
+        self, request: Request, controls: Sequence[LdapControl], refused: Answered
     ) -> Answered:
         """Have a server that a read-only one refers to do a write.
 
@@ -227,7 +227,7 @@ class LdapConnection:
         )
 
     async def ask_here(
-        self, request: Request, controls: Sequence[Control] = (), *, repeatable: bool = False
+        self, request: Request, controls: Sequence[LdapControl] = (), *, repeatable: bool = False
     ) -> Answered:
         """Ask the server of this connection; whatever result it gives is answered.
 
@@ -364,12 +364,12 @@ class LdapConnection:
             _check(await protocol.ask(StartTls()), "TLS is refused")
             protocol.start_tls(options)
         _check(await protocol.ask(Bind(settings.bind_name, password)), f"{settings.bind_name} is refused")
-        asked = await protocol.ask(Search("", Scope.ENTRY, ANYTHING, ROOT_ATTRIBUTES))
+        asked = await protocol.ask(SearchRequest("", Scope.ENTRY, ANYTHING, ROOT_ATTRIBUTES))
         _check(asked, "the server does not tell of itself")
         if not asked.entries:
             raise UnsuitableServerError("the server does not tell of itself")
         root = read_root(asked.entries[0], settings)
-        there = await protocol.ask(Search(root.configuration, Scope.ENTRY, ANYTHING, ("objectClass",)))
+        there = await protocol.ask(SearchRequest(root.configuration, Scope.ENTRY, ANYTHING, ("objectClass",)))
         _check(there, f"there is no {root.configuration}")
         self._root = root
 

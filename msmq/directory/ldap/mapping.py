@@ -31,7 +31,7 @@ CHANGED: Final = "modify_time"
 
 
 @attrs.frozen
-class Column:
+class MappedAttribute:
     """An attribute of directory objects that one attribute of an entry holds.
 
     @ivar attribute: the name that LDAP has for it.
@@ -59,31 +59,31 @@ class ObjectClass:
     """
 
     name: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, MappedAttribute]
     links: Mapping[str, str] = attrs.field(factory=dict)
-    of_computer: Mapping[str, Column] = attrs.field(factory=dict)
+    of_computer: Mapping[str, MappedAttribute] = attrs.field(factory=dict)
     required: frozenset[str] = frozenset()
     unsupported: frozenset[str] = frozenset()
     is_created: bool = True
 
 
-_SECURITY: Final = Column(SECURITY, values.OPAQUE)
+_SECURITY: Final = MappedAttribute(SECURITY, values.OPAQUE)
 
 CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
     QueueManagerObject: ObjectClass(
         "mSMQConfiguration",
         {
-            "queue_manager_version": Column("mSMQComputerTypeEx", values.TEXT),
-            "operating_system_type": Column("mSMQOSType", values.OPERATING_SYSTEM),
-            "queue_manager_quota": Column("mSMQQuota", values.UNSIGNED),
-            "journal_quota": Column("mSMQJournalQuota", values.UNSIGNED),
-            "foreign_system": Column("mSMQForeign", values.BOOLEAN),
-            "site_identifier_list": Column("mSMQSites", values.GUIDS, is_single=False),
-            "routing_server": Column("mSMQRoutingServices", values.BOOLEAN),
-            "directory_server": Column("mSMQDsServices", values.BOOLEAN),
-            "supporting_server": Column("mSMQDependentClientServices", values.BOOLEAN),
-            "public_encryption_key_list": Column("mSMQEncryptKey", values.KEYS),
-            "public_signing_key_list": Column("mSMQSignKey", values.KEYS),
+            "queue_manager_version": MappedAttribute("mSMQComputerTypeEx", values.TEXT),
+            "operating_system_type": MappedAttribute("mSMQOSType", values.OPERATING_SYSTEM),
+            "queue_manager_quota": MappedAttribute("mSMQQuota", values.UNSIGNED),
+            "journal_quota": MappedAttribute("mSMQJournalQuota", values.UNSIGNED),
+            "foreign_system": MappedAttribute("mSMQForeign", values.BOOLEAN),
+            "site_identifier_list": MappedAttribute("mSMQSites", values.GUIDS, is_single=False),
+            "routing_server": MappedAttribute("mSMQRoutingServices", values.BOOLEAN),
+            "directory_server": MappedAttribute("mSMQDsServices", values.BOOLEAN),
+            "supporting_server": MappedAttribute("mSMQDependentClientServices", values.BOOLEAN),
+            "public_encryption_key_list": MappedAttribute("mSMQEncryptKey", values.KEYS),
+            "public_signing_key_list": MappedAttribute("mSMQSignKey", values.KEYS),
             "security": _SECURITY,
         },
         links={
@@ -91,34 +91,34 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
             "in_routing_server_identifier_list": "mSMQInRoutingServers",
         },
         of_computer={
-            "qualified_computer_name": Column("dNSHostName", values.TEXT),
-            "operating_system_version": Column("operatingSystemVersion", values.TEXT),
+            "qualified_computer_name": MappedAttribute("dNSHostName", values.TEXT),
+            "operating_system_version": MappedAttribute("operatingSystemVersion", values.TEXT),
         },
         unsupported=frozenset({"connected_network_identifier_list"}),
     ),
     QueueObject: ObjectClass(
         "mSMQQueue",
         {
-            "label": Column("mSMQLabelEx", values.LABEL),
-            "type": Column("mSMQQueueType", values.GUID),
-            "journaling": Column("mSMQJournal", values.BOOLEAN),
-            "quota": Column("mSMQQueueQuota", values.UNSIGNED),
-            "journal_quota": Column("mSMQQueueJournalQuota", values.UNSIGNED),
-            "authentication": Column("mSMQAuthenticate", values.BOOLEAN),
-            "privacy_level": Column("mSMQPrivacyLevel", values.PRIVACY),
-            "transactional": Column("mSMQTransactional", values.BOOLEAN, is_changeable=False),
-            "multicast_address": Column("MSMQ-MulticastAddress", values.TEXT),
-            "base_priority": Column("mSMQBasePriority", values.SIGNED),
+            "label": MappedAttribute("mSMQLabelEx", values.LABEL),
+            "type": MappedAttribute("mSMQQueueType", values.GUID),
+            "journaling": MappedAttribute("mSMQJournal", values.BOOLEAN),
+            "quota": MappedAttribute("mSMQQueueQuota", values.UNSIGNED),
+            "journal_quota": MappedAttribute("mSMQQueueJournalQuota", values.UNSIGNED),
+            "authentication": MappedAttribute("mSMQAuthenticate", values.BOOLEAN),
+            "privacy_level": MappedAttribute("mSMQPrivacyLevel", values.PRIVACY),
+            "transactional": MappedAttribute("mSMQTransactional", values.BOOLEAN, is_changeable=False),
+            "multicast_address": MappedAttribute("MSMQ-MulticastAddress", values.TEXT),
+            "base_priority": MappedAttribute("mSMQBasePriority", values.SIGNED),
             "security": _SECURITY,
         },
     ),
     EnterpriseObject: ObjectClass(
         "mSMQEnterpriseSettings",
         {
-            "weakened_security": Column("mSMQNameStyle", values.BOOLEAN),
-            "non_ldap_capable_queue_manager_notification": Column("mSMQCSPName", values.YES_OR_NO),
-            "default_time_to_live": Column("mSMQLongLived", values.UNSIGNED),
-            "old_directory": Column("mSMQVersion", values.OLD_VERSION),
+            "weakened_security": MappedAttribute("mSMQNameStyle", values.BOOLEAN),
+            "non_ldap_capable_queue_manager_notification": MappedAttribute("mSMQCSPName", values.YES_OR_NO),
+            "default_time_to_live": MappedAttribute("mSMQLongLived", values.UNSIGNED),
+            "old_directory": MappedAttribute("mSMQVersion", values.OLD_VERSION),
             "security": _SECURITY,
         },
         is_created=False,
@@ -126,10 +126,10 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
     SiteObject: ObjectClass(
         "site",
         {
-            "intra_site_replication_interval": Column("mSMQInterval1", values.UNSIGNED),
-            "inter_site_replication_interval": Column("mSMQInterval2", values.UNSIGNED),
-            "foreign_site": Column("mSMQSiteForeign", values.BOOLEAN),
-            "migrated_from_msmq10": Column("mSMQNt4Stub", values.FLAG),
+            "intra_site_replication_interval": MappedAttribute("mSMQInterval1", values.UNSIGNED),
+            "inter_site_replication_interval": MappedAttribute("mSMQInterval2", values.UNSIGNED),
+            "foreign_site": MappedAttribute("mSMQSiteForeign", values.BOOLEAN),
+            "migrated_from_msmq10": MappedAttribute("mSMQNt4Stub", values.FLAG),
             "security": _SECURITY,
         },
         unsupported=frozenset({"primary_site_controller", "public_signing_key_list"}),
@@ -137,8 +137,8 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
     RoutingLinkObject: ObjectClass(
         "mSMQSiteLink",
         {
-            "description": Column("description", values.TEXT, is_single=False),
-            "actual_cost": Column("mSMQCost", values.UNSIGNED),
+            "description": MappedAttribute("description", values.TEXT, is_single=False),
+            "actual_cost": MappedAttribute("mSMQCost", values.UNSIGNED),
         },
         links={
             "site1_identifier": "mSMQSite1",
@@ -150,9 +150,9 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
     UserObject: ObjectClass(
         "user",
         {
-            "security_identifier": Column(SID, values.BYTES, is_changeable=False),
-            "certificate_digest_list": Column("mSMQDigests", values.DIGESTS, is_single=False),
-            "certificates": Column("mSMQSignCertificates", values.CERTIFICATES),
+            "security_identifier": MappedAttribute(SID, values.BYTES, is_changeable=False),
+            "certificate_digest_list": MappedAttribute("mSMQDigests", values.DIGESTS, is_single=False),
+            "certificates": MappedAttribute("mSMQSignCertificates", values.CERTIFICATES),
         },
         required=frozenset({"security_identifier"}),
         is_created=False,

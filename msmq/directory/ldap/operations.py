@@ -37,15 +37,15 @@ from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.values import pack_guid
 from msmq.directory.ldap.wire import (
     Add,
-    Control,
     Delete,
     Entry,
     Exchange,
+    LdapControl,
     Modify,
     Request,
     Result,
     Scope,
-    Search,
+    SearchRequest,
     Values,
     paged,
     security_parts,
@@ -172,7 +172,7 @@ class Operations:
         @param needs_all: it is an error if other servers may have more of them.
         """
         root = await self.root()
-        request = Search(base, scope, wanted, tuple(attributes))
+        request = SearchRequest(base, scope, wanted, tuple(attributes))
         answered = await self._connection.ask(request, self._reading(root, attributes), repeatable=True)
         if answered.result.code in (NO_SUCH_OBJECT, NO_NAME):
             return ()
@@ -201,7 +201,7 @@ class Operations:
         try:
             cookie = b""
             while True:
-                request = Search(base, Scope.TREE, wanted, tuple(attributes))
+                request = SearchRequest(base, Scope.TREE, wanted, tuple(attributes))
                 controls = (*self._reading(root, attributes), paged(PAGE_SIZE, cookie))
                 # A cookie means something to the server that gave it, and to no other.
                 answered = await connection.ask_here(request, controls, repeatable=not cookie)
@@ -239,7 +239,7 @@ class Operations:
             number = await connection.number()
             is_last = False
             while not is_last:
-                request = Search(name, Scope.ENTRY, ANYTHING, read.following)
+                request = SearchRequest(name, Scope.ENTRY, ANYTHING, read.following)
                 answered = await connection.ask_here(request, (NO_RANGE_ERROR,), repeatable=True)
                 if answered.result.code == NO_SUCH_OBJECT:
                     return []
@@ -297,7 +297,7 @@ class Operations:
         A domain takes its list alone, if it has one: who owns the object is for the domain to say.
         """
         root = await self.root()
-        controls: tuple[Control, ...] = ()
+        controls: tuple[LdapControl, ...] = ()
         if root.dialect is Dialect.ACTIVE_DIRECTORY:
             parts = security_flags(descriptor)
             controls = (security_parts(parts & _DACL or parts),)
@@ -315,12 +315,12 @@ class Operations:
             if error.result is not DirectoryOperationResult.OBJECT_NOT_FOUND:
                 raise
 
-    async def _do(self, request: Request, name: str, controls: Sequence[Control] = ()) -> None:
+    async def _do(self, request: Request, name: str, controls: Sequence[LdapControl] = ()) -> None:
         answered = await self._connection.ask(request, controls)
         self._check(answered.result, name)
 
     @staticmethod
-    def _reading(root: Root, attributes: Sequence[str]) -> tuple[Control, ...]:
+    def _reading(root: Root, attributes: Sequence[str]) -> tuple[LdapControl, ...]:
         if SECURITY in attributes and root.dialect is Dialect.ACTIVE_DIRECTORY:
             return (security_parts(_READ_PARTS),)
         return ()

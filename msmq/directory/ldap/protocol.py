@@ -14,12 +14,12 @@ from twisted.python.failure import Failure
 
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
 from msmq.directory.ldap.wire import (
-    Control,
     Entry,
+    LdapControl,
     LdapWireError,
-    Reference,
     Request,
     Result,
+    SearchReference,
     decode,
     encode,
     whole_message,
@@ -88,7 +88,7 @@ class LdapProtocol(Protocol):
         self._next_turn: IDelayedCall | None = None
         self._fault = ""
 
-    def ask(self, request: Request, controls: Sequence[Control] = ()) -> Deferred[Answered]:
+    def ask(self, request: Request, controls: Sequence[LdapControl] = ()) -> Deferred[Answered]:
         """Send a request; whatever result the server gives comes through the Deferred.
 
         @raise LdapDisconnectedError: through the Deferred.
@@ -187,7 +187,7 @@ class LdapProtocol(Protocol):
                 self._leave(f"an answer has more than {MOST_ENTRIES} entries")
             elif asked.size > MOST_BYTES:
                 self._leave(f"an answer has more than {MOST_BYTES} bytes")
-        elif isinstance(answer, Reference):
+        elif isinstance(answer, SearchReference):
             asked.is_partial = True
         elif isinstance(answer, Result):
             del self._asked[number]

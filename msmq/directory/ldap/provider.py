@@ -20,7 +20,7 @@ from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.values import pack_guid, unpack_guid
 from msmq.directory.ldap.wire import Entry, Scope
-from msmq.directory.reads import Reads
+from msmq.directory.reads import PendingReads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -80,7 +80,7 @@ class LdapDirectory:
         self._searching = Searching(self._operations, reactor)
         self._publishing = Publishing(self._operations, self._searching, make_identifier)
         self._accounts = LdapAccounts(self._operations)
-        self._reads = Reads()
+        self._reads = PendingReads()
 
     def open(self) -> Deferred[None]:
         """See L{IDirectory.open}.

@@ -11,12 +11,12 @@ from typing import Final
 
 import attrs
 
-from msmq.directory.ldap.wire import Control, Entry
+from msmq.directory.ldap.wire import Entry, LdapControl
 
 MOST_VALUES: Final = 200_000
 """Limit on the values of one attribute that are read in ranges."""
 
-NO_RANGE_ERROR: Final = Control(b"1.2.840.113556.1.4.1948")
+NO_RANGE_ERROR: Final = LdapControl(b"1.2.840.113556.1.4.1948")
 """[MS-ADTS] 3.1.1.3.4.1.22 LDAP_SERVER_RANGE_RETRIEVAL_NOERR_OID: a range behind the last value is empty."""
 
 CHANGE_NUMBER: Final = "uSNChanged"

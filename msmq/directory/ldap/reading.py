@@ -16,7 +16,7 @@ from msmq.directory.ldap.mapping import (
     NAME_EXTENSION,
     OF_COMPUTER,
     SERVICE_TYPE,
-    Column,
+    MappedAttribute,
 )
 from msmq.directory.ldap.names import DistinguishedNameError, folded, parent, queue_name, value_at
 from msmq.directory.ldap.values import unpack_guid, unpack_time
@@ -134,7 +134,7 @@ def _values(
         yield from _of_computer(of, entry, wanted, computer, faults)
 
 
-def _column(name: str, column: Column, entry: Entry, faults: Faults) -> Iterator[tuple[str, Any]]:
+def _column(name: str, column: MappedAttribute, entry: Entry, faults: Faults) -> Iterator[tuple[str, Any]]:
     values = entry.all(column.attribute)
     if values:
         try:

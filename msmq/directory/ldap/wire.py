@@ -82,7 +82,7 @@ class StartTls:
 
 
 @attrs.frozen
-class Search:
+class SearchRequest:
     """Find entries.
 
     @ivar attributes: those that are wanted; all but operational ones if there are none.
@@ -132,11 +132,11 @@ class Delete:
     name: str
 
 
-Request: TypeAlias = Bind | StartTls | Search | Add | Modify | Exchange | Delete
+Request: TypeAlias = Bind | StartTls | SearchRequest | Add | Modify | Exchange | Delete
 
 
 @attrs.frozen
-class Control:
+class LdapControl:
     """RFC 4511 4.1.11 Control."""
 
     kind: bytes
@@ -179,14 +179,14 @@ class Result:
 
 
 @attrs.frozen
-class Reference:
+class SearchReference:
     """RFC 4511 4.5.3 SearchResultReference: part of what was searched is on another server."""
 
 
-Answer: TypeAlias = Entry | Reference | Result
+Answer: TypeAlias = Entry | SearchReference | Result
 
 
-def encode(number: int, request: Request, controls: Sequence[Control] = ()) -> bytes:
+def encode(number: int, request: Request, controls: Sequence[LdapControl] = ()) -> bytes:
     """An LDAPMessage.
 
     @param number: messageID.
@@ -240,15 +240,15 @@ def whole_message(data: bytes | bytearray, start: int) -> int | None:
     return end if len(data) >= end else None
 
 
-def paged(size: int, cookie: bytes) -> Control:
+def paged(size: int, cookie: bytes) -> LdapControl:
     """RFC 2696 ask for at most so many entries, after those before C{cookie}."""
     value = pureber.BERSequence([pureber.BERInteger(size), pureber.BEROctetString(cookie)])
-    return Control(PAGED_RESULTS, bytes(value.toWire()))
+    return LdapControl(PAGED_RESULTS, bytes(value.toWire()))
 
 
-def security_parts(flags: int) -> Control:
+def security_parts(flags: int) -> LdapControl:
     """[MS-ADTS] 3.1.1.3.4.1.11 read or write these parts: 1 owner, 2 group, 4 DACL, 8 SACL."""
-    return Control(SECURITY_PARTS, bytes(pureber.BERSequence([pureber.BERInteger(flags)]).toWire()), True)
+    return LdapControl(SECURITY_PARTS, bytes(pureber.BERSequence([pureber.BERInteger(flags)]).toWire()), True)
 
 
 def _operation(request: Request) -> Any:
@@ -257,7 +257,7 @@ def _operation(request: Request) -> Any:
             return pureldap.LDAPBindRequest(dn=name, auth=password)
         case StartTls():
             return pureldap.LDAPStartTLSRequest()
-        case Search(base, scope, wanted, attributes):
+        case SearchRequest(base, scope, wanted, attributes):
             return pureldap.LDAPSearchRequest(
                 baseObject=base, scope=scope.value, filter=_filter(wanted), attributes=list(attributes)
             )
@@ -315,7 +315,7 @@ def _answer(message: Any) -> Answer:
         values = {name.decode().lower(): tuple(held) for name, held in value.attributes if held}
         return Entry(value.objectName.decode(), values)
     if isinstance(value, pureldap.LDAPSearchResultReference):
-        return Reference()
+        return SearchReference()
     if isinstance(value, pureldap.LDAPResult):
         text = value.errorMessage
         # Active Directory ends its texts with a NUL.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from msmq.directory.ldap.mapping import CLASSES, Column
+from msmq.directory.ldap.mapping import CLASSES, MappedAttribute
 from msmq.directory.ldap.reading import REMOTE_ACCESS, ROUTES, SERVER_BITS
 from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
 
@@ -75,7 +75,7 @@ def path_parts(queue: QueueObject) -> tuple[str, str]:
     return computer, name
 
 
-def _pack(held: DirectoryObject, columns: Mapping[str, Column]) -> dict[str, Sequence[bytes]]:
+def _pack(held: DirectoryObject, columns: Mapping[str, MappedAttribute]) -> dict[str, Sequence[bytes]]:
     found: dict[str, Sequence[bytes]] = {}
     for name, column in columns.items():
         value: Any = getattr(held, name)

@@ -54,7 +54,7 @@ def turn_of(path: Path) -> tuple[str, str, str]:
 
 
 @attrs.frozen
-class Place:
+class DataFile:
     """One file that is there.
 
     @ivar first: the number of its first row; C{last} is that of the last.
@@ -79,13 +79,13 @@ class Shelf:
         self._stem = f"{readable}-{mark}"
         self._pattern = re.compile(rf"{re.escape(self._stem)}-(\d{{{_DIGITS}}})-(\d{{{_DIGITS}}})\.parquet")
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[DataFile]:
         """The files that are there."""
         found = []
         for path in self._directory.glob(f"date=*/{self._stem}-*.parquet"):
             match = self._pattern.fullmatch(path.name)
             if match is not None:
-                found.append(Place(path, int(match[1]), int(match[2])))
+                found.append(DataFile(path, int(match[1]), int(match[2])))
         return sorted(found, key=lambda place: place.first)
 
     def numbers(self, column: str) -> set[int]:

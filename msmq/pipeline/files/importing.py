@@ -169,7 +169,7 @@ class Imported:
     skipped: int = 0
 
 
-class Progress:
+class ImportProgress:
     """How far an import came, in a file.
 
     @ivar done: the files all of whose rows were taken.
@@ -265,7 +265,7 @@ class Importer:
 
     @property
     def task(self) -> str:
-        """What is done, in few characters, for its L{Progress}."""
+        """What is done, in few characters, for its L{ImportProgress}."""
         said = json.dumps([self._into, self._topic, self._key])
         return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
@@ -292,7 +292,7 @@ class Importer:
             self._count(record)
         return self._told
 
-    def run(self, progress: Progress) -> Imported:
+    def run(self, progress: ImportProgress) -> Imported:
         """Send it.
 
         @raise FilesError: a file cannot be read.
@@ -325,7 +325,7 @@ class Importer:
         destination = record.header["destination"]
         self._told.messages[destination] = self._told.messages.get(destination, 0) + 1
 
-    def _records(self, progress: Progress | None) -> Iterator[tuple[Row, Record]]:
+    def _records(self, progress: ImportProgress | None) -> Iterator[tuple[Row, Record]]:
         for row in self._rows(progress):
             self._on_rows(1)
             if self._topic and not is_called(row.topic, self._topic):
@@ -342,7 +342,7 @@ class Importer:
             else:
                 yield row, record
 
-    def _rows(self, progress: Progress | None) -> Iterable[Row]:
+    def _rows(self, progress: ImportProgress | None) -> Iterable[Row]:
         for file in self._files:
             if progress is None or str(file) not in progress.done:
                 yield from rows_of(file, after=0 if progress is None else progress.after(file))

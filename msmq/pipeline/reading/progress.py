@@ -17,7 +17,7 @@ import attrs
 
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
-from msmq.pipeline.reading.slices import Slice, Span, cut
+from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
@@ -143,7 +143,7 @@ class LogProgress:
         with _opened(self.options) as store:
             return self._end(store)
 
-    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Slice]:
+    def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadSlice]:
         """What lies between two offsets, in parts.
 
         @raise DataLost: some of it is gone.
@@ -166,7 +166,7 @@ class LogProgress:
                         f"{names[queue]} is to be read from offset {first},"
                         f" but what is before offset {kept} was trimmed"
                     )
-                spans.append(Span(queue, names[queue], max(first, kept), last.next))
+                spans.append(RowSpan(queue, names[queue], max(first, kept), last.next))
             kind = "events" if self.stream == "events" else "log"
             spans = [attrs.evolve(span, queue=None) for span in spans] if kind == "events" else spans
             found = cut(

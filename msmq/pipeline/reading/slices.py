@@ -17,7 +17,7 @@ LEVELS: Final = 8
 
 
 @attrs.frozen
-class Span:
+class RowSpan:
     """Numbers of one queue, from C{begin} on and before C{end}.
 
     @ivar queue: its identifier; C{None} of the event log.
@@ -32,7 +32,7 @@ class Span:
 
 
 @attrs.frozen
-class Slice:
+class ReadSlice:
     """What one process reads of a store.
 
     @ivar kind: C{messages}, C{log} or C{events}.
@@ -40,28 +40,28 @@ class Slice:
     """
 
     kind: str
-    spans: tuple[Span, ...]
+    spans: tuple[RowSpan, ...]
     is_strict: bool = False
 
 
-def level_spans(queue: UUID, topic: str, begin: int, end: int) -> list[Span]:
+def level_spans(queue: UUID, topic: str, begin: int, end: int) -> list[RowSpan]:
     """LookupIdentifiers whose lower part is in a range, whatever their priority."""
     first, last = max(0, begin), min(end, LEVEL)
     if first == 0 and last == LEVEL:
-        return [Span(queue, topic, 0, LEVELS * LEVEL)]
+        return [RowSpan(queue, topic, 0, LEVELS * LEVEL)]
     if first >= last:
         return []
     levels = range(0, LEVELS * LEVEL, LEVEL)
-    return [Span(queue, topic, level + first, level + last) for level in levels]
+    return [RowSpan(queue, topic, level + first, level + last) for level in levels]
 
 
 def cut(
     kind: str,
-    spans: Iterable[Span],
-    cuts: Callable[[Span, int], tuple[Sequence[int], int]],
+    spans: Iterable[RowSpan],
+    cuts: Callable[[RowSpan, int], tuple[Sequence[int], int]],
     partitions: int,
     rows: int = SLICE_ROWS,
-) -> list[Slice]:
+) -> list[ReadSlice]:
     """Cut these spans into slices of about so many rows, and put small ones together.
 
     @param cuts: where a span is cut into pieces of so many rows, and how many rows the last piece has.
@@ -77,9 +77,9 @@ def cut(
 
 
 def _pieces(
-    spans: Sequence[Span], cuts: Callable[[Span, int], tuple[Sequence[int], int]], rows: int
-) -> list[Span]:
-    pieces: list[Span] = []
+    spans: Sequence[RowSpan], cuts: Callable[[RowSpan, int], tuple[Sequence[int], int]], rows: int
+) -> list[RowSpan]:
+    pieces: list[RowSpan] = []
     for span in spans:
         places, rest = cuts(span, rows)
         begin = span.begin
@@ -91,16 +91,16 @@ def _pieces(
     return pieces
 
 
-def _together(kind: str, pieces: Sequence[Span], rows: int) -> list[Slice]:
-    slices: list[Slice] = []
-    held: list[Span] = []
+def _together(kind: str, pieces: Sequence[RowSpan], rows: int) -> list[ReadSlice]:
+    slices: list[ReadSlice] = []
+    held: list[RowSpan] = []
     count = 0
     for piece in pieces:
         if held and count + piece.rows > rows:
-            slices.append(Slice(kind, tuple(held)))
+            slices.append(ReadSlice(kind, tuple(held)))
             held, count = [], 0
         held.append(piece)
         count += piece.rows
     if held:
-        slices.append(Slice(kind, tuple(held)))
+        slices.append(ReadSlice(kind, tuple(held)))
     return slices

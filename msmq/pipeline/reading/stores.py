@@ -11,7 +11,7 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
-from msmq.pipeline.reading.slices import LEVEL, Slice, Span, cut, level_spans
+from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.reading.wanted import Wanted
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
@@ -35,7 +35,7 @@ class StoreScan:
     wanted: Wanted
     stream: str
 
-    def slices(self) -> list[Slice]:
+    def slices(self) -> list[ReadSlice]:
         """What is read, in parts.
 
         @raise ReadingError: it cannot be read as it is asked for.
@@ -47,7 +47,7 @@ class StoreScan:
         finally:
             store.close()
 
-    def _slices(self, store: StoreBeside) -> list[Slice]:
+    def _slices(self, store: StoreBeside) -> list[ReadSlice]:
         kind = LOGS.get(self.stream, "messages")
         if self.stream == "events":
             spans = self._event_spans(store)
@@ -63,7 +63,7 @@ class StoreScan:
                     spans += self._spans(store, topic, begin, end)
         return cut(kind, spans, lambda span, rows: cuts_of(store, kind, span, rows), self.options.partitions)
 
-    def _spans(self, store: StoreBeside, topic: Topic, begin: int | str, end: int | str) -> list[Span]:
+    def _spans(self, store: StoreBeside, topic: Topic, begin: int | str, end: int | str) -> list[RowSpan]:
         if self.stream != "log":
             first, last = self.wanted.within(
                 0 if isinstance(begin, str) else begin, LEVEL if isinstance(end, str) else end
@@ -74,9 +74,9 @@ class StoreScan:
             since = store.log_since(topic.queue, self.options.since)
             begin = bounds[1] if since is None else since
         first, last = self._logged(topic.name, bounds, store.log_end(), begin, end)
-        return [Span(topic.queue, topic.name, first, last)] if first < last else []
+        return [RowSpan(topic.queue, topic.name, first, last)] if first < last else []
 
-    def _event_spans(self, store: StoreBeside) -> list[Span]:
+    def _event_spans(self, store: StoreBeside) -> list[RowSpan]:
         topic = Topic(NULL_GUID, EVENTS_TOPIC)
         [only] = subscribed(attrs.evolve(self.options, pattern=""), "events", [topic], store.text)
         starting = offsets_of(self.options.starting, [only], "startingOffsets", store.text)
@@ -88,7 +88,7 @@ class StoreScan:
             since = store.event_since(self.options.since)
             begin = bounds[1] if since is None else since
         first, last = self._logged(EVENTS_TOPIC, bounds, bounds[1], begin, ending.get(EVENTS_TOPIC, LATEST))
-        return [Span(None, EVENTS_TOPIC, first, last)] if first < last else []
+        return [RowSpan(None, EVENTS_TOPIC, first, last)] if first < last else []
 
     def _logged(
         self, topic: str, bounds: tuple[int, int], log_end: int, begin: int | str, end: int | str
@@ -108,7 +108,7 @@ class StoreScan:
             first = max(first, begin)
         return self.wanted.within(first, last if isinstance(end, str) else min(last, end))
 
-    def pages(self, part: Slice) -> Iterator[Sequence[StoredPacket]]:
+    def pages(self, part: ReadSlice) -> Iterator[Sequence[StoredPacket]]:
         """The messages of a slice.
 
         @raise StorageError: the store cannot be read.
@@ -122,7 +122,7 @@ class StoreScan:
         finally:
             store.close()
 
-    def event_pages(self, part: Slice) -> Iterator[Sequence[StoredEvent]]:
+    def event_pages(self, part: ReadSlice) -> Iterator[Sequence[StoredEvent]]:
         """The events of a slice; see L{pages}."""
         store = open_beside(self.options.location)
         try:
@@ -135,7 +135,7 @@ class StoreScan:
 _Page = TypeVar("_Page", bound=Sequence[Any])
 
 
-def _counted(part: Slice, span: Span, pages: Iterator[_Page]) -> Iterator[_Page]:
+def _counted(part: ReadSlice, span: RowSpan, pages: Iterator[_Page]) -> Iterator[_Page]:
     """The pages, and an error at their end if there were more rows when the span was cut."""
     count = 0
     for page in pages:
@@ -160,7 +160,7 @@ def _class_of(packet: bytes) -> int | None:
         return None
 
 
-def _event_pages(store: StoreBeside, span: Span) -> Iterator[Sequence[StoredEvent]]:
+def _event_pages(store: StoreBeside, span: RowSpan) -> Iterator[Sequence[StoredEvent]]:
     begin: int | None = span.begin
     while begin is not None:
         events, begin = store.events(begin, span.end)
@@ -179,7 +179,7 @@ def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str
 
 
 def message_pages(
-    store: StoreBeside, kind: str, span: Span, wanted: Wanted
+    store: StoreBeside, kind: str, span: RowSpan, wanted: Wanted
 ) -> Iterator[Sequence[StoredPacket]]:
     """The packets of a span, page by page."""
     assert span.queue is not None
@@ -201,7 +201,7 @@ def message_pages(
         begin = page.next
 
 
-def cuts_of(store: StoreBeside, kind: str, span: Span, rows: int) -> tuple[Sequence[int], int]:
+def cuts_of(store: StoreBeside, kind: str, span: RowSpan, rows: int) -> tuple[Sequence[int], int]:
     """Where a span is cut into pieces of so many rows, and how many rows the last piece has."""
     if span.queue is None:
         # The numbers of events have no gaps.

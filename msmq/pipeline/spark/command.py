@@ -21,7 +21,7 @@ from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
 from msmq.pipeline.spark.running import deadletters, latency, loss, quota, replay, routes, sequences, topology
-from msmq.pipeline.spark.running.job import Job, Outcome, Setting
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting
 from msmq.pipeline.spark.session import make_session
 from msmq.routing.topology import Topology
 
@@ -140,7 +140,7 @@ def run(job: Job, options: Namespace) -> str:
     return text_page(outcome.report)
 
 
-def write(outcome: Outcome, output: Path) -> None:
+def write(outcome: JobOutcome, output: Path) -> None:
     """The tables as Parquet, and the report as C{report.txt} and C{report.html}, which comes last."""
     output.mkdir(parents=True, exist_ok=True)
     for name, table in outcome.tables.items():

@@ -77,7 +77,7 @@ class Input:
 
 
 @attrs.frozen
-class Wanted:
+class JobInput:
     """What a job reads.
 
     @ivar streams: the streams of a store.
@@ -123,7 +123,7 @@ def check_inputs(inputs: Iterable[Input]) -> None:
         names[one.name] = one
 
 
-def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: Wanted) -> Estate:
+def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) -> Estate:
     """The messages and events of all inputs.
 
     @raise ReadingError: one is not what it should be.
@@ -179,7 +179,7 @@ def _all(tables: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, tables[1:] or tables)
 
 
-def _load(spark: SparkSession, one: Input, stream: str, wanted: Wanted) -> DataFrame:
+def _load(spark: SparkSession, one: Input, stream: str, wanted: JobInput) -> DataFrame:
     """The rows of a stream; of files, all that there are if the stream is empty."""
     reader = spark.read.format("msmq").option("path", one.location)
     if stream:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql.datasource import InputPartition
 
 from msmq.pipeline.reading.files import FileSlice
-from msmq.pipeline.reading.slices import Slice
+from msmq.pipeline.reading.slices import ReadSlice
 
 
 class SlicePartition(InputPartition):
     """A part of a store, which one task reads."""
 
-    def __init__(self, part: Slice) -> None:
+    def __init__(self, part: ReadSlice) -> None:
         super().__init__(part)
         self.part = part
 

@@ -24,7 +24,7 @@ _RECORD: Final = Struct("<QIIBQ")
 
 
 @attrs.define(eq=False)
-class Page:
+class AwaitingPage:
     """Entries that were added together, and are one value of the store.
 
     It is never written again: an entry is over when its message is not in the queue any more.
@@ -56,7 +56,7 @@ class AwaitingFinalAcks:
         self._limit = limit
         # There may be a million, so a key and an entry are one number each.
         self._entries: dict[int, int] = {}
-        self._pages: dict[int, Page] = {}
+        self._pages: dict[int, AwaitingPage] = {}
         self._numbers = count(1)
         self._by_sequence: Counter[int] = Counter()
         self._closed: list[StateChange] = []
@@ -82,7 +82,7 @@ class AwaitingFinalAcks:
         last = 0
         for number, name, value in numbered(state, PREFIX):
             last = number
-            page = Page((name, value), is_stored=True)
+            page = AwaitingPage((name, value), is_stored=True)
             with reading(name, value, _VERSION) as reader:
                 for _ in range(reader.u32("Count")):
                     sequence, place, message_id, wanted, lookup_id = reader.unpack(_RECORD, "TxSequenceID")
@@ -95,7 +95,7 @@ class AwaitingFinalAcks:
         self._numbers = count(last + 1)
         return changes
 
-    def add(self, transfers: Sequence[Transfer[M]], lookup_ids: Sequence[int]) -> Page:
+    def add(self, transfers: Sequence[Transfer[M]], lookup_ids: Sequence[int]) -> AwaitingPage:
         """These messages were order-acknowledged and are about to be moved.
 
         @param lookup_ids: the LookupIdentifiers that they get.
@@ -107,7 +107,7 @@ class AwaitingFinalAcks:
         for transfer, lookup_id in zip(transfers, lookup_ids, strict=True):
             record = transfer.sequence, transfer.number, transfer.message_id, transfer.wanted, lookup_id
             writer.bytes(_RECORD.pack(*record))
-        page = self._pages[number] = Page((f"{PREFIX}{number}", writer.getvalue()))
+        page = self._pages[number] = AwaitingPage((f"{PREFIX}{number}", writer.getvalue()))
         for transfer, lookup_id in zip(transfers, lookup_ids, strict=True):
             entry = _entry(number, lookup_id, transfer.message_id, transfer.wanted)
             self._put(transfer.sequence, transfer.number, entry, page)
@@ -117,7 +117,7 @@ class AwaitingFinalAcks:
                 page.evicted += self._settle(key, 0)
         return page
 
-    def stored(self, page: Page) -> list[Settlement[int]]:
+    def stored(self, page: AwaitingPage) -> list[Settlement[int]]:
         """The page and its moves are stored; answers with those whose FinalAcks came meanwhile."""
         page.is_stored = True
         if not page.left:
@@ -142,7 +142,7 @@ class AwaitingFinalAcks:
         closed, self._closed = self._closed, []
         return closed
 
-    def _put(self, sequence: int, number: int, entry: int, page: Page) -> None:
+    def _put(self, sequence: int, number: int, entry: int, page: AwaitingPage) -> None:
         self._entries[sequence << 32 | number] = entry
         self._by_sequence[sequence] += 1
         page.left += 1
@@ -164,7 +164,7 @@ class AwaitingFinalAcks:
             self._close(page)
         return [settlement]
 
-    def _close(self, page: Page) -> None:
+    def _close(self, page: AwaitingPage) -> None:
         name = page.change[0]
         del self._pages[int(name.removeprefix(PREFIX))]
         self._closed.append((name, None))

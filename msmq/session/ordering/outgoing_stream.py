@@ -29,10 +29,10 @@ from msmq.moment import Moment
 from msmq.session.ordering.transfer_info import NO_SEQUENCE, OutgoingTransferInfo, sequence_info
 from msmq.session.ordering.transfer_sequence import OutgoingTransferSequence
 from msmq.session.ordering.transfers import (
+    AckOutcome,
     Assignment,
     Leaving,
     M,
-    Outcome,
     Transfer,
     Transmission,
     Transmitted,
@@ -342,7 +342,7 @@ class OutgoingStream(Generic[M]):
 
     # What the receiver says
 
-    def order_acknowledged(self, number: int, now: Moment, *, is_vouched: bool = True) -> Outcome[M]:
+    def order_acknowledged(self, number: int, now: Moment, *, is_vouched: bool = True) -> AckOutcome[M]:
         """[MS-MQQB] 3.1.5.6: an OrderAck of the sequence that is on the way, up to C{number}.
 
         It stands for the session's acknowledgement too (reading 53), unless nothing vouches for it: then
@@ -350,23 +350,23 @@ class OutgoingStream(Generic[M]):
         """
         self._transfer.heard(now)
         if self._active is None or number <= self._acknowledged:
-            return Outcome()
+            return AckOutcome()
         if number > self._highest and self._shared.identifiers.is_ours(self._active):
             self._shared.ignored["acknowledges what was not sent"] += 1
-            return Outcome()
+            return AckOutcome()
         if not is_vouched:
             self._claimed = max(self._claimed, number)
             number = self._kept_through(number)
         return self._acknowledge(number, now)
 
-    def kept(self, messages: Iterable[M], now: Moment) -> Outcome[M]:
+    def kept(self, messages: Iterable[M], now: Moment) -> AckOutcome[M]:
         """[MS-MQQB] 3.1.5.5.2: whom these messages were sent to has stored them; what may leave for that."""
         for message in messages:
             transfer = self._by_message.get(message)
             if transfer is not None:
                 transfer.is_kept = True
         if self._claimed <= self._acknowledged:
-            return Outcome()
+            return AckOutcome()
         return self._acknowledge(self._kept_through(self._claimed), now)
 
     def _kept_through(self, number: int) -> int:
@@ -381,9 +381,9 @@ class OutgoingStream(Generic[M]):
                     break
         return number
 
-    def _acknowledge(self, number: int, now: Moment) -> Outcome[M]:
+    def _acknowledge(self, number: int, now: Moment) -> AckOutcome[M]:
         if self._active is None or number <= self._acknowledged:
-            return Outcome()
+            return AckOutcome()
         self._acknowledged = number
         self._transfer.progress(self._active, number)
         leaving: Leaving[M] = Leaving()
@@ -399,7 +399,7 @@ class OutgoingStream(Generic[M]):
             self._rest()
         return leaving.outcome()
 
-    def final_acknowledged(self, number: int, message_id: int, message_class: int) -> Outcome[M] | None:
+    def final_acknowledged(self, number: int, message_id: int, message_class: int) -> AckOutcome[M] | None:
         """[MS-MQQB] 3.1.5.7: a FinalAck of the sequence that is on the way; C{None} if it fits no message."""
         transfer = self._by_number.get(number)
         if transfer is None or transfer.message_id != message_id:

@@ -15,7 +15,7 @@ from msmq.session.ordering.outgoing_stream import OutgoingStream
 from msmq.session.ordering.records import StateChange
 from msmq.session.ordering.sequence_identifiers import SequenceIdentifiers
 from msmq.session.ordering.transfer_sequence import resend_timer_table
-from msmq.session.ordering.transfers import M, Outcome
+from msmq.session.ordering.transfers import AckOutcome, M
 from msmq.session.packets.final_ack import FinalAck
 from msmq.session.packets.order_ack import OrderAck
 from msmq.session.settings import SessionSettings
@@ -120,7 +120,7 @@ class OutgoingStreams(Generic[M]):
 
     def order_acknowledged(
         self, ack: OrderAck, now: Moment, *, is_vouched: bool = True
-    ) -> tuple[Hashable, Outcome[M]] | None:
+    ) -> tuple[Hashable, AckOutcome[M]] | None:
         """[MS-MQQB] 3.1.5.6: an OrderAck came; whose it is and what leaves for it.
 
         C{None} if it is about no sequence that is on the way (reading 54).
@@ -134,7 +134,7 @@ class OutgoingStreams(Generic[M]):
         outcome = stream.order_acknowledged(ack.tx_sequence_number, now, is_vouched=is_vouched)
         return self._keys[stream], outcome
 
-    def final_acknowledged(self, ack: FinalAck) -> tuple[Hashable, Outcome[M]] | None:
+    def final_acknowledged(self, ack: FinalAck) -> tuple[Hashable, AckOutcome[M]] | None:
         """[MS-MQQB] 3.1.5.7: a FinalAck came that no message waits for which was order-acknowledged.
 
         C{None} if no message that was sent fits it (reading 59).

@@ -136,7 +136,7 @@ class Settlement(Generic[H]):
 
 
 @attrs.frozen
-class Outcome(Generic[M]):
+class AckOutcome(Generic[M]):
     """Messages that leave their outgoing queue, because of what the receiver said.
 
     When the store has done so their stream is told with L{OutgoingStream.removed}.
@@ -156,7 +156,7 @@ class Outcome(Generic[M]):
 
 @attrs.define
 class Leaving(Generic[M]):
-    """An L{Outcome} that is being put together."""
+    """An L{AckOutcome} that is being put together."""
 
     delivered: list[M] = attrs.field(factory=list)
     awaiting: list[Transfer[M]] = attrs.field(factory=list)
@@ -174,9 +174,9 @@ class Leaving(Generic[M]):
         disposal = Disposal.of(message_class, transfer.wanted)
         self.settled.append(Settlement(transfer.message, message_class, disposal))
 
-    def outcome(self) -> Outcome[M]:
+    def outcome(self) -> AckOutcome[M]:
         """What it has come to."""
-        return Outcome(self.delivered, self.awaiting, self.settled)
+        return AckOutcome(self.delivered, self.awaiting, self.settled)
 
 
 @attrs.frozen
@@ -190,7 +190,7 @@ class Transmission(Generic[M]):
 
     outgoing: Sequence[OutgoingMessage]
     held: Sequence[M]
-    outcome: Outcome[M]
+    outcome: AckOutcome[M]
 
 
 @attrs.define(eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
-from msmq.storage.beside.shape import Page, StoreBeside
+from msmq.storage.beside.shape import RowPage, StoreBeside
 
-__all__ = ["STORE_FILE", "Page", "StoreBeside", "open_beside"]
+__all__ = ["STORE_FILE", "RowPage", "StoreBeside", "open_beside"]
 
 STORE_FILE = "msmq.sqlite"
 """The file of the store in a data directory."""

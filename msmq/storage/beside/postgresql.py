@@ -16,8 +16,8 @@ from msmq.storage.beside.shape import (
     LARGE,
     LAST,
     PAGE_ROWS,
-    Page,
     Row,
+    RowPage,
     events_of,
     one_page,
     other_version,
@@ -70,7 +70,7 @@ class PostgresqlBeside:
 
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
-    ) -> Page:
+    ) -> RowPage:
         """See L{StoreBeside.messages<msmq.storage.beside.shape.StoreBeside.messages>}."""
         with self._reading() as link:
             sizes = link.rows(
@@ -80,14 +80,14 @@ class PostgresqlBeside:
             )
             count, is_more = one_page(sizes, bodies)
             if not count:
-                return Page((), None)
+                return RowPage((), None)
             found = self._packets(link, _MESSAGES, queue, sizes[:count], since, until, bodies)
         rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
-        return Page(rows, lookup_id_of(sizes[count][0]) if is_more else None)
+        return RowPage(rows, lookup_id_of(sizes[count][0]) if is_more else None)
 
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
-    ) -> Page:
+    ) -> RowPage:
         """See L{StoreBeside.log<msmq.storage.beside.shape.StoreBeside.log>}."""
         with self._reading() as link:
             sizes = link.rows(
@@ -99,10 +99,10 @@ class PostgresqlBeside:
             sizes = [(sequence, size) for sequence, size in sizes]
             count, is_more = one_page(sizes, bodies)
             if not count:
-                return Page((), None)
+                return RowPage((), None)
             found = self._packets(link, _LOG, queue, sizes[:count], since, until, bodies)
         rows = [(sequence, lookup_id_of(signed), *rest) for sequence, signed, *rest in found]
-        return Page(rows, sizes[count][0] if is_more else None)
+        return RowPage(rows, sizes[count][0] if is_more else None)
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
         """See L{StoreBeside.events<msmq.storage.beside.shape.StoreBeside.events>}."""

@@ -36,7 +36,7 @@ Of an entry of a message log: sequence, LookupIdentifier, ArrivalTime, packet.""
 
 
 @attrs.frozen
-class Page:
+class RowPage:
     """Some rows, in the order of their numbers.
 
     @ivar next: the number from which the next page goes on; C{None} if this was the last.
@@ -68,7 +68,7 @@ class StoreBeside(Protocol):
 
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
-    ) -> Page:
+    ) -> RowPage:
         """Messages that lie in a queue, by LookupIdentifier; without what is express.
 
         @param bodies: whether the bodies are wanted; otherwise that of a large packet may be zeros.
@@ -76,11 +76,11 @@ class StoreBeside(Protocol):
 
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
-    ) -> Page:
+    ) -> RowPage:
         """Entries of the message log of a queue, by sequence."""
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
-        """Entries of the event log, by sequence; and from where to go on, as of a L{Page}."""
+        """Entries of the event log, by sequence; and from where to go on, as of a L{RowPage}."""
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """Where a range is cut into pieces of so many rows, and how many rows the last piece has."""

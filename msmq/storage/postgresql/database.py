@@ -22,10 +22,10 @@ from msmq.queues.snapshot import Snapshot, StoredMessage
 from msmq.storage.plan import Plan
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import Link, connect
-from msmq.storage.postgresql.failures import Away, Refused, away, failure, is_lost
-from msmq.storage.postgresql.log_writing import Numbers
+from msmq.storage.postgresql.failures import Away, StatementRefused, away, failure, is_lost
+from msmq.storage.postgresql.log_writing import LogNumbers
 from msmq.storage.postgresql.opening import (
-    Progress,
+    CommitProgress,
     backend,
     is_at_work,
     lock,
@@ -34,7 +34,7 @@ from msmq.storage.postgresql.opening import (
     progress,
     take_over,
 )
-from msmq.storage.postgresql.schema import SCHEMA, Schema
+from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
 from msmq.storage.postgresql.tidying import Remains
 from msmq.storage.postgresql.writing import Script, script
 from msmq.storage.records import lookup_id_of, read_definition
@@ -59,8 +59,8 @@ class _Attempt:
     tells_of_express: bool
 
 
-class Database:
-    """One schema, from L{Database.__init__} to L{close}.
+class ServerDatabase:
+    """One schema, from L{ServerDatabase.__init__} to L{close}.
 
     When the connection is lost, L{reconnect} makes another one; nobody else can have the schema meanwhile
     without being noticed.
@@ -71,11 +71,11 @@ class Database:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, address: Address, *, schema: Schema = SCHEMA) -> None:
+    def __init__(self, address: Address, *, schema: ServerSchema = SCHEMA) -> None:
         self.address = address
         self._session = uuid4()
         self._doubt: _Attempt | None = None
-        self._refusal: Refused | None = None
+        self._refusal: StatementRefused | None = None
         self._absence: Away | None = None
         self._next_attempt = 0.0
         self._has_express = False
@@ -84,7 +84,7 @@ class Database:
         try:
             prepare(link, address, schema)
             found = take_over(link, self._session)
-            self._numbers = Numbers(found.number, found.last_entry, found.last_event, found.first_event)
+            self._numbers = LogNumbers(found.number, found.last_entry, found.last_event, found.first_event)
             self._known: dict[int, int] = {
                 identifier.int: row for row, identifier in link.rows("SELECT id, identifier FROM queue")
             }
@@ -182,7 +182,7 @@ class Database:
             raise self._absence
         try:
             self._try_to_reconnect()
-        except Refused as error:
+        except StatementRefused as error:
             self._refusal = error
             self.log.critical("{error}", error=error)
             raise
@@ -277,7 +277,7 @@ class Database:
             self._check_owner(progress(link))
             try:
                 lock(link, self.address, self._backend)
-            except Refused as error:
+            except StatementRefused as error:
                 # Somebody who begins to open it, perhaps in vain; if not, the next attempt will show it.
                 raise Away(str(error)) from None
             found = progress(link)
@@ -304,14 +304,14 @@ class Database:
                     name=name,
                 )
 
-    def _check_owner(self, found: Progress) -> None:
+    def _check_owner(self, found: CommitProgress) -> None:
         if found.session != self._session:
-            raise Refused(
+            raise StatementRefused(
                 f"{self.address.text}: another queue manager has taken it over meanwhile, or it was restored"
                 " from a backup; what is in it now shows only after a restart"
             )
         if found.number < self._sure:
-            raise Refused(
+            raise StatementRefused(
                 f"{self.address.text}: the database has lost what it had committed (group {self._sure}, it is"
                 f" at {found.number}); what is in it now shows only after a restart"
             )

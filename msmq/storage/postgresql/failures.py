@@ -16,7 +16,7 @@ class Away(StorageError):
     """The database cannot be reached, or was lost; it may come back."""
 
 
-class Refused(StorageError):
+class StatementRefused(StorageError):
     """The database is there and will not do: it is another's, or no longer what it was."""
 
 

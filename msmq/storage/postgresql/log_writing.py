@@ -23,7 +23,7 @@ Entry: TypeAlias = tuple[int, int, AppendLog]
 
 
 @attrs.define
-class Numbers:
+class LogNumbers:
     """The last numbers that were given away; the table C{progress} keeps them.
 
     @ivar group: of a transaction.
@@ -39,7 +39,7 @@ class Numbers:
 
 
 def append_entries(
-    steps: Sequence[LogStep], numbers: Numbers, statements: list[Statement], main: Statement
+    steps: Sequence[LogStep], numbers: LogNumbers, statements: list[Statement], main: Statement
 ) -> Appended:
     """Append to the message logs what these steps append.
 
@@ -91,7 +91,7 @@ def _append(entries: Sequence[Entry], statement: Statement) -> None:
     )
 
 
-def write_events(changes: Sequence[AppendEvent | TrimEvents], numbers: Numbers, main: Statement) -> None:
+def write_events(changes: Sequence[AppendEvent | TrimEvents], numbers: LogNumbers, main: Statement) -> None:
     """Append to the event log and trim it; what is trimmed is deleted later, or not even written."""
     events: list[tuple[int, AppendEvent]] = []
     for change in changes:

@@ -12,8 +12,8 @@ import psycopg
 from msmq.interfaces.storage import StorageError
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import Link, connect
-from msmq.storage.postgresql.failures import Refused, failure
-from msmq.storage.postgresql.schema import NOT_A_QUEUE, SCHEMA, Schema
+from msmq.storage.postgresql.failures import StatementRefused, failure
+from msmq.storage.postgresql.schema import NOT_A_QUEUE, SCHEMA, ServerSchema
 
 _APPLICATION: Final = 0x4D534D51
 """C{MSMQ}: the upper half of the numbers of our advisory locks; the lower half is the schema's OID."""
@@ -34,7 +34,7 @@ class Backend:
 
 
 @attrs.frozen
-class Progress:
+class CommitProgress:
     """The row of C{progress}."""
 
     number: int
@@ -44,7 +44,7 @@ class Progress:
     first_event: int
 
 
-def probe(address: Address, schema: Schema = SCHEMA) -> None:
+def probe(address: Address, schema: ServerSchema = SCHEMA) -> None:
     """See whether a store could be opened there, and change nothing.
 
     @raise ValueError: it could not; says why.
@@ -64,7 +64,7 @@ def probe(address: Address, schema: Schema = SCHEMA) -> None:
         raise ValueError(str(error)) from None
 
 
-def prepare(link: Link, address: Address, schema: Schema = SCHEMA) -> None:
+def prepare(link: Link, address: Address, schema: ServerSchema = SCHEMA) -> None:
     """Make the schema and its tables, or find that they are ours and bring them up to date; then lock them.
 
     Nothing in a schema is changed that is not ours.
@@ -101,11 +101,11 @@ def lock(link: Link, address: Address, ended: Backend | None = None) -> None:
         if ended is not None and ended in _holders(link, key):
             link.rows("SELECT pg_terminate_backend($1)", [ended.pid])
         if time.monotonic() > give_up:
-            raise Refused(f"{address.text} is in use by another queue manager")
+            raise StatementRefused(f"{address.text} is in use by another queue manager")
         time.sleep(_LOCK_INTERVAL)
 
 
-def take_over(link: Link, session: UUID) -> Progress:
+def take_over(link: Link, session: UUID) -> CommitProgress:
     """Write down who has the schema now, and empty what need not survive.
 
     @raise psycopg.Error: the database refuses.
@@ -120,7 +120,7 @@ def take_over(link: Link, session: UUID) -> Progress:
     )
 
 
-def progress(link: Link) -> Progress:
+def progress(link: Link) -> CommitProgress:
     """What the groups that were written have left.
 
     @raise psycopg.Error: the database refuses.
@@ -159,8 +159,8 @@ def mark_express(link: Link) -> bool:
     return found.rowcount > 0
 
 
-def _progress(row: tuple[int, UUID | None, int, int, int]) -> Progress:
-    return Progress(*row)
+def _progress(row: tuple[int, UUID | None, int, int, int]) -> CommitProgress:
+    return CommitProgress(*row)
 
 
 def _version(link: Link, address: Address) -> int | None:
@@ -184,7 +184,7 @@ def _version(link: Link, address: Address) -> int | None:
     return int(version)
 
 
-def _check_version(address: Address, version: int | None, schema: Schema) -> None:
+def _check_version(address: Address, version: int | None, schema: ServerSchema) -> None:
     if version is not None and version > schema.version:
         raise StorageError(
             f"{address.text}: written by a newer version of msmq"
@@ -206,7 +206,7 @@ def _check_rights(link: Link, address: Address) -> None:
         )
 
 
-def _make(link: Link, address: Address, schema: Schema) -> None:
+def _make(link: Link, address: Address, schema: ServerSchema) -> None:
     if not link.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", [address.schema]):
         link.execute(f'CREATE SCHEMA "{address.schema}"'.encode())
     for statement in schema.tables:

@@ -20,7 +20,7 @@ NOT_A_QUEUE: Final = -1
 
 
 @attrs.frozen
-class Schema:
+class ServerSchema:
     """One version of the tables.
 
     @ivar version: from 1; it stands in the table C{msmq_version}.
@@ -33,7 +33,7 @@ class Schema:
     migrations: Mapping[int, Sequence[str]] = attrs.field(factory=dict)
 
 
-SCHEMA: Final = Schema(
+SCHEMA: Final = ServerSchema(
     version=1,
     tables=(
         "CREATE TABLE msmq_version (number integer NOT NULL)",

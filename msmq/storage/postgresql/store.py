@@ -13,9 +13,9 @@ from zope.interface import implementer
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.queues.changes import AppendLog, Change, PutMessage
 from msmq.storage.postgresql.address import Address
-from msmq.storage.postgresql.database import Database
+from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reading import DatabaseReader
-from msmq.storage.postgresql.schema import SCHEMA, Schema
+from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
 from msmq.storage.postgresql.writing_thread import Commit, PostgresqlWritingThread
 from msmq.storage.reading_thread import Deliver, Outcome, ReadingThread
 from msmq.storage.threaded import ThreadedMessageStore
@@ -52,13 +52,13 @@ class PostgresqlMessageStore(ThreadedMessageStore):
         self,
         address: Address,
         *,
-        schema: Schema = SCHEMA,
+        schema: ServerSchema = SCHEMA,
         waiting_bytes: int = WAITING_BYTES,
         reactor: IReactorFromThreads | None = None,
     ) -> None:
         super().__init__(address.text, reactor)
         self.address = address
-        self._open_database = partial(Database, address, schema=schema)
+        self._open_database = partial(ServerDatabase, address, schema=schema)
         self._waiting_limit = waiting_bytes
         self._unfinished: dict[Deferred[Any], int] = {}
         self._waiting_bytes = 0

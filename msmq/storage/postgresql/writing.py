@@ -6,7 +6,7 @@ import attrs
 
 from msmq.storage.plan import Plan
 from msmq.storage.postgresql.arrays import byte_strings, integers
-from msmq.storage.postgresql.log_writing import Numbers, append_entries, trim_logs, write_events
+from msmq.storage.postgresql.log_writing import LogNumbers, append_entries, trim_logs, write_events
 from msmq.storage.postgresql.message_writing import write_messages
 from msmq.storage.postgresql.statement import Statement
 
@@ -22,12 +22,12 @@ class Script:
     """
 
     statements: list[Statement]
-    numbers: Numbers
+    numbers: LogNumbers
     trimmed: frozenset[int]
     is_durable: bool
 
 
-def script(plan: Plan, last: Numbers, *, may_replace: bool) -> Script:
+def script(plan: Plan, last: LogNumbers, *, may_replace: bool) -> Script:
     """The statements that write a plan.
 
     @param last: the numbers before it.

@@ -13,8 +13,8 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
 from msmq.queues.changes import Change
-from msmq.storage.postgresql.database import Database, Outcomes
-from msmq.storage.postgresql.failures import Away, Refused
+from msmq.storage.postgresql.database import Outcomes, ServerDatabase
+from msmq.storage.postgresql.failures import Away, StatementRefused
 from msmq.storage.postgresql.reading import DatabaseReader
 from msmq.storage.reading_thread import Outcome, Read, ReadingThread, storage_error
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
@@ -44,7 +44,7 @@ class Commit:
 Asked: TypeAlias = Commit | Read
 
 
-class PostgresqlWritingThread(WritingThread[Database, Asked]):
+class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
     """Opens the schema, then writes until it is told to stop.
 
     Whatever has come while the database was busy goes to it as one transaction.
@@ -60,7 +60,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
 
     def __init__(
         self,
-        open_database: Callable[[], Database],
+        open_database: Callable[[], ServerDatabase],
         wait: float,
         readers: Sequence[DatabaseReader],
         reading: Sequence[ReadingThread],
@@ -78,7 +78,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
             reader.end()
         super()._stop_reading()
 
-    def _serve(self, database: Database) -> None:
+    def _serve(self, database: ServerDatabase) -> None:
         # The time of the next step that tidies up; None while there is nothing to tidy.
         tidy_at: float | None = time.monotonic()
         while not self._is_end:
@@ -107,7 +107,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
         except Empty:
             return group
 
-    def _perform(self, database: Database, group: Sequence[Asked | Stop]) -> bool:
+    def _perform(self, database: ServerDatabase, group: Sequence[Asked | Stop]) -> bool:
         """Write the batches, tell how it went and let the reads begin; whether there were batches."""
         commits = [asked for asked in group if isinstance(asked, Commit)]
         if commits:
@@ -122,7 +122,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
                     self._is_end = True
         return bool(commits)
 
-    def _write(self, database: Database, commits: list[Commit]) -> None:
+    def _write(self, database: ServerDatabase, commits: list[Commit]) -> None:
         """Write a group; if that fails, each batch alone, so that the one to blame takes no other along."""
         groups = deque([commits])
         outcomes: list[Outcome] = []
@@ -130,7 +130,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
             group = groups[0]
             try:
                 found = self._write_or_wait(database, group, groups, outcomes)
-            except (Away, Refused) as error:
+            except (Away, StatementRefused) as error:
                 for lost in groups:
                     outcomes += _all_failed(lost, error)
                 break
@@ -147,7 +147,11 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
         self._listener.deliver(outcomes)
 
     def _write_or_wait(
-        self, database: Database, group: list[Commit], groups: deque[list[Commit]], outcomes: list[Outcome]
+        self,
+        database: ServerDatabase,
+        group: list[Commit],
+        groups: deque[list[Commit]],
+        outcomes: list[Outcome],
     ) -> Outcomes:
         """Write a group, if need be when the database is back.
 
@@ -172,7 +176,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
             return found
 
     def _wait_for(
-        self, database: Database, error: Away, groups: deque[list[Commit]], outcomes: list[Outcome]
+        self, database: ServerDatabase, error: Away, groups: deque[list[Commit]], outcomes: list[Outcome]
     ) -> Outcomes | None:
         """Wait for the database; what became of the group that was in doubt, or C{None} to write it again."""
         while True:
@@ -180,7 +184,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
                 database.reconnect()
             except Away as again:
                 error = again
-            except Refused as refused:
+            except StatementRefused as refused:
                 raise _with_doubt(database, refused) from None
             else:
                 return database.settle()
@@ -207,7 +211,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
                     self._is_end = True
         return not self._is_end
 
-    def _look(self, database: Database) -> None:
+    def _look(self, database: ServerDatabase) -> None:
         """See whether the database is there; if not, try to get it back before others take the schema."""
         try:
             database.check()
@@ -217,7 +221,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
                 database.reconnect()
             except StorageError:
                 return
-        except Refused:
+        except StatementRefused:
             return
         self._is_back(database)
 
@@ -226,7 +230,7 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
             self._away_since = time.monotonic()
             self.log.warn("{error}", error=error)
 
-    def _is_back(self, database: Database) -> None:
+    def _is_back(self, database: ServerDatabase) -> None:
         if self._away_since is not None:
             self._away_since = None
             for reader in self._readers:
@@ -237,13 +241,13 @@ class PostgresqlWritingThread(WritingThread[Database, Asked]):
         """Whether the database has been away for too long."""
         return self._away_since is not None and time.monotonic() >= self._away_since + self._wait
 
-    def _tidy(self, database: Database) -> bool:
+    def _tidy(self, database: ServerDatabase) -> bool:
         """Do a step that nobody waits for; whether there is more to do."""
         try:
             return database.tidy()
         except Away as error:
             self._is_away(error)
-        except Refused:
+        except StatementRefused:
             # Whoever commits hears of it.
             pass
         except Exception as error:
@@ -255,7 +259,7 @@ def _all_failed(commits: Sequence[Commit], error: StorageError) -> list[Outcome]
     return [(commit.done, error) for commit in commits]
 
 
-def _with_doubt(database: Database, error: StorageError) -> Refused:
+def _with_doubt(database: ServerDatabase, error: StorageError) -> StatementRefused:
     if database.is_doubtful:
-        return Refused(f"{error}; whether the last changes were done is not known")
-    return Refused(str(error))
+        return StatementRefused(f"{error}; whether the last changes were done is not known")
+    return StatementRefused(str(error))

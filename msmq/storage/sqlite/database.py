@@ -37,7 +37,7 @@ from msmq.storage.sqlite.opening import connect, prepare
 from msmq.storage.sqlite.reserve import Reserve
 from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.space import Space
-from msmq.storage.sqlite.writing import Numbers, PlanWriter
+from msmq.storage.sqlite.writing import PlanWriter, SqliteNumbers
 
 CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 """About what is written to the log before it is brought into the file."""
@@ -52,8 +52,8 @@ REMOVING: Final = (RemoveMessages, RemoveQueue, MoveMessage, PutAborts, TrimLog,
 """The changes that are done even if there is no space."""
 
 
-class Database:
-    """One file, from L{Database.__init__} to L{close}, and the one for express messages beside it.
+class FileDatabase:
+    """One file, from L{FileDatabase.__init__} to L{close}, and the one for express messages beside it.
 
     Express messages are owed when their file fails after the durable part of their batch is committed.
     Those of one group are owed at most, since no other express message is taken before they are written.
@@ -235,7 +235,7 @@ class Database:
         self._next_queue = plan.next_queue
         return None
 
-    def _commit_express(self, express: PartPlan, before: Numbers) -> None:
+    def _commit_express(self, express: PartPlan, before: SqliteNumbers) -> None:
         """Commit what belongs to a durable part that is committed; if that fails, owe it.
 
         @param before: the numbers from which on it was written.

@@ -15,7 +15,7 @@ from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
 from msmq.queues.changes import Change
 from msmq.storage.reading_thread import Deliver, Outcome, ReadingThread
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.reading import PacketReader
 from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.writing_thread import SqliteWritingThread
@@ -51,7 +51,7 @@ class SqliteMessageStore(ThreadedMessageStore):
     ) -> None:
         self.path = path.absolute()
         super().__init__(str(self.path), reactor)
-        self._open_database = partial(Database, self.path, page_limit=page_limit, schema=schema)
+        self._open_database = partial(FileDatabase, self.path, page_limit=page_limit, schema=schema)
         self._unfinished = 0
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:

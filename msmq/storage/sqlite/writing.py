@@ -23,7 +23,7 @@ MOVED_BYTES = 2048
 
 
 @attrs.define
-class MessageWriter:
+class PacketWriter:
     """Writes the messages of one part.
 
     @ivar connection: to its file.
@@ -119,7 +119,7 @@ class MessageWriter:
 
 
 @attrs.frozen
-class Numbers:
+class SqliteNumbers:
     """The numbers that come next.
 
     @ivar durable: of a packet.
@@ -139,8 +139,8 @@ class PlanWriter:
     """Writes plans, and remembers which numbers come next."""
 
     connection: sqlite3.Connection
-    durable: MessageWriter
-    express: MessageWriter
+    durable: PacketWriter
+    express: PacketWriter
     logs: Logs
 
     @classmethod
@@ -149,7 +149,7 @@ class PlanWriter:
 
         @raise sqlite3.Error: it cannot be read.
         """
-        writer = cls(connection, MessageWriter(connection), MessageWriter(express), Logs(connection))
+        writer = cls(connection, PacketWriter(connection), PacketWriter(express), Logs(connection))
         # Every number begins behind the last that is in use.
         for part in (writer.durable, writer.express):
             (last,) = part.connection.execute("SELECT max(id) FROM packet").fetchone()
@@ -166,16 +166,16 @@ class PlanWriter:
     def written(self, value: int) -> None:
         self.durable.written = self.express.written = self.logs.written = value
 
-    def numbers(self) -> Numbers:
+    def numbers(self) -> SqliteNumbers:
         """What L{restore} takes if a transaction fails."""
-        return Numbers(
+        return SqliteNumbers(
             self.durable.next_packet,
             self.express.next_packet,
             self.logs.last_entry,
             self.logs.last_event,
         )
 
-    def restore(self, numbers: Numbers) -> None:
+    def restore(self, numbers: SqliteNumbers) -> None:
         """Go on with these numbers, since what was written is not kept."""
         self.durable.next_packet = numbers.durable
         self.express.next_packet = numbers.express

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.storage import StorageError
 from msmq.queues.changes import Change
 from msmq.storage.reading_thread import Outcome, Read, storage_error
-from msmq.storage.sqlite.database import Database
+from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.writing_thread import Stop, WritingThread
 
 TIDY_INTERVAL: Final = 0.05
@@ -24,10 +24,10 @@ Commit: TypeAlias = tuple[Sequence[Change], Deferred[None]]
 Asked: TypeAlias = Commit | Read
 
 
-class SqliteWritingThread(WritingThread[Database, Asked]):
+class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
     """Writes whatever has come while the disk was busy as one transaction."""
 
-    def _serve(self, database: Database) -> None:
+    def _serve(self, database: FileDatabase) -> None:
         # The time of the next step that gives space back; None while there is nothing to give.
         tidy_at: float | None = time.monotonic()
         while not self._perform(database, self._take(tidy_at)):
@@ -50,7 +50,7 @@ class SqliteWritingThread(WritingThread[Database, Asked]):
         except Empty:
             return group
 
-    def _perform(self, database: Database, group: Sequence[Asked | Stop]) -> bool:
+    def _perform(self, database: FileDatabase, group: Sequence[Asked | Stop]) -> bool:
         """Write the batches, then let the reads begin and tell how it went; whether it was the end."""
         commits = [asked for asked in group if isinstance(asked, tuple)]
         outcomes = self._write(database, commits) if commits else []
@@ -67,7 +67,7 @@ class SqliteWritingThread(WritingThread[Database, Asked]):
             self._try(database.checkpoint)
         return is_end
 
-    def _write(self, database: Database, commits: Sequence[Commit]) -> list[Outcome]:
+    def _write(self, database: FileDatabase, commits: Sequence[Commit]) -> list[Outcome]:
         try:
             outcomes: Sequence[StorageError | None] = database.write([changes for changes, _ in commits])
         except Exception as error:

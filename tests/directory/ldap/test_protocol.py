@@ -16,9 +16,9 @@ from msmq.directory.ldap import protocol
 from msmq.directory.ldap.filters import ANYTHING
 from msmq.directory.ldap.protocol import MESSAGES_AT_ONCE, LdapDisconnectedError, LdapProtocol
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
-from msmq.directory.ldap.wire import Scope, Search, StartTls
+from msmq.directory.ldap.wire import Scope, SearchRequest, StartTls
 
-SEARCH = Search("DC=example", Scope.TREE, ANYTHING)
+SEARCH = SearchRequest("DC=example", Scope.TREE, ANYTHING)
 
 
 def entry(number: int, name: str, size: int = 1) -> bytes:

@@ -16,7 +16,7 @@ from msmq.directory.ldap.wire import (
     LdapWireError,
     Result,
     Scope,
-    Search,
+    SearchRequest,
     decode,
     encode,
     paged,
@@ -32,7 +32,7 @@ class EncodingTests(SynchronousTestCase):
     def test_binary_filter(self) -> None:
         """The sixteen bytes of a GUID go out as they are, whichever they are."""
         wanted = of_class("mSMQQueue", Equal("objectGUID", GUID.bytes_le))
-        message = encode(7, Search("DC=example", Scope.TREE, wanted))
+        message = encode(7, SearchRequest("DC=example", Scope.TREE, wanted))
         self.assertIn(b"objectGUID\x04\x10" + GUID.bytes_le, message)
 
     def test_filter_for_people(self) -> None:

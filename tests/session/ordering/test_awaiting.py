@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.awaiting_final_acks import PREFIX, AwaitingFinalAcks, Page
+from msmq.session.ordering.awaiting_final_acks import PREFIX, AwaitingFinalAcks, AwaitingPage
 from msmq.session.ordering.records import StateChange, StateError
 from msmq.session.ordering.transfers import (
     WANTS_DEAD_LETTER,
@@ -68,13 +68,13 @@ class Table:
             else:
                 self.state[name] = value
 
-    def add(self, *transfers: Transfer[Position]) -> Page:
+    def add(self, *transfers: Transfer[Position]) -> AwaitingPage:
         """They are order-acknowledged, and their move is stored; they lie under ten times their numbers."""
         page = self.begin(*transfers)
         assert self.core.stored(page) == []
         return page
 
-    def begin(self, *transfers: Transfer[Position]) -> Page:
+    def begin(self, *transfers: Transfer[Position]) -> AwaitingPage:
         lookup_ids = [10 * one.number for one in transfers]
         page = self.core.add(transfers, lookup_ids)
         self.apply([page.change])

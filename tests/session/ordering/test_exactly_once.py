@@ -20,7 +20,7 @@ from msmq.moment import Moment
 from msmq.session.ordering.acknowledgements import final_ack, order_ack, read_acknowledgement
 from msmq.session.ordering.incoming_stream import Verdict
 from msmq.session.ordering.outgoing_streams import OutgoingStreams
-from msmq.session.ordering.transfers import Outcome
+from msmq.session.ordering.transfers import AckOutcome
 from msmq.session.packets.order_ack import OrderAck
 from msmq.session.settings import SessionSettings
 from msmq.structures.message_class import MessageClass
@@ -133,7 +133,7 @@ class SendingNode:
         commit = Commit(apply, lambda: self.stream.removed(positions), again)
         self.commits.append(commit)
 
-    def leave(self, outcome: Outcome[Position]) -> None:
+    def leave(self, outcome: AckOutcome[Position]) -> None:
         """What the receiver said makes these leave."""
         gone = [*outcome.delivered, *(settlement.message for settlement in outcome.settled)]
         if gone:

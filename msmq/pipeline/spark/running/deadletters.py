@@ -6,14 +6,14 @@ from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import Plot, Report, Section, Series
 from msmq.pipeline.reports.model import time_text
-from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.deadletters import clusters, failures
-from msmq.pipeline.spark.running.job import Job, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
 
 _HOUR = 3600 * 1_000_000
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     failed = failures(setting.estate.messages).cache()
     alike = clusters(failed).cache()
     largest = alike.orderBy(F.desc("messages"), "class_name", "destination", "exception", "pattern")
@@ -87,14 +87,14 @@ def _run(setting: Setting) -> Outcome:
             )
         ],
     )
-    return Outcome(report, {"failures": failed, "clusters": alike})
+    return JobOutcome(report, {"failures": failed, "clusters": alike})
 
 
 JOB = Job(
     "deadletters",
     "what failed, by class, destination and exception",
     _run,
-    lambda _: Wanted(
+    lambda _: JobInput(
         ("queue", "log", "journal", "dead_letter", "dead_letter_transactional"), headers=True, decode="auto"
     ),
 )

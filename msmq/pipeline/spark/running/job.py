@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.reports import Report, Table
 from msmq.pipeline.reports.model import MOST_ROWS, Cell
-from msmq.pipeline.spark.inputs import Input, Wanted
+from msmq.pipeline.spark.inputs import Input, JobInput
 from msmq.pipeline.spark.jobs.estate import Estate
 from msmq.pipeline.spark.jobs.latency import owners_of
 from msmq.routing.topology import Topology
@@ -37,7 +37,7 @@ class Setting:
 
 
 @attrs.frozen
-class Outcome:
+class JobOutcome:
     """What a job gives.
 
     @ivar tables: what is written as Parquet, by the name of its directory.
@@ -59,8 +59,8 @@ class Job:
 
     name: str
     summary: str
-    run: Callable[[Setting], Outcome]
-    wanted: Callable[[Namespace], Wanted] | None = None
+    run: Callable[[Setting], JobOutcome]
+    wanted: Callable[[Namespace], JobInput] | None = None
     add_options: Callable[[ArgumentParser], None] = lambda parser: None
     needs_enterprise: bool = False
 

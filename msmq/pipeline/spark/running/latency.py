@@ -6,14 +6,14 @@ from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import Plot, Report, Section, Series
 from msmq.pipeline.reports.model import seconds
-from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.latency import PERCENTILES, bounds, delays, percentiles, skews
-from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
 
 _SHOWN = tuple(range(0, 101, 5))
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     delayed = delays(setting.estate.messages).cache()
     skewed = skews(delayed).cache()
     bounded = bounds(delayed, skewed).cache()
@@ -104,12 +104,12 @@ def _run(setting: Setting) -> Outcome:
             ),
         ],
     )
-    return Outcome(report, {"delays": bounded, "percentiles": taken, "skews": skewed})
+    return JobOutcome(report, {"delays": bounded, "percentiles": taken, "skews": skewed})
 
 
 JOB = Job(
     "latency",
     "percentiles of each route, and the skew of its clocks",
     _run,
-    lambda _: Wanted(("queue", "log", "journal", "source_journal", "dead_letter")),
+    lambda _: JobInput(("queue", "log", "journal", "source_journal", "dead_letter")),
 )

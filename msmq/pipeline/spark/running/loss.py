@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import Plot, Report, Section, Series
 from msmq.pipeline.reports.model import time_text
-from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.loss import DELIVERED, DUPLICATED, FATES, LOST, MISSING, fates, losses
-from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
 from msmq.pipeline.spark.running.times import add_times
 
 _STREAMS = (
@@ -24,8 +24,8 @@ def _add_options(parser: ArgumentParser) -> None:
     add_times(parser, "what was sent")
 
 
-def _wanted(_: Namespace) -> Wanted:
-    return Wanted(_STREAMS)
+def _wanted(_: Namespace) -> JobInput:
+    return JobInput(_STREAMS)
 
 
 def within(table: DataFrame, since: int | None, until: int | None) -> DataFrame:
@@ -35,7 +35,7 @@ def within(table: DataFrame, since: int | None, until: int | None) -> DataFrame:
     return table if until is None else table.where(F.col("sent") < until)
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     options = setting.options
     every = within(
         fates(setting.estate.messages, setting.estate.events), options.since, options.until
@@ -114,7 +114,7 @@ def _run(setting: Setting) -> Outcome:
             ),
         ],
     )
-    return Outcome(report, {"fates": every, "losses": counted})
+    return JobOutcome(report, {"fates": every, "losses": counted})
 
 
 JOB = Job("loss", "what became of the messages that were sent", _run, _wanted, _add_options)

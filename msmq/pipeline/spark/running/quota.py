@@ -15,10 +15,10 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.spelling import whole_number
 from msmq.pipeline.reports import Plot, Report, Section, Series
 from msmq.pipeline.reports.model import time_text
-from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.estate import JOURNAL, QUEUE
 from msmq.pipeline.spark.jobs.quota import HOUR, QUOTAS, forecast, growth
-from msmq.pipeline.spark.running.job import Job, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
 
 _DRAWN = 6
 _KILOBYTE = 1024
@@ -89,7 +89,7 @@ def _of_queue(store: str | None, queue: dict[str, Any]) -> Iterator[Quota]:
         yield store, str(queue["path"]), place, limit, int(queue[f"{prefix}bytes"])
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     options = setting.options
     quotas: dict[tuple[str | None, str, str], Quota] = {}
     for text in options.queues:
@@ -156,14 +156,14 @@ def _run(setting: Setting) -> Outcome:
             )
         ],
     )
-    return Outcome(report, {"growth": grown, "forecast": told})
+    return JobOutcome(report, {"growth": grown, "forecast": told})
 
 
 JOB = Job(
     "quota",
     "how queues, journals and logs grow, and when they are full",
     _run,
-    lambda _: Wanted(
+    lambda _: JobInput(
         ("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
         ("packet",),
     ),

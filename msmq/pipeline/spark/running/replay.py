@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.spelling import whole_number
 from msmq.pipeline.reports import Plot, Report, Section, Series
-from msmq.pipeline.spark.inputs import Wanted, read_rows
+from msmq.pipeline.spark.inputs import JobInput, read_rows
 from msmq.pipeline.spark.jobs.replay import CHOSEN_BY, CONTENT, addressed, chosen
-from msmq.pipeline.spark.running.job import Job, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
 from msmq.pipeline.spark.running.times import add_times
 from msmq.structures.format_name import parse_format_name
 from msmq.structures.status import MQError
@@ -67,7 +67,7 @@ def _check_destination(text: str) -> None:
         raise ReadingError(f"--into {text}: {error}") from None
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     options = setting.options
     _check_destination(options.into)
     names = [*CHOSEN_BY, *CONTENT]
@@ -117,13 +117,13 @@ def _run(setting: Setting) -> Outcome:
             )
         ],
     )
-    return Outcome(report, {"chosen": found})
+    return JobOutcome(report, {"chosen": found})
 
 
 JOB = Job(
     "replay",
     "sends messages again, each once",
     _run,
-    lambda _: Wanted(()),
+    lambda _: JobInput(()),
     _add_options,
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import Plot, Report, Section, Series
-from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.routes import LEAST_COST, VERDICTS, judged, paths, steps
-from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
 
 _ARROW = " > "
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     rebuilt = paths(steps(setting.estate.messages)).cache()
     names = Names.of(setting)
 
@@ -80,12 +80,12 @@ def _run(setting: Setting) -> Outcome:
             )
         ],
     )
-    return Outcome(report, tables)
+    return JobOutcome(report, tables)
 
 
 JOB = Job(
     "routes",
     "the ways of traced messages, beside those of least cost",
     _run,
-    lambda _: Wanted(("queue", "log", "journal", "source_journal"), ("label", "value")),
+    lambda _: JobInput(("queue", "log", "journal", "source_journal"), ("label", "value")),
 )

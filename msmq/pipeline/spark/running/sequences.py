@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import Plot, Report, Section, Series
-from msmq.pipeline.spark.inputs import Wanted
+from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.sequences import KINDS, audit, findings, numbered
-from msmq.pipeline.spark.running.job import Job, Names, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
 
 _HEADINGS = {
     "store": "at",
@@ -18,7 +18,7 @@ _HEADINGS = {
 }
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     placed = numbered(setting.estate.messages).cache()
     found = findings(placed).cache()
     streams = audit(placed, found).cache()
@@ -100,12 +100,12 @@ def _run(setting: Setting) -> Outcome:
             ),
         ],
     )
-    return Outcome(report, {"findings": found, "streams": streams})
+    return JobOutcome(report, {"findings": found, "streams": streams})
 
 
 JOB = Job(
     "sequences",
     "gaps, duplicates and reordering: an audit of exactly-once",
     _run,
-    lambda _: Wanted(("queue", "log", "journal", "source_journal"), ("transaction",)),
+    lambda _: JobInput(("queue", "log", "journal", "source_journal"), ("transaction",)),
 )

@@ -23,7 +23,7 @@ from msmq.pipeline.spark.jobs.topology import (
     tables,
     transit,
 )
-from msmq.pipeline.spark.running.job import Job, Outcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
 from msmq.routing.topology import Site, Topology
 from msmq.wire.guid import parse_guid
 
@@ -61,7 +61,7 @@ def _site(topology: Topology, name: str, text: str) -> Site:
     return site
 
 
-def _run(setting: Setting) -> Outcome:
+def _run(setting: Setting) -> JobOutcome:
     topology = setting.topology
     if topology is None:
         raise ReadingError("topology needs --enterprise")
@@ -116,7 +116,7 @@ def _run(setting: Setting) -> Outcome:
         verdict += f"; what if {' and '.join(setting.options.what_if)}: {told or 'nothing changes'}"
         sections.append(_what_if(differs, of_effect, name))
     facts = [*setting.facts, ("sites", len(topology.sites)), ("links", len(topology.links))]
-    return Outcome(Report("The enterprise", verdict, facts, sections), given)
+    return JobOutcome(Report("The enterprise", verdict, facts, sections), given)
 
 
 def _what_if(differs: DataFrame, of_effect: Mapping[str, int], name: Callable[[object], Cell]) -> Section:
