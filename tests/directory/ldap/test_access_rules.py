@@ -112,16 +112,14 @@ class AccessRuleTests(TestCase):
 
     async def test_own_object(self) -> None:
         """A queue manager writes its keys, quotas, roles and queues, and its mSMQSettings."""
-        own = attrs.evolve(
-            await self.own(), public_encryption_key_list=KEYS, queue_manager_quota=5, routing_server=True
-        )
-        names = ("public_encryption_key_list", "queue_manager_quota", "routing_server")
-        await self.directory.write(own, names)
+        own = attrs.evolve(await self.own(), public_encryption_key_list=KEYS, queue_manager_quota=5)
+        await self.directory.write(own, ("public_encryption_key_list", "queue_manager_quota"))
         self.assertEqual((await self.own()).public_encryption_key_list, KEYS)
+        await self.enrollment.change("ANNE", Wanted(routing=True))
         settings = f"CN=MSMQ Settings,CN=ANNE,CN=Servers,CN=London,{SITES}"
-        self.assertIsNotNone(await self.admin.entry(settings, (GUID,)))
-        await self.directory.write(attrs.evolve(own, routing_server=False), names)
-        self.assertIsNone(await self.admin.entry(settings, (GUID,)))
+        for routing in (False, True):
+            await self.directory.write(attrs.evolve(own, routing_server=routing), ("routing_server",))
+            self.assertEqual(await self.admin.entry(settings, (GUID,)) is not None, routing)
         queue = QueueObject(pathname="ANNE\\orders", label="orders")
         identifier = await self.directory.create(queue)
         await self.directory.write(attrs.evolve(queue, identifier=identifier, label="bills"), ("label",))
@@ -200,8 +198,9 @@ class AccessRuleTests(TestCase):
         )
         await self.refused("add", f"cn=below,cn=orders,{own}", queue)
         await self.refused("add", f"cn=BERT,cn=ANNE,{COMPUTERS}", {"objectClass": (b"computer",)})
-        servers = f"cn=Servers,cn=Paris,{SITES}"
-        await self.add(f"cn=ANNE,{servers}", {"objectClass": (b"server",)}, self.anne)
+        servers = f"cn=Servers,cn=London,{SITES}"
+        await self.refused("add", f"cn=ANNE,{servers}", {"objectClass": (b"server",)})
+        await self.enrollment.change("ANNE", Wanted(routing=True))
         await self.refused("add", f"cn=BERT,cn=ANNE,{servers}", {"objectClass": (b"computer",)})
 
     async def test_names_that_look_alike(self) -> None:
