@@ -79,6 +79,12 @@ def queue() -> None:
     help="Whether messages must not, may or must be encrypted.",
 )
 @click.option("--security", metavar="SDDL", help="Who may do what with it, as the text of a descriptor.")
+@click.option(
+    "--type",
+    "application_type",
+    metavar="GUID",
+    help="What applications find the queues of one service by.",
+)
 @common_options
 @pass_settings
 def queue_create(settings: Settings, /, path: str, **options: Any) -> None:
@@ -96,6 +102,22 @@ def queue_create(settings: Settings, /, path: str, **options: Any) -> None:
 def queue_list(settings: Settings, system: bool) -> None:
     """List the queues."""
     settings.output.many(settings.client.queues(system=system), _COLUMNS)
+    settings.output.flush()
+
+
+@queue.command("find")
+@click.option("--label", metavar="T", help="Of this label.")
+@click.option("--type", "kind", metavar="GUID", help="Of this type.")
+@click.option("--path", metavar="PATH", help="Of this path, with its computer.")
+@common_options
+@pass_settings
+def queue_find(settings: Settings, label: str | None, kind: str | None, path: str | None) -> None:
+    """Find public queues of the enterprise in the directory.
+
+    In T and PATH, * and ? stand for any characters, and case makes no difference.
+    """
+    found = settings.client.public_queues(label=label, kind=kind, path=path)
+    settings.output.many(found, ("path", "format_name", "application_type", "label"))
     settings.output.flush()
 
 

@@ -116,6 +116,19 @@ class ControlAPI(TransferAPI):
         )
         return json_answer(request, dict(queue), 201)
 
+    @app.route("/v1/public_queues", methods=["GET"])
+    async def public_queues(self, request: ControlRequest) -> bytes | None:
+        """The public queues of the enterprise, by C{label}, C{type} and C{path}."""
+        found = parameters(request)
+        label, kind, path = (found.pop(name, None) for name in ("label", "type", "path"))
+        refuse_rest(found, "label, type and path")
+        queues = await running(
+            self._manager.public_queues(
+                label=label, application_type=None if kind is None else guid("type", kind), path=path
+            )
+        )
+        return await json_list(request, queues, self._clock)
+
     @app.route("/v1/queues/<path:path>", methods=["GET"])
     async def queue(self, request: ControlRequest, path: str) -> bytes:
         """One queue, with the extent of its message log."""

@@ -57,6 +57,14 @@ class ControlClient(Asking):
         """Every queue; with C{system} those of the system too."""
         return self.several("/v1/queues?system=true" if system else "/v1/queues")
 
+    def public_queues(
+        self, *, label: str | None = None, kind: str | None = None, path: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The public queues of the enterprise that match; C{kind} is the GUID that is their type."""
+        given = {"label": label, "type": kind, "path": path}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return self.several(f"/v1/public_queues?{query}" if query else "/v1/public_queues")
+
     def queue(self, path: str) -> dict[str, Any]:
         """One queue."""
         return self.one("GET", _queue_target(path))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.control.properties import flag, number, shown, text
+from msmq.control.properties import flag, guid, number, shown, text
 from msmq.control.refusals import invalid
 from msmq.control.requests import refuse_rest
 
@@ -37,7 +37,10 @@ def read_new_queue(wanted: Mapping[str, object]) -> dict[str, Any]:
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     security = given.pop("security", None)
-    found = read_properties(given, "path", "security")
+    kind = given.pop("application_type", None)
+    found = read_properties(given, "path", "security", "application_type")
+    if kind is not None:
+        found["application_type"] = guid("application_type", kind)
     return found if security is None else {**found, "security": text("security", security)}
 
 

@@ -146,6 +146,16 @@ class IQueueManager(Interface):
         MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
         """
 
+    def public_queues(
+        *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
+    ) -> Awaitable[Sequence[Mapping[str, Any]]]:
+        """[MS-MQDMPR] 3.1.7.1.21 the public queues of the enterprise that match all that is given.
+
+        @param label: without regard to case, as is C{path}; C{*} and C{?} stand for any characters.
+        @return: C{path}, C{format_name}, C{identifier}, C{label}, C{application_type} (C{None} without one),
+            C{transactional} and C{authenticate} of each, in order of their paths.
+        """
+
     def topology() -> Awaitable[Mapping[str, Any]]:
         """The sites, links and queue managers of the enterprise, as routing knows them.
 
@@ -249,6 +259,7 @@ class IQueueManager(Interface):
         log_age: int = 0,
         log_size: int | None = None,
         security: str | None = None,
+        application_type: UUID | None = None,
     ) -> Awaitable[Mapping[str, Any]]:
         """Make a queue and answer what L{queue} would.
 
@@ -257,6 +268,7 @@ class IQueueManager(Interface):
         @param log_age: seconds after which the message log forgets a message; 0 for never.
         @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
         @param security: the descriptor that it gets, or what is to be other than by default, as SDDL.
+        @param application_type: Type, a GUID by which applications find the queues of one service.
         """
 
     def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:

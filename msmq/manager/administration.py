@@ -25,6 +25,7 @@ from msmq.queues.leaving import Departure
 from msmq.queues.queue import Queue
 from msmq.structures.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
 
 PURGED_AT_ONCE = 50
 """Messages that leave in one turn of the reactor when a queue is purged."""
@@ -74,6 +75,7 @@ class Administration:
         log_size: int | None = None,
         security: str | None = None,
         creator: bytes | None = None,
+        application_type: uuid.UUID | None = None,
     ) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its description.
 
@@ -83,6 +85,7 @@ class Administration:
         @param log_age: seconds after which the message log forgets a message; 0 for never.
         @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
         @param security: what its descriptor is to be, or some of it, as SDDL.
+        @param application_type: Type ([MS-MQDMPR] 3.1.1.2), the same for all queues of one service.
         @param creator: the SID in whose name it is made; by default the owner of the queue manager.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
             public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
@@ -100,6 +103,7 @@ class Administration:
             "privacy": _privacy(privacy),
             "log_age": log_age,
             "log_size": _kilobytes(log_size),
+            "application_type": application_type or NULL_GUID,
         }
         supplied = parse_security(security)
         if self._descriptors is not None:

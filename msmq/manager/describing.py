@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -17,7 +18,7 @@ from msmq.queues.queue import Queue
 from msmq.queues.transaction import NOTHING_UNCOMMITTED, Uncommitted
 from msmq.session.counting import PacketCounts
 from msmq.structures.name_text import QueueSuffix
-from msmq.wire.guid import format_guid
+from msmq.wire.guid import NULL_GUID, format_guid
 
 
 def describe_holdings(model: QueueManagerModel) -> dict[str, Any]:
@@ -70,6 +71,7 @@ def describe_queue(
         "label": definition.label,
         "authenticate": main.authenticate,
         "privacy": main.privacy.value,
+        "application_type": _type(main.application_type),
         "messages": max(0, queue.message_count - unsent.messages),
         "bytes": max(0, queue.total_bytes - unsent.size),
         "uncommitted": unsent.messages,
@@ -80,6 +82,10 @@ def describe_queue(
         "log_size": _quota(definition.log_size),
         "subqueues": [_subqueue(subqueue) for subqueue in queue.subqueues.values()],
     }
+
+
+def _type(kind: UUID) -> str | None:
+    return None if kind == NULL_GUID else format_guid(kind)
 
 
 def queue_path(queue: Queue) -> str:

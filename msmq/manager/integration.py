@@ -22,6 +22,7 @@ from msmq.manager.membership import Membership
 from msmq.manager.online import OnlineChecks
 from msmq.manager.performing import Performer
 from msmq.manager.public_names import PublicNames
+from msmq.manager.public_search import find_public_queues
 from msmq.manager.published_properties import FROM_THE_DIRECTORY, split_properties
 from msmq.manager.routing import DirectoryRouter
 from msmq.manager.undivided import undivided
@@ -126,6 +127,7 @@ class Integration:
         self._ciphers = ciphers
         self._queues = PublicQueues(self.access)
         self._runner = client.runner
+        self._reactor = reactor
         self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
         self._unpublished: dict[str, Mapping[str, Any]] = {}
         self._router = router
@@ -266,6 +268,19 @@ class Integration:
             return await self.ask(self.access.create_directory_object(user))
         attributes = ("certificate_digest_list", "certificates")
         return await self.ask(self.access.write_directory(user, attributes, former))
+
+    async def find_queues(
+        self, label: str | None, application_type: UUID | None, path: str | None
+    ) -> list[dict[str, Any]]:
+        """[MS-MQDMPR] 3.1.7.1.21 public queues of the enterprise; see L{find_public_queues}."""
+        return await find_public_queues(
+            self.access,
+            self.ask,
+            self._reactor,
+            label=label,
+            application_type=application_type,
+            path=path,
+        )
 
     # Public queues
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
@@ -119,6 +120,19 @@ class Overview:
         @raise MQError: MQ_ERROR_NO_DS without a directory.
         """
         return describe_topology(self._known_router().topology)
+
+    async def public_queues(
+        self, *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
+    ) -> list[dict[str, Any]]:
+        """See L{IQueueManager.public_queues}.
+
+        @raise MQError: MQ_ERROR_NO_DS without a directory, or while it is away.
+        """
+        self._parts.performer.check_running()
+        integration = self._parts.integration
+        if integration is None:
+            raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory")
+        return await integration.find_queues(label, application_type, path)
 
     def _known_router(self) -> IRouter:
         self._parts.performer.check_running()

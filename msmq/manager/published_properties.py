@@ -13,6 +13,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "journal_quota": "journal_quota",
     "authenticate": "authentication",
     "privacy": "privacy_level",
+    "application_type": "type",
 }
 """The properties of a queue that a directory has too, and what they are called there."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 import attrs
 from twisted.application.service import Service
@@ -231,6 +232,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         log_age: int = 0,
         log_size: int | None = None,
         security: str | None = None,
+        application_type: UUID | None = None,
     ) -> dict[str, Any]:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
 
@@ -251,6 +253,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             log_age=log_age,
             log_size=log_size,
             security=security,
+            application_type=application_type,
         )
 
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:

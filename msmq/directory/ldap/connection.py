@@ -39,6 +39,9 @@ ATTEMPTS_APART: Final = 0.25
 FindServers: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 """Looks for servers, and answers with their names or addresses."""
 
+Noted: TypeAlias = Callable[[LdapServer | None, str], None]
+"""Is told which server is reached, or why none is."""
+
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _END: Final = b"-----END CERTIFICATE-----"
 
@@ -88,12 +91,21 @@ class LdapConnection:
     @ivar is_refused: whether a server that was reached in the last attempt refused us, or could not be
         verified; trying again is no help before the configuration is another.
     @param find_servers: asked where the settings name no server.
+    @param noted: called with the server that is reached, and with C{None} and the reason when none is; each
+        time that this is something else than before.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, settings: LdapSettings, reactor: Any, find_servers: FindServers | None = None) -> None:
+    def __init__(
+        self,
+        settings: LdapSettings,
+        reactor: Any,
+        find_servers: FindServers | None = None,
+        noted: Noted | None = None,
+    ) -> None:
         self.settings = settings
+        self._report = noted
         self.servers = list(settings.servers)
         self._find_servers = None if settings.servers else find_servers
         self._reactor = reactor
@@ -401,6 +413,8 @@ class LdapConnection:
         if self._is_noted and server == self._noted:
             return
         self._is_noted, self._noted = True, server
+        if self._report is not None and not self._is_closed:
+            self._report(server, detail)
         if server is not None:
             self.log.info(
                 "the directory {directory} is reached at {server}", directory=self.settings, server=server

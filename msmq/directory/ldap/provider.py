@@ -17,17 +17,19 @@ from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.publishing import Publishing
 from msmq.directory.ldap.searching import Searching
-from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.values import pack_guid, unpack_guid
 from msmq.directory.ldap.wire import Entry, Scope
 from msmq.directory.reads import PendingReads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
+    DirectoryCondition,
     DirectoryError,
     DirectoryOperationResult,
     IConditionalDirectory,
     IDirectory,
+    IObservedDirectory,
     IServedDirectory,
 )
 from msmq.queues.directory.entry import DirectoryEntry, check_names
@@ -49,7 +51,7 @@ _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 T = TypeVar("T")
 
 
-@implementer(IDirectory, IAccounts, IServedDirectory, IConditionalDirectory)
+@implementer(IDirectory, IAccounts, IServedDirectory, IConditionalDirectory, IObservedDirectory)
 class LdapDirectory:
     """Reads and writes the directory of an estate.
 
@@ -58,6 +60,7 @@ class LdapDirectory:
     A read that is begun has found all its objects before it is answered.
 
     @ivar settings: where the directory is.
+    @ivar condition: the server that is reached, and since when, or why none is.
     @param reactor: of Twisted.
     @param find_servers: looks for servers, if the settings name none.
     @param make_identifier: where the objectGUID of a new entry comes from if the server makes none.
@@ -75,7 +78,10 @@ class LdapDirectory:
         make_identifier: Callable[[], UUID] = uuid4,
     ) -> None:
         self.settings = settings
-        self._connection = LdapConnection(settings, reactor, find_servers)
+        self._clock = clock
+        self.condition = DirectoryCondition(source=str(settings))
+        self._observer: Callable[[DirectoryCondition], None] = _unobserved
+        self._connection = LdapConnection(settings, reactor, find_servers, self._noted)
         self._operations = Operations(self._connection)
         self._searching = Searching(self._operations, reactor)
         self._publishing = Publishing(self._operations, self._searching, make_identifier)
@@ -89,6 +95,21 @@ class LdapDirectory:
         """
         self._connection.reopen()
         return execute(self._connection.check)
+
+    def observe(self, changed: Callable[[DirectoryCondition], None]) -> None:
+        """See L{IObservedDirectory.observe}."""
+        self._observer = changed
+
+    def _noted(self, server: LdapServer | None, problem: str) -> None:
+        before, is_reached = self.condition, server is not None
+        is_change = before.since is None or before.is_reached != is_reached
+        self.condition = DirectoryCondition(
+            source=str(self.settings if server is None else server),
+            is_reached=is_reached,
+            since=self._clock.now().wall if is_change else before.since,
+            problem=problem,
+        )
+        self._observer(self.condition)
 
     @property
     def servers(self) -> Sequence[str]:
@@ -249,6 +270,10 @@ class LdapDirectory:
         if sid is None:
             raise DirectoryError(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND, f"{found.name} has no {SID}")
         return sid
+
+
+def _unobserved(condition: DirectoryCondition) -> None:
+    """Before L{LdapDirectory.observe} no change is reported."""
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:

@@ -65,6 +65,11 @@ class ActingQueueManager:
         await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
         return self._service.status()
 
+    async def public_queues(self, **wanted: Any) -> list[dict[str, Any]]:
+        """See L{IQueueManager.public_queues}; needs MQSEC_GET_MACHINE_PROPERTIES."""
+        await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
+        return await self._service.public_queues(**wanted)
+
     async def create_queue(self, path: str, **properties: Any) -> dict[str, Any]:
         """See L{IQueueManager.create_queue}; needs MQSEC_CREATE_QUEUE.  The queue is the principal's."""
         await self._may(None, _M.MQSEC_CREATE_QUEUE)

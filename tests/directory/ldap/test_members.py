@@ -64,6 +64,7 @@ class Members(TestCase):
         secret = self.place / "secret"
         secret.write_text(password)
         self.settings = attrs.evolve(settings, password_file=secret)
+        self.reached_at = str(settings.servers[0])
         self.directory = LdapDirectory(self.settings, SystemClock(), reactor)
         self.addCleanup(self.directory.close)
 
@@ -109,6 +110,10 @@ class Members(TestCase):
         self.assertEqual(own["identifier"], UUID(str(alpha.status()["identifier"])))
         await alpha.send("BETA\\orders", [Message(body=b"first")])
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"first")
+        [row] = await alpha.public_queues(label="B*", path="beta\\*")
+        self.assertEqual(row["format_name"], queue["format_name"])
+        told = alpha.status()["directory"]
+        self.assertEqual((told["reached"], told["source"], told["problem"]), (True, self.reached_at, ""))
         for name in ("a=b", "*)(objectClass=*", "Bücher", "注文", "#1/<x>"):
             path = f"BETA\\{name}"
             await beta.create_queue(path)
@@ -122,8 +127,12 @@ class Members(TestCase):
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"second")
         self.assertIs(await self.refused(alpha.send("BETA\\bills", [Message()])), Status.MQ_ERROR_NO_DS)
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_NO_DS)
+        told = beta.status()["directory"]
+        self.assertFalse(told["reached"])
+        self.assertTrue(told["since"] and told["problem"])
         self.server.start()
         await beta.create_queue("BETA\\bills")
+        self.assertTrue(beta.status()["directory"]["reached"])
         # The next request that needs the directory asks it, which the member knew to be away.
         await alpha.send("BETA\\bills", [Message(body=b"third")])
         self.assertEqual(await self.take(beta, "BETA\\bills"), b"third")

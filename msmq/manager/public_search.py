@@ -1,0 +1,89 @@
+"""[MS-MQDMPR] 3.1.7.1.21 public queues of the enterprise by label, type and path."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any, Final
+from uuid import UUID
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from msmq.manager.routing import Runner
+from msmq.queues.directory.access import DirectoryAccess
+from msmq.queues.directory.entry import DirectoryEntry
+from msmq.queues.directory.enumerations import DirectoryOperationResult, refusal
+from msmq.queues.directory.objects import QueueObject
+from msmq.queues.directory.requests import Outcome
+from msmq.queues.directory.selecting import AttributeFilter, equals
+from msmq.structures.format_name import PublicFormatName
+from msmq.wire.guid import NULL_GUID, format_guid
+
+AT_ONCE: Final = 200
+"""How many queues are compared before other work of the reactor is done."""
+
+_ATTRIBUTES: Final = ("identifier", "pathname", "label", "type", "transactional", "authentication")
+_WILDCARDS: Final = frozenset("*?")
+
+
+async def find_public_queues(
+    access: DirectoryAccess,
+    run: Runner,
+    reactor: IReactorTime,
+    *,
+    label: str | None,
+    application_type: UUID | None,
+    path: str | None,
+) -> list[dict[str, Any]]:
+    """The public queues that match all of what is given, in order of their paths.
+
+    @param run: runs the procedures of C{access}.
+    @param label: without regard to case, as is C{path}; C{*} and C{?} stand for any characters.
+    @return: their C{path}, C{format_name}, C{identifier}, C{label}, C{application_type}, C{transactional} and
+        C{authenticate}.
+    @raise MQError: the directory is away, or refuses.
+    """
+    filters: list[AttributeFilter] = []
+    if application_type is not None:
+        filters.append(equals("type", application_type))
+    for attribute, wanted in (("label", label), ("pathname", path)):
+        if wanted is not None and _WILDCARDS.isdisjoint(wanted):
+            filters.append(equals(attribute, wanted))
+    begun = await run(access.read_directory_begin(QueueObject, filters, _ATTRIBUTES))
+    _check(begun)
+    found: list[dict[str, Any]] = []
+    count = 0
+    while (following := await run(access.read_directory_next(begun.value))).succeeded:
+        entry: DirectoryEntry[QueueObject] = following.value
+        if _matches(entry["label"], label) and _matches(entry["pathname"], path):
+            found.append(_described(entry))
+        count += 1
+        if count % AT_ONCE == 0:
+            await deferLater(reactor, 0)
+    await run(access.read_directory_end(begun.value))
+    if following.result is not DirectoryOperationResult.END_OF_DATA:
+        _check(following)
+    return sorted(found, key=lambda row: str(row["path"]))
+
+
+def _check(outcome: Outcome) -> None:
+    if not outcome.succeeded:
+        raise refusal(outcome.result, outcome.detail or "the directory refuses")
+
+
+def _matches(value: str, wanted: str | None) -> bool:
+    """Whether a text has a pattern in which only C{*} and C{?} have a meaning."""
+    return wanted is None or fnmatchcase(value.casefold(), wanted.casefold().replace("[", "[[]"))
+
+
+def _described(entry: DirectoryEntry[QueueObject]) -> dict[str, Any]:
+    kind: UUID = entry["type"]
+    return {
+        "path": entry["pathname"],
+        "format_name": str(PublicFormatName(entry["identifier"])),
+        "identifier": format_guid(entry["identifier"]),
+        "label": entry["label"],
+        "application_type": None if kind == NULL_GUID else format_guid(kind),
+        "transactional": entry["transactional"],
+        "authenticate": entry["authentication"],
+    }
