@@ -54,6 +54,7 @@ class EmulatedDirectory:
     @ivar page_limit: how many entries one page may have.
     @ivar write_result: the result of each write, with its text and the URLs of a referral; C{None} to write.
     @ivar bind_result: the result of each bind.
+    @ivar said_instead: sent in place of each answer; nothing if it is empty; C{None} to answer.
     @ivar before_answer: called with each request before it is answered.
     @ivar requests: the names of all requests, of searches with base and attributes.
     @ivar connections: those that are open.
@@ -65,6 +66,7 @@ class EmulatedDirectory:
     write_result: tuple[int, str, Sequence[str]] | None = None
     bind_result: tuple[int, str] = (0, "")
     capabilities: Sequence[bytes] = (b"1.2.840.113556.1.4.800",)
+    said_instead: bytes | None = None
     before_answer: Callable[[Any], None] = lambda request: None
     requests: list[tuple[str, str, tuple[str, ...]]] = attrs.field(factory=list)
     connections: list[Protocol] = attrs.field(factory=list)
@@ -168,6 +170,10 @@ class _Connection(Protocol):
         base = getattr(request, "baseObject", b"").decode()
         directory.requests.append((type(request).__name__, base, wanted))
         directory.before_answer(request)
+        if directory.said_instead is not None:
+            transport: Any = self.transport
+            transport.write(directory.said_instead)
+            return
         if isinstance(request, pureldap.LDAPBindRequest):
             code, text = directory.bind_result
             self._send(number, pureldap.LDAPBindResponse(resultCode=code, errorMessage=text))

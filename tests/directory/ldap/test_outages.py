@@ -1,0 +1,113 @@
+"""A directory server on a timeline of everything that happens to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from twisted.internet import reactor
+from twisted.internet.interfaces import IReactorTime
+from twisted.trial.unittest import TestCase
+
+from msmq.directory.ldap.provider import LdapDirectory
+from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.values import pack_guid
+from msmq.interfaces import DirectoryError
+from msmq.net.clock import SystemClock
+from msmq.queues.directory.objects import QueueManagerObject, QueueObject
+from msmq.queues.directory.selecting import equals
+from tests.servers.emulated_ldap import SUFFIX, EmulatedDirectory
+
+ALPHA = UUID(int=0xA)
+EXPIRED = "80090308: LdapErr: DSID-0C09042A, comment: AcceptSecurityContext error, data 532, v4563"
+
+Change = Callable[[EmulatedDirectory], None]
+
+
+class OutageTests(TestCase):
+    """Each fault is an error with its reason, and the first request after it succeeds."""
+
+    def setUp(self) -> None:
+        self.server = EmulatedDirectory(capabilities=())
+        self.port, address = self.server.listen(reactor, "127.26.0.9")
+        self.addCleanup(lambda: self.port.stopListening())
+        self.number = address.port
+        computer = f"CN=ALPHA,CN=Computers,{SUFFIX}"
+        self.server.add(computer, objectClass=[b"computer"])
+        self.server.add(
+            f"CN=msmq,{computer}", objectClass=[b"mSMQConfiguration"], objectGUID=[pack_guid(ALPHA)]
+        )
+        settings = LdapSettings((address,), SUFFIX, connect_timeout=0.4, answer_timeout=0.4)
+        self.directory = LdapDirectory(settings, SystemClock(), reactor)
+        self.addCleanup(self.directory.close)
+
+    def hang_up(self, server: EmulatedDirectory) -> None:
+        for connection in list(server.connections):
+            transport: Any = connection.transport
+            transport.abortConnection()
+
+    async def name(self) -> str:
+        found = await self.directory.read(
+            QueueManagerObject, [equals("identifier", ALPHA)], ("computer_name",)
+        )
+        return str(found["computer_name"])
+
+    async def outage(self, begin: Change, end: Change, told: str) -> None:
+        """The fault is told, and gone with its cause."""
+        begin(self.server)
+        for _ in range(2):
+            with self.assertRaises(DirectoryError) as refused:
+                await self.name()
+        self.assertIn(told, refused.exception.detail)
+        self.assertFalse(self.directory.condition.is_reached)
+        end(self.server)
+        time = IReactorTime(reactor)
+        returned = time.seconds()
+        self.assertEqual(await self.name(), "ALPHA")
+        self.assertLess(time.seconds() - returned, 2)
+        self.assertTrue(self.directory.condition.is_reached)
+
+    async def test_timeline(self) -> None:
+        """Garbage, silence, an expired password and a server that stops: the next request finds it again."""
+
+        def say(text: bytes | None) -> Change:
+            return lambda server: setattr(server, "said_instead", text)
+
+        def bind(code: int, text: str) -> Change:
+            def change(server: EmulatedDirectory) -> None:
+                server.bind_result = (code, text)
+                self.hang_up(server)
+
+            return change
+
+        self.assertEqual(await self.name(), "ALPHA")
+        for text in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x30\x03abc", b"\x30\x84\xff\xff\xff\xff"):
+            await self.outage(say(text), say(None), "LDAP message")
+        await self.outage(say(b""), say(None), "not reached within 0.4 seconds")
+        await self.outage(bind(49, EXPIRED), bind(0, ""), "the password has expired")
+        await self.outage(bind(52, "shutting down"), bind(0, ""), "unavailable (shutting down)")
+        self.assertEqual(len(self.server.connections), 1)
+
+    async def test_full_disk(self) -> None:
+        """A server that cannot write is an error of the write alone; what it holds is read as before."""
+        queue = QueueObject(pathname="ALPHA\\orders")
+        self.server.write_result = (80, "MDB_MAP_FULL: Environment mapsize limit reached", ())
+        with self.assertRaises(DirectoryError) as refused:
+            await self.directory.create(queue)
+        self.assertIn("LDAP result 80, other (MDB_MAP_FULL", refused.exception.detail)
+        self.assertEqual(await self.name(), "ALPHA")
+        self.server.write_result = None
+        await self.directory.create(queue)
+        self.assertTrue(await self.directory.read(QueueObject, [equals("pathname", "ALPHA\\orders")]))
+
+    async def test_stopped(self) -> None:
+        """A server that was stopped is used again by the first request after its start."""
+        self.assertEqual(await self.name(), "ALPHA")
+        await self.port.stopListening()
+        self.hang_up(self.server)
+        for _ in range(3):
+            with self.assertRaises(DirectoryError):
+                await self.name()
+        self.port, _ = self.server.listen(reactor, "127.26.0.9", self.number)
+        self.assertEqual(await self.name(), "ALPHA")
