@@ -167,7 +167,8 @@ class IQueueManager(Interface):
 
         It has C{queue}, C{source} (where that stands), C{owner}, C{everything} (whether nothing protects it),
         C{entries} (in the order in which they are judged: C{action}, C{principal}, C{name}, C{rights},
-        C{mask}, C{inherited}, C{inherit_only}) and C{sddl}.
+        C{mask}, C{inherited}, C{inherit_only}), C{differences} (how the directory's list of a public queue is
+        another, a text each) and C{sddl}.
         MQ_ERROR_ILLEGAL_OPERATION if nobody is asked who may do what, as of all methods about that.
         """
 

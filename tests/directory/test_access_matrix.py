@@ -271,6 +271,22 @@ class AccessMatrixTests(TestCase):
             else:
                 await acting.send(VAULT, [Message(body=b"1")])
 
+    async def test_list_of_an_earlier_version(self) -> None:
+        """Masks of MSMQ, which opened the object to every account, deny and are written again."""
+        bob = format_sid(self.sids["bob"])
+        own = f"D:(D;;0x4;;;{bob})(A;;0xf003f;;;WD)"
+        await self.manager.create_queue(VAULT, quota=100, security=own)
+        await self.administrator.set_security(self.vault, parse_sddl(own).to_bytes())
+        self.assertEqual(await self.abilities("carol"), {"write", "list", "owner"})
+        self.assertFalse((await self.manager.why(VAULT, "bob", "send"))["granted"])
+        while await self.abilities("carol"):
+            pass
+        self.assertFalse((await self.manager.why(VAULT, "bob", "send"))["granted"])
+        self.assertTrue((await self.manager.why(VAULT, "carol", "send"))["granted"])
+        made = format_sddl(await self.security(self.vault))
+        for entry in ("(A;;0xf01ff;;;SY)", "(A;;0x20094;;;AU)", "-512)"):
+            self.assertIn(entry, made)
+
     async def test_attacks(self) -> None:
         """Users and other queue managers are refused by the directory; what a help desk may do is noticed."""
         users = f"D:(A;;0xf;;;{format_sid(with_rid(domain_of(self.sids['bob']) or b'', DOMAIN_USERS))})"
