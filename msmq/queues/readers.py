@@ -180,8 +180,8 @@ class Readers:
     def serve(self, queue: Queue, fresh: Collection[MessagePosition], now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.2.2 give what has become available to those who wait, in order of waiting.
 
-        Each gets one message, or a look at it; what is left then goes to the same receivers, up to
-        the count that each asked for.
+        Each gets one message, or a look at it; what is left then goes to the same receivers in equal parts,
+        up to the count that each asked for.
         A cursor is given the first of these messages, wherever it lies (reading 42).
         """
         if not queue.readers:
@@ -204,12 +204,38 @@ class Readers:
                 break
             self._end(reader, found)
             served.append((reader, found))
-        for reader, found in served:
-            if not reader.is_peek and reader.cursor is None and len(found) < reader.count:
-                more, departures = self._look(reader, reader.count - len(found), now)
+        effects += self._share(queue, served, now)
+        # Who got more than others will wait behind them.
+        for reader, found in sorted(served, key=_number_found):
+            effects += self._give(reader, found, now)
+        return effects
+
+    def _share(
+        self, queue: Queue, served: Iterable[tuple[WaitingReader, list[MessagePosition]]], now: Moment
+    ) -> list[Effect]:
+        """Lock what is left for the receivers that want more than one message, in equal parts.
+
+        None gets all of a burst because it waited first; what one has no use for goes to the others.
+        """
+        effects: list[Effect] = []
+        wanting = [
+            (reader, found)
+            for reader, found in served
+            if not reader.is_peek and reader.cursor is None and len(found) < reader.count
+        ]
+        while wanting and queue.has_available:
+            part, rest = divmod(queue.available_count, len(wanting))
+            more_wanting = []
+            for number, (reader, found) in enumerate(wanting):
+                wanted = min(part + (number < rest), reader.count - len(found))
+                more, departures = self._look(reader, wanted, now)
                 found += more
                 effects += departures
-            effects += self._give(reader, found, now)
+                if not queue.has_available:
+                    return effects
+                if more and len(found) < reader.count:
+                    more_wanting.append((reader, found))
+            wanting = more_wanting
         return effects
 
     # Reads end without a message
@@ -313,6 +339,10 @@ class Readers:
         if reader.cursor is not None:
             reader.cursor.inputs.wait_time_expired(reader.is_cut_short)
         return ReadFailed(reader.tag, status)
+
+
+def _number_found(served: tuple[WaitingReader, list[MessagePosition]]) -> int:
+    return len(served[1])
 
 
 def _locked(reader: WaitingReader, position: MessagePosition | None) -> list[MessagePosition]:
