@@ -420,6 +420,26 @@ class ChangingTests(EnterpriseTestCase):
         self.assertTrue(known["reached"])
         self.assertLess(known["age"], 61)
 
+    def test_enterprise_is_read_again(self) -> None:
+        """A message without a route goes as soon as the router has read one, not when it is tried again."""
+        assert self.directory is not None
+        other = UUID(int=0xA0FF)
+        self.send(self.alpha, f"PRIVATE={other}\\00000005", b"x")
+        self.clock.advance(1)
+        self.directory.add(
+            QueueManagerObject(
+                identifier=other,
+                computer_name="ZETA2",
+                qualified_computer_name="zeta.example.com",
+                site_identifier_list=(BERLIN,),
+            )
+        )
+        router: Any = self.alpha.service._work.router
+        router.refresh_later()
+        self.clock.advance(1)
+        [queue] = self.alpha.service.outgoing()
+        self.assertNotEqual(queue["state"], "NEED VALIDATION")
+
     def test_unknown_queue_manager(self) -> None:
         """MQQB-3.1.7.5-03: without a way a message waits; when the directory knows one, it goes."""
         assert self.directory is not None

@@ -142,6 +142,10 @@ class AnswerTests(SharesTestCase):
         heard = sum(len(peer.heard) for peer in self.peers)
         self.assertEqual(heard, 12)
         self.assertLessEqual(len(self.beta.service.outgoing()), 8)
+        # Nothing is kept of a queue that was forgotten, at its next hop for example.
+        work: Any = self.beta.service._work
+        served = {queue for hop in work.transfer.hops for queue in hop.queues}
+        self.assertEqual(served - set(self.beta.model.outgoing_queues()), set())
 
     def test_what_is_remembered_has_an_end(self) -> None:
         """Names of which no queue is made in the end are forgotten."""
