@@ -14,6 +14,7 @@ from msmq.manager.acknowledging import Acknowledgements
 from msmq.manager.batch import Batch
 from msmq.manager.connectors import Connectors
 from msmq.manager.events import EventLog
+from msmq.manager.express_history import ExpressHistory
 from msmq.manager.forwarding import PASSING, Forwarding
 from msmq.manager.outbox import Outbox
 from msmq.manager.peer_dead_letters import KEPT, PeerDeadLetters
@@ -65,6 +66,7 @@ class Arrivals:
         forwarding: Forwarding,
         inspector: Inspector,
         dead_letters: PeerDeadLetters,
+        express: ExpressHistory,
         acknowledgements: Acknowledgements,
         gate: Gate,
         refusals: RefusalLog,
@@ -80,6 +82,7 @@ class Arrivals:
         @param connectors: find the queues of messages for foreign sites.
         @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
         """
+        self._express = express
         self._dead_letters = dead_letters
         self._inspector = inspector
         self._turns = turns
@@ -165,6 +168,7 @@ class Arrivals:
         arrivals: list[tuple[Queue, UserMessageView]] = []
         now = performer.clock.now()
         is_late = Lateness(now.wall).of
+        duplicates = self._express.judge(batch, messages, queues, now)
         # What cannot be kept, and what is behind it, is not among the messages any more.
         for message, queue in zip(messages, queues, strict=False):
             if message.is_recoverable:
@@ -172,6 +176,10 @@ class Arrivals:
                     continue
             elif batch.is_cut:
                 # It is not acknowledged, so it comes again.
+                self._express.take_back((message,))
+                continue
+            elif message in duplicates:
+                self.refused[Verdict.DUPLICATE.name] += 1
                 continue
             if queue is None:
                 if message.queue_manager_address in self._own_addresses:
@@ -399,6 +407,7 @@ class Arrivals:
                 is_stored = False
         if not is_stored:
             batch.answers.withdraw()
+            self._express.take_back(batch.express)
             # The store may have what memory had no room for.
             performer.insist_later(performer.model.withdraw(admission), "that express messages did not come")
             self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
@@ -436,6 +445,7 @@ class Arrivals:
         for refusal in admission.refusals:
             if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
                 is_full = True
+                self._express.take_back((refusal.view,))
                 self._refuse(batch, refusal.view, refusal.status.name)
             else:
                 self._refuse(batch, refusal.view, _REFUSED[refusal.status])

@@ -27,6 +27,7 @@ class Batch:
     @ivar answers: what their senders are told.
     @ivar letters: dead letters of refused messages; they are stored and shown with the others.
     @ivar changes: what has to be stored for those, with the events of the stored ones.
+    @ivar express: messages of which the express ones are known as duplicates from now on.
     @ivar is_judged: they have to be stored with what judged them.
     @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
     @ivar refused: which of them their security forbids to take.
@@ -45,6 +46,7 @@ class Batch:
     strange: Container[UserMessageView] = ()
     letters: list[MessagePosition] = attrs.field(factory=list)
     changes: list[Change] = attrs.field(factory=list)
+    express: list[UserMessageView] = attrs.field(factory=list)
     is_judged: bool = False
     is_cut: bool = False
     acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)

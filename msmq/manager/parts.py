@@ -29,6 +29,7 @@ from msmq.manager.directory import DirectoryClient, DirectoryRunner
 from msmq.manager.directory_health import DirectoryHealth
 from msmq.manager.divergences import DirectoryDivergences
 from msmq.manager.events import EventLog
+from msmq.manager.express_history import ExpressHistory
 from msmq.manager.final_acks import FinalAcks
 from msmq.manager.flow import FlowControl
 from msmq.manager.foreign_sites import ForeignSites
@@ -259,6 +260,7 @@ class Parts:
             Forwarding(performer, role, gate, self.answer_room, connectors),
             self.inspector,
             PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
+            ExpressHistory(model.identifier, gate, settings),
             Acknowledgements(performer, self.sequences, gate, refusals),
             gate,
             refusals,

@@ -73,7 +73,8 @@ class SessionSettings:
     """Only a stream from which nothing came for this long is forgotten to make room for another."""
 
     duplicate_entries: int = 10_000
-    """RemoveDuplicateSize: recoverable messages that are remembered so as to know them again (note 25)."""
+    """RemoveDuplicateSize: messages that are remembered so as to drop them when they come again (note 25): so
+    many recoverable ones, and at least as many express ones."""
 
     duplicate_lifetime: float = 1800.0
     """RemoveDuplicateCleanup: for how long (note 47)."""

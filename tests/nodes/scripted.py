@@ -7,6 +7,7 @@ is told to.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -38,6 +39,9 @@ DEADLETTER = ".\\system$;deadletter"
 JOURNAL = ".\\system$;journal"
 NEGATIVE, POSITIVE = 0x0100, 0x0200
 """JN and JP of UserHeader.Flags."""
+
+
+_EXPRESS_IDS = itertools.count(1_000_000)
 
 
 @attrs.frozen
@@ -336,6 +340,7 @@ def transactional(
     """[MS-MQMQ] 2.2.20 a message, transactional unless it is said to be none, from the byte layouts alone.
 
     @param place: TxSequenceID as a number, TxSequenceNumber and PreviousTxSequenceNumber.
+    @param message_id: by default the number in the sequence, of an express message one that no other has.
     @param queue_manager: whose private queue C{number} it is for; a direct name otherwise.
     @param times: TimeToReachQueue, TimeToBeReceived and SentTime.
     @param header: a SessionHeader to attach.
@@ -354,7 +359,9 @@ def transactional(
         flags |= 7 << 13
     to_reach, to_be_received, sent_time = times
     user = source.bytes_le + (queue_manager or NULL).bytes_le
-    own_id = place[1] if message_id is None else message_id
+    own_id = message_id
+    if own_id is None:
+        own_id = place[1] if is_recoverable else next(_EXPRESS_IDS)
     user += struct.pack("<IIII", to_be_received, sent_time, own_id, flags) + name
     transaction = struct.pack("<IQII", transaction_flags, *place) if is_transactional else b""
     properties = struct.pack("<BBH", acknowledge, 0, 0) + bytes(20)

@@ -133,8 +133,14 @@ class SigningTestCase(ScriptedTestCase):
         return Fields(acknowledge=0, **{"dead_letter": False, **kwargs})
 
     def say(self, *packets: bytes, seconds: float = 0.1) -> None:
-        self.peer.send(*packets)
+        """Send packets; each express message gets a MessageID of its own, which no signature covers."""
+        self.peer.send(*(packet if packet[60] & 0x20 else self.renumbered(packet) for packet in packets))
         self.clock.advance(seconds)
+
+    def renumbered(self, packet: bytes) -> bytes:
+        """The packet with a MessageID that no other has."""
+        self.number += 1
+        return packet[:56] + self.number.to_bytes(4, "little") + packet[60:]
 
     def arrived(self, path: str | None = None) -> list[UserMessageView]:
         """What came into the queue."""

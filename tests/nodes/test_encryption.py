@@ -180,7 +180,7 @@ class CacheTests(EncryptionTestCase):
         packet = self.foreign()
         for minutes in (0, 9, 2):
             self.clock.advance(minutes * 60)
-            self.put(packet)
+            self.put(packet[:56] + (minutes + 1).to_bytes(4, "little") + packet[60:])
         self.assertEqual(self.ciphers["BETA"].recovered, 2)
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET] * 3)
 

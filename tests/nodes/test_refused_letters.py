@@ -38,6 +38,7 @@ class RefusedTestCase(ScriptedTestCase):
         return transactional(
             b"%d" % number,
             (7, number, number - 1),
+            message_id=number,
             destination=TO_FULL,
             user_flags=user_flags,
             is_transactional=self.is_transactional,

@@ -137,6 +137,7 @@ class SecuredTests(SecuredTestCase):
         # The same again, with a signature that is none and a word of its sender that it was verified.
         [sent] = self.wire[-1:]
         forged = bytearray(sent.packet)
+        forged[56] ^= 1
         forged[sent.security_offset + 1] |= 0x03
         forged[sent.security_offset + 16 + len(SID) + 3 & ~3] ^= 1
         view = UserMessageView(bytes(forged))
@@ -157,7 +158,7 @@ class SecuredTests(SecuredTestCase):
         self.clock.advance(120)
         [arrived] = self.take(self.zeta, path)
         self.assertIs(arrived.authentication_level, AuthenticationLevel.SIG_2_0)
-        told = self.run_to_end(self.zeta.service.explain(arrived.identifier))
+        told = self.run_to_end(self.zeta.service.explain(view.identifier))
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
 
     def test_what_has_expired(self) -> None:

@@ -215,7 +215,7 @@ class PeerTests(TracingTestCase):
         peer.send(trace(bytes(packet)))
         self.clock.advance(1)
         peer.send(trace(bytes(packet)))
-        peer.send(trace(transactional(b"e", (0, 0x78, 0), **EXPRESS)))
+        peer.send(trace(transactional(b"e", (0, 0, 0), message_id=0x78, **EXPRESS)))
         views = self.reported(self.beta)
         source = format_guid(GAMMA)
         self.assertEqual(

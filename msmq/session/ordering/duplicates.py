@@ -67,8 +67,8 @@ class DuplicateHistory:
 
     The copies of a message to several queues have an entry each (L{duplicate_key}).
 
-    It knows recoverable messages that are not transactional: the sequences tell duplicates of those that
-    are, and an express message may come twice.
+    It knows recoverable messages that are not transactional: the sequences know duplicates of those that
+    are, and L{ExpressDuplicates<msmq.session.ordering.express_duplicates.ExpressDuplicates>} of express ones.
     An entry is stored in one commit with its message, in turns as the state of the incoming streams is.
     Until its turn is stored another copy counts as a duplicate, too, but may be acknowledged only then.
     """
