@@ -5,7 +5,9 @@ Written from the byte layouts alone, with nothing of the package in it.
 
 from __future__ import annotations
 
+import itertools
 import struct
+from typing import Any
 from uuid import UUID
 
 ALPHA = UUID("a1fa0000-0000-4000-8000-000000000001")
@@ -118,6 +120,14 @@ def user_packet(
         size + (len(attached) if header_is_counted else 0),
     )
     return base + user + properties + attached
+
+
+_NUMBERS = itertools.count(1_000_000)
+
+
+def numbered_packet(body: bytes = b"", *, message_id: int | None = None, **kwargs: Any) -> bytes:
+    """The same with a MessageID that no other has: one that came before is not delivered."""
+    return user_packet(body, message_id=next(_NUMBERS) if message_id is None else message_id, **kwargs)
 
 
 def with_security(

@@ -8,9 +8,9 @@ from tests.builders import (
     ALPHA,
     GAMMA,
     establish,
+    numbered_packet,
     session_ack,
     session_header,
-    user_packet,
 )
 from tests.integration.plain_sockets import (
     ServerProcess,
@@ -49,7 +49,7 @@ class HealthySession:
         """Send a message, see it acknowledged at once, and find it in its queue."""
         self._count += 1
         body = b"%d" % self._count
-        self._peer.send(user_packet(body, destination=self._server.name("healthy"), source=GAMMA))
+        self._peer.send(numbered_packet(body, destination=self._server.name("healthy"), source=GAMMA))
         expected = session_ack(session_header(received=self._count))
         self._test.assertEqual(self._peer.read(36), expected)
         self._test.assertEqual(self._server.bodies(queue=".\\private$\\healthy"), [body])

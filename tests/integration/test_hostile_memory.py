@@ -12,10 +12,10 @@ from tests.builders import (
     ALPHA,
     GAMMA,
     establish,
+    numbered_packet,
     parameters,
     session_ack,
     session_header,
-    user_packet,
 )
 from tests.integration.hostile import HostilePeersTestCase, of_type
 from tests.integration.plain_sockets import (
@@ -43,9 +43,8 @@ class UnreadTests(HostilePeersTestCase):
     def test_a_peer_that_reads_no_acknowledgements(self) -> None:
         """It may send what it likes; it is acknowledged once it reads."""
         peer = self.server.open(window_size=1)
-        message = user_packet(destination=self.server.name())
         for _ in range(20):
-            peer.send(message * 100)
+            peer.send(b"".join(numbered_packet(destination=self.server.name()) for _ in range(100)))
         self.healthy.exchange()
         self.assertEqual(len(self.server.bodies(2000)), 2000)
         expected = b"".join(session_ack(session_header(received=count)) for count in range(1, 2001))
@@ -60,7 +59,7 @@ class PartialPacketsTests(HostilePeersTestCase):
     def test_memory_is_bounded(self) -> None:
         """Forty peers who would have 160 MB of theirs kept get a tenth of it, and nobody else notices."""
         before = self.server.resident
-        packet = user_packet(bytes(4_000_000), destination=self.server.name())[:-1]
+        packet = numbered_packet(bytes(4_000_000), destination=self.server.name())[:-1]
         hostile = [self.server.open(client=UUID(int=number + 1)) for number in range(40)]
         unsent = {peer: memoryview(packet) for peer in hostile}
         for peer in hostile:
@@ -82,8 +81,8 @@ class ThousandConnectionsTests(HostilePeersTestCase):
 
     def attacks(self) -> Sequence[tuple[bool, bytes]]:
         """Whether there is a handshake first, and what follows."""
-        good = user_packet(b"body", destination=self.server.name())
-        lost = user_packet(bytes(2000), destination="OS:here\\private$\\nowhere" + "\ud800")
+        good = numbered_packet(b"body", destination=self.server.name())
+        lost = numbered_packet(bytes(2000), destination="OS:here\\private$\\nowhere" + "\ud800")
         oversize = good[:8] + struct.pack("<I", 0x00400001) + good[12:]
         unknown = of_type(parameters(), 9)
         return [
@@ -98,7 +97,7 @@ class ThousandConnectionsTests(HostilePeersTestCase):
             (True, oversize),
             (True, unknown),
             (True, good[:-10]),
-            (True, user_packet(bytes(1_000_000), destination=self.server.name())[:-1]),
+            (True, numbered_packet(bytes(1_000_000), destination=self.server.name())[:-1]),
             (True, good[:64] + b"\xfe\xff" + good[66:]),
             (True, lost * 8),
             (True, session_ack(session_header(received=9))),

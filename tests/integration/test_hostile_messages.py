@@ -16,9 +16,9 @@ from urllib.parse import quote
 from msmq.control.locations import UnixConnection
 from tests.builders import (
     GAMMA,
+    numbered_packet,
     session_ack,
     session_header,
-    user_packet,
 )
 from tests.integration.hostile import HostilePeersTestCase
 from tests.integration.plain_sockets import (
@@ -57,33 +57,35 @@ class HostileMessagesTests(HostilePeersTestCase):
             "PUBLIC=00000000-0000-0000-0000-000000000000",
             "MULTICAST=239.0.0.1:1",
         ]
-        packets = [user_packet(b"to nowhere", destination=name) for name in names]
+        packets = [numbered_packet(b"to nowhere", destination=name) for name in names]
         packets += [
-            user_packet(b"", private_number=0xFFFFFFFF),
-            user_packet(b"", private_number=0),
-            user_packet(b"", private_number=4),
-            user_packet(b"", destination=here, queue_manager=GAMMA),
+            numbered_packet(b"", private_number=0xFFFFFFFF),
+            numbered_packet(b"", private_number=0),
+            numbered_packet(b"", private_number=4),
+            numbered_packet(b"", destination=here, queue_manager=GAMMA),
         ]
         labels = ["\ud800", "\udfff" * 249, "a\ud800b", "{label}%s\r\n\x1b[2J", "\uffff\ufffe", "x" * 249]
-        packets += [user_packet(b"label", destination=here, label=label) for label in labels]
+        packets += [numbered_packet(b"label", destination=here, label=label) for label in labels]
         packets += [
-            self.with_properties(user_packet(bytes(8), destination=here), 24, struct.pack("<I", kind))
+            self.with_properties(numbered_packet(bytes(8), destination=here), 24, struct.pack("<I", kind))
             for kind in (0, 2, 3, 8, 11, 12, 31, 72, 0x1008, 0xFFFF, 0xFFFFFFFF)
         ]
         packets += [
-            self.with_properties(user_packet(b"\xff\xfe\x00", destination=here), 24, struct.pack("<I", kind))
+            self.with_properties(
+                numbered_packet(b"\xff\xfe\x00", destination=here), 24, struct.pack("<I", kind)
+            )
             for kind in (0, 2, 3, 8, 11, 31, 72, 0x1013, 0x80000000)
         ]
         packets += [
-            self.with_properties(user_packet(b"class", destination=here), 2, struct.pack("<H", number))
+            self.with_properties(numbered_packet(b"class", destination=here), 2, struct.pack("<H", number))
             for number in (1, 2, 0xFF, 0x4000, 0x8000, 0xC004, 0xBEEF, 0xFFFF)
         ]
         packets += [
-            self.with_properties(user_packet(b"much", destination=here), offset, b"\xff" * size)
+            self.with_properties(numbered_packet(b"much", destination=here), offset, b"\xff" * size)
             for offset, size in ((0, 1), (4, 20), (28, 4), (36, 4), (40, 4), (44, 4), (48, 4))
         ]
         packets += [
-            self.with_user_header(user_packet(b"time", destination=here), offset, b"\xff\xff\xff\xff")
+            self.with_user_header(numbered_packet(b"time", destination=here), offset, b"\xff\xff\xff\xff")
             for offset in (32, 36, 40)
         ]
         packets += [self.with_names(admin, 7, here) for admin in names]
@@ -103,7 +105,7 @@ class HostileMessagesTests(HostilePeersTestCase):
 
     def with_names(self, name: str, admin_kind: int, destination: str) -> bytes:
         """A message that names this queue for acknowledgements, or else for answers."""
-        packet = user_packet(b"names", destination=destination)
+        packet = numbered_packet(b"names", destination=destination)
         text = (name + "\0").encode("utf-16-le", "surrogatepass")
         encoded = struct.pack("<H", len(text)) + text
         encoded += b"\0" * (-len(encoded) % 4)

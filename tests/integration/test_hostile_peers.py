@@ -10,10 +10,10 @@ from tests.builders import (
     ALPHA,
     base_header,
     establish,
+    numbered_packet,
     parameters,
     session_ack,
     session_header,
-    user_packet,
 )
 from tests.integration.hostile import IMPATIENT, HostilePeersTestCase, of_type
 from tests.integration.plain_sockets import (
@@ -28,7 +28,7 @@ class ClosingTests(HostilePeersTestCase):
 
     def test_what_is_no_packet(self) -> None:
         """Another version, another signature, more than 4 MiB, less than the headers take."""
-        good = user_packet(b"body", destination=self.server.name())
+        good = numbered_packet(b"body", destination=self.server.name())
         for field, header in (
             ("VersionNumber", b"\x11" + good[1:16]),
             ("Signature", good[:4] + b"ROIL" + good[8:16]),
@@ -52,12 +52,12 @@ class ClosingTests(HostilePeersTestCase):
     def test_packets_out_of_turn(self) -> None:
         """A message before the handshake, and any step of the handshake at another time."""
         for answer, *sent in (
-            (b"", user_packet(b"early", destination=self.server.name())),
-            (b"", user_packet(bytes(100000))[:20]),
+            (b"", numbered_packet(b"early", destination=self.server.name())),
+            (b"", numbered_packet(bytes(100000))[:20]),
             (b"", parameters()),
             (b"", session_ack(session_header())),
             (self.establish_answer, establish(ALPHA), establish(ALPHA)),
-            (self.establish_answer, establish(ALPHA), user_packet(b"early")),
+            (self.establish_answer, establish(ALPHA), numbered_packet(b"early")),
             (self.establish_answer, establish(ALPHA), session_ack(session_header())),
         ):
             self.assert_closes(*sent, answer=answer, reason="packet out of turn")
@@ -75,7 +75,7 @@ class ClosingTests(HostilePeersTestCase):
 
     def test_lengths_beyond_the_end(self) -> None:
         """After a good handshake, whatever a length field inside a message claims."""
-        good = user_packet(b"body", destination=self.server.name(), label="label")
+        good = numbered_packet(b"body", destination=self.server.name(), label="label")
         properties = len(good) - 56 - 12 - 4
         for position, value in (
             (64, b"\xfe\xff"),
@@ -95,7 +95,7 @@ class ClosingTests(HostilePeersTestCase):
 
     def test_a_packet_cut_short(self) -> None:
         """What is not whole is nothing; who closes in the middle of it loses only that."""
-        good = user_packet(b"whole", destination=self.server.name())
+        good = numbered_packet(b"whole", destination=self.server.name())
         for opened, sent in (
             (False, b"\x10"),
             (False, establish(ALPHA)[:571]),
@@ -122,11 +122,15 @@ class ClosingTests(HostilePeersTestCase):
 
     def test_a_flood_of_tiny_segments(self) -> None:
         """Each byte of a conversation by itself, on ten connections in turn."""
-        message = user_packet(b"drop by drop", destination=self.server.name())
-        stream = establish(ALPHA) + parameters(window_size=2) + message
         peers = [self.server.connect() for _ in range(10)]
-        for position in range(len(stream)):
-            for peer in peers:
+        streams = [
+            establish(ALPHA)
+            + parameters(window_size=2)
+            + numbered_packet(b"drop by drop", destination=self.server.name())
+            for _ in peers
+        ]
+        for position in range(len(streams[0])):
+            for peer, stream in zip(peers, streams, strict=True):
                 peer.send(stream[position : position + 1])
         for peer in peers:
             self.assertEqual(peer.read(640)[-36:], session_ack(session_header(received=1)))
@@ -136,7 +140,7 @@ class ClosingTests(HostilePeersTestCase):
     def test_half_a_connection(self) -> None:
         """A peer that says that nothing follows gets what it is owed, and the connection ends."""
         peer = self.server.open(window_size=2)
-        peer.send(user_packet(b"last words", destination=self.server.name()))
+        peer.send(numbered_packet(b"last words", destination=self.server.name()))
         self.assertEqual(peer.read(36), session_ack(session_header(received=1)))
         peer.finish()
         self.assertEqual(peer.read_to_end(), b"")
@@ -145,7 +149,7 @@ class ClosingTests(HostilePeersTestCase):
 
     def test_a_connection_that_is_reset(self) -> None:
         """Connections that vanish at every step of a conversation."""
-        message = user_packet(b"x", destination=self.server.name())
+        message = numbered_packet(b"x", destination=self.server.name())
         stream = [b"", establish(ALPHA), parameters(window_size=2), message, message[:50]]
         for steps in range(len(stream) + 1):
             peer = self.server.connect()
@@ -163,7 +167,7 @@ class IdleTests(HostilePeersTestCase):
     def test_silence_in_the_middle_of_a_packet(self) -> None:
         """An open session whose packet does not go on is idle, and closes as idle."""
         peer = self.server.open()
-        peer.send(user_packet(bytes(100000), destination=self.server.name())[:50000])
+        peer.send(numbered_packet(bytes(100000), destination=self.server.name())[:50000])
         idle: list[bytes] = []
         while not idle:
             # Whoever exchanges messages is not idle.
@@ -187,7 +191,7 @@ class CrowdTests(HostilePeersTestCase):
         """Of many connections that say nothing the oldest give way; who speaks is heard."""
         silent = [self.server.connect() for _ in range(50)]
         peer = self.server.open(window_size=2)
-        peer.send(user_packet(b"heard", destination=self.server.name()))
+        peer.send(numbered_packet(b"heard", destination=self.server.name()))
         self.assertEqual(peer.read(36), session_ack(session_header(received=1)))
         for crowded_out in silent[:41]:
             self.assertEqual(crowded_out.read_to_end(), b"")

@@ -18,10 +18,10 @@ from tests.builders import (
     GAMMA,
     base_header,
     establish,
+    numbered_packet,
     parameters,
     session_ack,
     session_header,
-    user_packet,
 )
 from tests.integration.plain_sockets import (
     ORDERS,
@@ -87,7 +87,7 @@ class PlainInitiatorTests(SynchronousTestCase):
         self.assertEqual(peer.read(32), base_header(0x000B, 32) + PARAMETERS_REQUEST[16:])
 
         # The example's message is for a queue that is not here: it counts, and is traced in the log.
-        message = user_packet(bytes(range(256)), destination=server.name(), label="own", message_id=7)
+        message = numbered_packet(bytes(range(256)), destination=server.name(), label="own", message_id=7)
         peer.send(USER_MESSAGE, message * 31)
         self.assertEqual(peer.read(36), session_ack(session_header(received=32)))
         self.assertEqual(server.bodies(31), [bytes(range(256))] * 31)
@@ -145,11 +145,11 @@ class PlainInitiatorTests(SynchronousTestCase):
         number = int(self.server.client.queue(ORDERS)["format_name"].split("\\")[1], 16)
         peer = self.server.open(window_size=1)
         packets = [
-            user_packet(b"1", destination=self.server.name()),
-            user_packet(b"2", destination="OS:whoever\\PRIVATE$\\Orders"),
-            user_packet(b"3", destination="DIRECT=TCP:192.0.2.1\\private$\\orders"),
-            user_packet(b"4", private_number=number),
-            user_packet(b"5", private_number=number, queue_manager=self.server.identifier),
+            numbered_packet(b"1", destination=self.server.name()),
+            numbered_packet(b"2", destination="OS:whoever\\PRIVATE$\\Orders"),
+            numbered_packet(b"3", destination="DIRECT=TCP:192.0.2.1\\private$\\orders"),
+            numbered_packet(b"4", private_number=number),
+            numbered_packet(b"5", private_number=number, queue_manager=self.server.identifier),
         ]
         for count, packet in enumerate(packets, 1):
             peer.send(packet)
@@ -160,7 +160,7 @@ class PlainInitiatorTests(SynchronousTestCase):
         """C{msmq receive} prints the message with everything that its sender gave it."""
         peer = self.server.open()
         peer.send(
-            user_packet(
+            numbered_packet(
                 "Grüße".encode(),
                 destination=self.server.name(),
                 label="Bücher",
@@ -187,16 +187,17 @@ class PlainInitiatorTests(SynchronousTestCase):
     def test_acknowledges_at_half_the_window(self) -> None:
         """With a window of 8 the fourth message brings the acknowledgement, at once."""
         peer = self.server.open(window_size=8)
-        packet = user_packet(b"x", destination=self.server.name())
         for count in (4, 8, 12):
-            peer.send(packet * 4)
+            peer.send(b"".join(numbered_packet(b"x", destination=self.server.name()) for _ in range(4)))
             self.assertEqual(peer.read(36), session_ack(session_header(received=count)))
 
     def test_takes_every_byte_by_itself(self) -> None:
         """How the stream is cut makes no difference."""
         peer = self.server.connect()
         stream = (
-            establish(ALPHA) + parameters(window_size=2) + user_packet(b"x", destination=self.server.name())
+            establish(ALPHA)
+            + parameters(window_size=2)
+            + numbered_packet(b"x", destination=self.server.name())
         )
         for position in range(len(stream)):
             peer.send(stream[position : position + 1])
@@ -206,7 +207,7 @@ class PlainInitiatorTests(SynchronousTestCase):
     def test_acknowledges_each_session_by_itself(self) -> None:
         """Two sessions of one peer have counts of their own (MQQB-1.3.5.1-02)."""
         first, second = self.server.open(window_size=2), self.server.open(window_size=2)
-        packet = user_packet(b"x", destination=self.server.name())
+        packet = numbered_packet(b"x", destination=self.server.name())
         for count in (1, 2, 3):
             first.send(packet)
             self.assertEqual(first.read(36), session_ack(session_header(received=count)))
@@ -216,11 +217,11 @@ class PlainInitiatorTests(SynchronousTestCase):
     def test_takes_a_whole_packet_and_an_attached_acknowledgement(self) -> None:
         """The largest packet arrives whole, and a SessionHeader behind it is not part of it."""
         peer = self.server.open(window_size=2)
-        fixed = len(user_packet(b"", destination=self.server.name()))
+        fixed = len(numbered_packet(b"", destination=self.server.name()))
         body = bytes(range(256)) * 16384
         body = body[: 0x00400000 - fixed]
         header = session_header(sent=1, window_size=2)
-        peer.send(user_packet(body, destination=self.server.name(), header=header))
+        peer.send(numbered_packet(body, destination=self.server.name(), header=header))
         self.assertEqual(peer.read(36), session_ack(session_header(received=1)))
         self.assertEqual(self.server.bodies(), [body])
 
@@ -269,7 +270,7 @@ class PlainAcceptorTests(SynchronousTestCase):
 
         def expected(arrived: bytes) -> bytes:
             (sent_time,) = struct.unpack("<I", arrived[52:56])
-            packet = user_packet(
+            packet = numbered_packet(
                 body,
                 destination=self.destination,
                 message_id=number,
@@ -343,7 +344,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         peer = self.opened(window_size=2)
         self.assert_sends(peer, number, b"there")
         peer.send(
-            user_packet(
+            numbered_packet(
                 b"and back",
                 destination=self.server.name(),
                 header=session_header(received=1, sent=1, window_size=2),
@@ -422,7 +423,7 @@ class PlainAcceptorTests(SynchronousTestCase):
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
             parameters(),
             session_ack(session_header()),
-            user_packet(bytes(1000))[:20],
+            numbered_packet(bytes(1000))[:20],
         ):
             peer, _ = self.introduced()
             peer.send(answer)
