@@ -475,13 +475,14 @@ class Arrivals:
             reason = why
         session = batch.session
         self.refused[reason] += 1
+        destination = shown(str(destination_of(message, self._performer.model.identifier) or ""))
         event = AppendEvent(
             self._performer.clock.now().wall,
             message.identity,
             "refused",
             f"{reason} from {session.remote_address}{addition}{kept}",
             int(why) if isinstance(why, MessageClass) else 0,
-            self._destination(message),
+            destination,
         )
         if kept == KEPT and message.is_recoverable:
             batch.changes += self._events.trim([event])
@@ -491,14 +492,9 @@ class Arrivals:
             self.log.warn(
                 "message {message} for {destination} from {address} not taken: {reason}{others}",
                 message=message.identifier,
-                destination=self._destination(message),
+                destination=destination,
                 address=session.remote_address,
                 reason=reason,
                 others=others,
             )
         session.message_rejected(message, reason)
-
-    def _destination(self, message: UserMessageView) -> str:
-        """The format name of the queue that a message is for, as an event and the log have it."""
-        name = destination_of(message, self._performer.model.identifier)
-        return shown("" if name is None else str(name))

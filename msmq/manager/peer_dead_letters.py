@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from msmq.manager.batch import Batch
-from msmq.manager.forwarding import NOT_FOR_US, TOO_MANY_QUEUES
+from msmq.manager.forwarding import NOT_FOR_US, PASSING
 from msmq.manager.performing import Performer
 from msmq.manager.securing.gate import Gate
 from msmq.queues.arrivals import wants_burial
@@ -14,10 +14,7 @@ from msmq.structures.message_class import MessageClass
 from msmq.structures.user_header import UserHeader
 from msmq.structures.user_message_view import UserMessageView
 
-_WITHOUT_CLASS: Final = {
-    NOT_FOR_US: MessageClass.NACK_BAD_DST_Q,
-    TOO_MANY_QUEUES: MessageClass.NACK_BAD_DST_Q,
-}
+_WITHOUT_CLASS: Final = dict.fromkeys((NOT_FOR_US, *PASSING), MessageClass.NACK_BAD_DST_Q)
 """The class of the dead letter where the protocol has no negative acknowledgement for the reason."""
 
 KEPT: Final = "; kept as a dead letter"
