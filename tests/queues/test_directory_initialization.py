@@ -339,7 +339,9 @@ class OfflineStartTests(MachineTestCase):
         self.expire()
         self.assertTrue(local.directory_offline)
         self.directory.is_connected = True
-        self.furnish(None)
+        self.furnish()
+        self.assertFalse(self.run_procedure(self.machine.access.ask_whether_online()))
+        self.assertTrue(local.directory_offline, "it is published first")
         self.machine.clock.advance(60)
         self.expire()
         self.assertFalse(local.directory_offline)

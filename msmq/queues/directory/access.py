@@ -235,7 +235,8 @@ class DirectoryAccess:
         @return: whether the directory is there.
         """
         local = self.local
-        if not local.directory_integrated:
+        if not local.directory_integrated or not self.is_provisioned:
+            # One that was never published is published first, when the Directory Online Timer expires.
             return False
         request = ReadObject(QueueManagerObject, (equals("identifier", local.object.identifier),))
         answer = yield AskDirectory(request)
