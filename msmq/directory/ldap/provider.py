@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID, uuid4
 
 from twisted.internet.defer import Deferred, execute
+from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from msmq.directory.ldap.accounts import LdapAccounts
@@ -48,6 +49,9 @@ from msmq.structures.status import MQError
 _ALIAS: Final = "msMQ-Recipient-FormatName"
 _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 
+SELECTED_AT_ONCE: Final = 250
+"""How many objects of a long read are made ready before other work of the reactor is done."""
+
 T = TypeVar("T")
 
 
@@ -79,6 +83,7 @@ class LdapDirectory:
     ) -> None:
         self.settings = settings
         self._clock = clock
+        self._reactor = reactor
         self.condition = DirectoryCondition(source=str(settings))
         self._observer: Callable[[DirectoryCondition], None] = _unobserved
         self._connection = LdapConnection(settings, reactor, find_servers, self._noted)
@@ -231,7 +236,14 @@ class LdapDirectory:
         _check_supported(of, attributes)
         self._reads.check_room()
         found = await self._searching.find(of, filters, found_names(of, attributes))
-        return self._reads.begin(select(found, (), attributes, order))
+        if order:
+            return self._reads.begin(select(found, (), attributes, order))
+        selected: list[DirectoryEntry[Any]] = []
+        for start in range(0, len(found), SELECTED_AT_ONCE):
+            if start:
+                await deferLater(self._reactor, 0)
+            selected += select(found[start : start + SELECTED_AT_ONCE], (), attributes)
+        return self._reads.begin(selected)
 
     async def _resolve(self, name: DistributionListFormatName) -> Sequence[FormatName]:
         root = await self._operations.root()

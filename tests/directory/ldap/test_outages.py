@@ -56,10 +56,13 @@ class OutageTests(TestCase):
     async def outage(self, begin: Change, end: Change, told: str) -> None:
         """The fault is told, and gone with its cause."""
         begin(self.server)
+        said = ""
         for _ in range(2):
             with self.assertRaises(DirectoryError) as refused:
                 await self.name()
-        self.assertIn(told, refused.exception.detail)
+            said = refused.exception.detail
+        # The first attempt may lose the connection that there was.
+        self.assertIn(told, said)
         self.assertFalse(self.directory.condition.is_reached)
         end(self.server)
         time = IReactorTime(reactor)
@@ -84,7 +87,7 @@ class OutageTests(TestCase):
         self.assertEqual(await self.name(), "ALPHA")
         for text in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x30\x03abc", b"\x30\x84\xff\xff\xff\xff"):
             await self.outage(say(text), say(None), "LDAP message")
-        await self.outage(say(b""), say(None), "not reached within 0.4 seconds")
+        await self.outage(say(b""), say(None), "within 0.4 seconds")
         await self.outage(bind(49, EXPIRED), bind(0, ""), "the password has expired")
         await self.outage(bind(52, "shutting down"), bind(0, ""), "unavailable (shutting down)")
         self.assertEqual(len(self.server.connections), 1)
