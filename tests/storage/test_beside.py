@@ -16,7 +16,15 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.rows import StoredPacket, message_row
-from msmq.queues.changes import AppendEvent, AppendLog, PutMessage, PutQueue, PutState, TrimLog
+from msmq.queues.changes import (
+    AppendEvent,
+    AppendLog,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    TrimLog,
+)
 from msmq.storage.beside import StoreBeside, open_beside
 from msmq.storage.beside.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
 from msmq.storage.sqlite.database import FileDatabase
@@ -24,6 +32,7 @@ from tests.builders import user_packet
 from tests.contracts.store_contract import BILLS, ORDERS
 from tests.pipeline.stores import write_postgresql, write_sqlite
 from tests.servers.postgresql import shared_server
+from tests.storage.log_support import LogTestCase
 from tests.strategies import user_packets
 
 ANY: dict[str, Any] = {"since": None, "until": None}
@@ -227,6 +236,45 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         path.write_bytes(b"nothing of the kind" * 100)
         error = self.assertRaises(StorageError, open_beside(str(path)).queues)
         self.assertIn("the file is no SQLite database", str(error))
+
+
+class LogTests(BesideContract, LogTestCase):
+    """The record log."""
+
+    def beside(self, *changes: Any) -> StoreBeside:
+        self.home = Path(tempfile.mkdtemp(dir=self.home)).absolute()
+        writer = self.opened()
+        self.commit(writer, *changes)
+        store = open_beside(str(self.home / "log"))
+        self.addCleanup(store.close)
+        self.assertEqual(store.event_bounds()[0], 1)
+        self.done(writer.close())
+        return store
+
+    def test_live_log(self) -> None:
+        """A reader follows a server that goes through its segments, and sees each commit that is done."""
+        writer = self.opened(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 0, b"old", 1.0))
+        store = open_beside(str(self.home / "log"))
+        self.addCleanup(store.close)
+        for number in range(1, 400):
+            packet = b"%d" % number * 300
+            self.commit(writer, PutMessage(ORDERS.identifier, number, packet, 1.0))
+            if number > 2:
+                self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 2,)))
+            if number % 40 == 3:
+                page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+                self.assertEqual([row[0] for row in page.rows], [0, number - 1, number])
+                self.assertEqual([page.rows[0][-1], page.rows[-1][-1]], [b"old", packet])
+        self.assertGreater(writer.counters.reclaimed, 0)
+        self.done(writer.close())
+
+    def test_both_stores(self) -> None:
+        """A data directory with both stores is not guessed at."""
+        self.done(self.opened().close())
+        (self.home / "log").rename(self.home / "msmq.log")
+        self.assertEqual(open_beside(str(self.home)).queues(), [])
+        (self.home / "msmq.sqlite").write_bytes(b"")
+        self.assertRaises(StorageError, open_beside, str(self.home))
 
 
 class PostgresqlTests(BesideContract, SynchronousTestCase):

@@ -132,6 +132,7 @@ def tables(state: State) -> Iterator[bytes]:
         while some := list(islice(keys, ROWS)):
             found = [(key, row) for key in some if (row := kept.messages.get(key)) is not None]
             yield records.messages_record(number, [key for key, _ in found], [row for _, row in found])
+        yield records.log_trimmed_record(number, kept.log.first)
         after = -1
         while (place := kept.log.after(after)) < len(kept.log):
             rows = kept.log.chunk(place, ROWS)

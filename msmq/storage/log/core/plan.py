@@ -239,7 +239,9 @@ class Plan(GroupContent):
             count, size = count + 1, size + packet_size
         if count:
             first = log.sequence(count - 1) + 1
+            self.undo.append((lambda old: setattr(log, "first", old), log.first, None))
             log.forget(count, size)
+            log.first = first
             self.undo.append((lambda _: log.forget(-count, -size), None, None))
             self.settled.append(log.settle)
             self.write(records.log_trimmed_record(kept.number, first))

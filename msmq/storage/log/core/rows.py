@@ -18,12 +18,14 @@ class LogRows:
     """The rows of one message log, in the order of their sequences.
 
     @ivar size: bytes of the packets.
+    @ivar first: the first sequence that was not trimmed, right behind the last that was; 1 before that.
     """
 
     def __init__(self) -> None:
         self._rows = bytearray()
         self._start = 0
         self.size = 0
+        self.first = 1
 
     def __len__(self) -> int:
         return len(self._rows) // LOG_ROW.size - self._start

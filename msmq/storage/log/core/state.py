@@ -114,6 +114,7 @@ class State:
         if (kept := self.by_number.get(number)) is not None:
             count = kept.log.after(first - 1)
             kept.log.forget(count, sum(LOG_ROW.unpack(kept.log.row(place))[3] for place in range(count)))
+            kept.log.first = max(kept.log.first, first)
             kept.log.settle()
 
     def put_event(self, sequence: int, row: bytes) -> None:
@@ -149,18 +150,24 @@ class State:
         for place, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
             self.put_event(first + place, rows[at : at + EVENT_ROW.size])
 
+    def snapshot_queues(self) -> tuple[QueueDefinition, ...]:
+        """The definitions of the queues, in the order in which they were made.
+
+        @raise Malformed: one of them cannot be read.
+        """
+        try:
+            return tuple(self.by_number[number].definition for number in sorted(self.by_number))
+        except ValueError as error:
+            raise Malformed(str(error)) from error
+
     def snapshot(self) -> Snapshot:
         """What a start finds.
 
         @raise Malformed: the definition of a queue cannot be read.
         """
         ordered = [self.by_number[number] for number in sorted(self.by_number)]
-        try:
-            definitions = tuple(kept.definition for kept in ordered)
-        except ValueError as error:
-            raise Malformed(str(error)) from error
         return Snapshot(
-            queues=definitions,
+            queues=self.snapshot_queues(),
             messages={kept.identifier: kept.index() for kept in ordered if kept.messages},
             state=dict(self.values),
         )

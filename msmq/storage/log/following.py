@@ -1,0 +1,121 @@
+"""Follows a log that another process writes, without a lock."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+
+from msmq.interfaces.storage import StorageError
+from msmq.storage.log.checkpoint_files import find_checkpoints
+from msmq.storage.log.core.format import SEGMENT_HEADER, SegmentHeader
+from msmq.storage.log.core.records import replay
+from msmq.storage.log.core.scan import Read, next_group, sealed_by, torn_packet
+from msmq.storage.log.core.state import KeptQueue
+from msmq.storage.log.failures import StoreDamaged
+from msmq.storage.log.files import Descriptors, find_segments, read_exactly
+
+
+class SegmentGone(Exception):
+    """A segment was used again, or deleted, since the reader learnt of it."""
+
+
+class Follower:
+    """The state of a log as far as it was read.
+
+    @param directory: of the log.
+    @raise StorageError: there is none.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._files = Descriptors()
+        self._segments: dict[int, tuple[Path, SegmentHeader]] = {}
+        self._sorted: tuple[int, int, list[int]] = (-1, -1, [])
+        if not directory.is_dir():
+            raise StorageError(f"{directory}: there is no such store")
+        checkpoints = find_checkpoints(directory)
+        newest = next((one for one in checkpoints if one.state is not None), None)
+        if newest is None or newest.header is None or newest.state is None:
+            if checkpoints:
+                raise StoreDamaged(checkpoints[0].path, 0, checkpoints[0].problem or "damaged")
+            raise StorageError(f"{directory}: not the record log of a store")
+        self.state = newest.state
+        self._store = newest.header.store
+        self._position = newest.header.position
+
+    def follow(self) -> None:
+        """Replay what was written since.
+
+        @raise SegmentGone: the server has used again what comes next.
+        """
+        while True:
+            read, header = self._reading(self._position.generation)
+            group = next_group(read, header, self._position)
+            if group is None or torn_packet(read, group) is not None:
+                self.check(self._position.generation)
+                return
+            records = group.records()
+            for record in records:
+                replay(record, self.state)
+            self._position = group.next(sealed_by(records))
+
+    def lookup_ids(self, kept: KeptQueue | None, begin: int, end: int) -> Iterator[int]:
+        """LookupIdentifiers of the messages in a queue, in their order."""
+        if kept is None:
+            return iter(())
+        if self._sorted[:2] != (kept.number, self._position.sequence):
+            self._sorted = kept.number, self._position.sequence, sorted(kept.messages)
+        ids = self._sorted[2]
+        return (ids[place] for place in range(bisect_left(ids, begin), bisect_left(ids, end)))
+
+    def read(self, generation: int, offset: int, size: int) -> bytes:
+        """Bytes of a segment.
+
+        @raise SegmentGone: it is not there any more.
+        """
+        return self._reading(generation)[0](offset, size)
+
+    def path(self, generation: int) -> Path:
+        """The file of a segment that was read."""
+        return self._segments[generation][0]
+
+    def check(self, generation: int) -> None:
+        """See that a segment is still that of the generation.
+
+        @raise SegmentGone: it is not.
+        """
+        path, header = self._segments[generation]
+        try:
+            found = read_exactly(self._files.of(path), 0, SEGMENT_HEADER)
+        except FileNotFoundError:
+            raise SegmentGone from None
+        if found != header.to_bytes():
+            raise SegmentGone
+
+    def close(self) -> None:
+        """Close the files."""
+        self._files.close()
+
+    def _reading(self, generation: int) -> tuple[Read, SegmentHeader]:
+        if generation not in self._segments:
+            self._find()
+        if generation not in self._segments:
+            raise SegmentGone
+        path, header = self._segments[generation]
+        try:
+            descriptor = self._files.of(path)
+        except FileNotFoundError:
+            raise SegmentGone from None
+        return lambda offset, size: read_exactly(descriptor, offset, size), header
+
+    def _find(self) -> None:
+        try:
+            found = find_segments(self._directory)
+        except FileNotFoundError:
+            raise SegmentGone from None
+        self._segments = {
+            one.header.generation: (one.path, one.header)
+            for one in found
+            if one.header is not None and one.header.store == self._store
+        }
