@@ -15,7 +15,7 @@ from zlib import crc32
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.queues.definition import QueueDefinition
-from msmq.storage.beside.shape import HEAD, LARGE, PAGE_ROWS, Page, Row, one_page, without_body
+from msmq.storage.beside.shape import HEAD, LARGE, PAGE_ROWS, Row, RowPage, one_page, without_body
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
@@ -57,10 +57,10 @@ class LogBeside:
 
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
-    ) -> Page:
+    ) -> RowPage:
         """See L{StoreBeside.messages<msmq.storage.beside.shape.StoreBeside.messages>}."""
 
-        def page(log: Follower) -> Page:
+        def page(log: Follower) -> RowPage:
             kept = log.state.queues.get(queue)
             ids = log.lookup_ids(kept, begin, end)
             rows = [
@@ -74,16 +74,16 @@ class LogBeside:
                 if _is_within(arrived, since, until):
                     packet = self._packet(log, (place[0], place[1], place[2]), bodies)
                     found.append((lookup_id, arrived, aborts, moves, packet))
-            return Page(found, rows[count][0] if is_more else None)
+            return RowPage(found, rows[count][0] if is_more else None)
 
         return self._ask(page)
 
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
-    ) -> Page:
+    ) -> RowPage:
         """See L{StoreBeside.log<msmq.storage.beside.shape.StoreBeside.log>}."""
 
-        def page(log: Follower) -> Page:
+        def page(log: Follower) -> RowPage:
             kept = log.state.queues.get(queue)
             rows = [LOG_ROW.unpack(row) for row in islice(_entries(kept, begin, end), PAGE_ROWS + 1)]
             count, is_more = one_page([(row[0], row[3]) for row in rows], bodies)
@@ -92,7 +92,7 @@ class LogBeside:
                 if _is_within(arrived, since, until):
                     packet = self._packet(log, (place[0], place[1], place[2]), bodies)
                     found.append((sequence, lookup_id, arrived, packet))
-            return Page(found, rows[count][0] if is_more else None)
+            return RowPage(found, rows[count][0] if is_more else None)
 
         return self._ask(page)
 
