@@ -279,7 +279,7 @@ def _show(settings: Settings, target: Target, enroll: Callable[[Enrollment], Awa
 
 
 def _record(step: Step) -> dict[str, Any]:
-    from msmq.directory.ldap.wire import Add, Modify
+    from msmq.directory.ldap.transport.wire import Add, Modify
 
     change = step.change
     verb = "created" if isinstance(change, Add) else "changed" if isinstance(change, Modify) else "deleted"
@@ -297,9 +297,9 @@ def _run(target: Target, enroll: Callable[[Enrollment], Awaitable[list[Step]]]) 
     from twisted.python.failure import Failure
 
     try:
-        from msmq.directory.ldap.connection import LdapConnection
         from msmq.directory.ldap.enrollment.performing import Enrollment
         from msmq.directory.ldap.operations import Operations
+        from msmq.directory.ldap.transport.connection import LdapConnection
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "ldaptor":
             raise
@@ -335,8 +335,8 @@ def _run(target: Target, enroll: Callable[[Enrollment], Awaitable[list[Step]]]) 
 
 def _refusal(error: BaseException) -> BaseException:
     """What a command answers with for what went wrong."""
-    from msmq.directory.ldap.connection import LdapConfigurationError
     from msmq.directory.ldap.enrollment.planning import EnrollmentError
+    from msmq.directory.ldap.transport.connection import LdapConfigurationError
     from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
     if isinstance(error, DirectoryError):

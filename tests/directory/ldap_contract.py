@@ -10,18 +10,18 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredList
 
 from msmq.directory.ldap import operations as operations_module
-from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.enrollment.performing import Enrollment
 from msmq.directory.ldap.enrollment.planning import EnrollmentError, Wanted
-from msmq.directory.ldap.filters import ANYTHING
-from msmq.directory.ldap.mapping import CLASSES, GUID
+from msmq.directory.ldap.entries.mapping import CLASSES, GUID
+from msmq.directory.ldap.entries.values import pack_guid
+from msmq.directory.ldap.entries.writing import packed
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import Dialect, LdapSettings
-from msmq.directory.ldap.values import pack_guid
-from msmq.directory.ldap.wire import Scope
-from msmq.directory.ldap.writing import packed
+from msmq.directory.ldap.transport.connection import LdapConnection
+from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import DirectoryError, IDirectory
 from msmq.manager.securing.public_descriptors import own_entries, published_list
 from msmq.net.clock import SystemClock

@@ -15,14 +15,14 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.connection import LdapConnection
-from msmq.directory.ldap.filters import ANYTHING
-from msmq.directory.ldap.mapping import SECURITY, SID
+from msmq.directory.ldap.entries.mapping import SECURITY, SID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.wire import Scope
+from msmq.directory.ldap.transport.connection import LdapConnection
+from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import DirectoryError
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock

@@ -12,14 +12,14 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.filters import ANYTHING
+from msmq.directory.ldap.entries.mapping import CLASSES, GUID, SID
+from msmq.directory.ldap.entries.values import unpack_guid
+from msmq.directory.ldap.entries.writing import packed, security_flags
 from msmq.directory.ldap.identifying import identify
-from msmq.directory.ldap.mapping import CLASSES, GUID, SID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.values import unpack_guid
-from msmq.directory.ldap.wire import Scope
-from msmq.directory.ldap.writing import packed, security_flags
+from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import IDirectory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.plugins import DirectoryContext

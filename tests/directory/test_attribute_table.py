@@ -10,14 +10,14 @@ import attrs
 from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.enrollment.planning import CONFIGURATION_ATTRIBUTES
-from msmq.directory.ldap.filters import Equal, of_class
-from msmq.directory.ldap.mapping import CLASSES, COMPUTER_ATTRIBUTES, NAME_EXTENSION
+from msmq.directory.ldap.entries.mapping import CLASSES, COMPUTER_ATTRIBUTES, NAME_EXTENSION
+from msmq.directory.ldap.entries.settling import SETTINGS_ATTRIBUTES
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.settling import SETTINGS_ATTRIBUTES
-from msmq.directory.ldap.wire import Scope
+from msmq.directory.ldap.transport.connection import LdapConnection
+from msmq.directory.ldap.transport.filters import Equal, of_class
+from msmq.directory.ldap.transport.wire import Scope
 from tests.servers import samba
 
 DOCUMENTS: Final = Path(__file__).resolve().parents[2] / "docs"

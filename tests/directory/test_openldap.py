@@ -11,12 +11,12 @@ import attrs
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap import accounts as ldap_accounts
-from msmq.directory.ldap.mapping import GUID
-from msmq.directory.ldap.mapping import SID as SID_NAME
+from msmq.directory.ldap.entries.mapping import GUID
+from msmq.directory.ldap.entries.mapping import SID as SID_NAME
+from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import Dialect, LdapSettings
-from msmq.directory.ldap.values import pack_guid
 from msmq.interfaces.access import Account, IAccounts
 from msmq.queues.directory.enumerations import DirectoryOperationResult, OperatingSystemType
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject

@@ -15,7 +15,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.settings import LdapServer
-from msmq.directory.ldap.wire import whole_message
+from msmq.directory.ldap.transport.wire import whole_message
 
 SUFFIX: Final = "DC=example,DC=com"
 PAGED: Final = b"1.2.840.113556.1.4.319"

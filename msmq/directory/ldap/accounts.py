@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from msmq.directory.ldap.filters import Equal, of_class
-from msmq.directory.ldap.mapping import SID
+from msmq.directory.ldap.entries.mapping import SID
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.settings import Dialect
-from msmq.directory.ldap.wire import Entry, Scope
+from msmq.directory.ldap.transport.filters import Equal, of_class
+from msmq.directory.ldap.transport.wire import Entry, Scope
 from msmq.interfaces.access import Account
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.wire.sid import format_sid

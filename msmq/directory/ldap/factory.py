@@ -34,7 +34,7 @@ def _find_servers(
     settings: LdapSettings, context: DirectoryContext
 ) -> Callable[[], Awaitable[Sequence[str]]]:
     """DNS first, for a base that is a domain; then by broadcast."""
-    from msmq.directory.ldap.domain_controllers import DomainControllers, domain_of
+    from msmq.directory.ldap.transport.domain_controllers import DomainControllers, domain_of
 
     return DomainControllers(domain_of(settings.base), context.reactor, context.find_servers).find
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from msmq.directory.ldap.connection import LdapConfigurationError, LdapConnection
-from msmq.directory.ldap.mapping import GUID
+from msmq.directory.ldap.entries.mapping import GUID
+from msmq.directory.ldap.entries.values import unpack_guid
 from msmq.directory.ldap.names import CONFIGURATION, child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
-from msmq.directory.ldap.values import unpack_guid
+from msmq.directory.ldap.transport.connection import LdapConfigurationError, LdapConnection
 from msmq.interfaces.directory import DirectoryError
 from msmq.interfaces.plugins import DirectoryContext
 

@@ -8,18 +8,21 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred, DeferredList, DeferredLock
 
-from msmq.directory.ldap.connection import LdapConnection
-from msmq.directory.ldap.filters import ANYTHING, Equal, Filter, of_class
-from msmq.directory.ldap.mapping import GUID, SECURITY
+from msmq.directory.ldap.entries.mapping import GUID, SECURITY
+from msmq.directory.ldap.entries.values import pack_guid
+from msmq.directory.ldap.entries.writing import security_flags
 from msmq.directory.ldap.names import CONFIGURATION, child, folded
-from msmq.directory.ldap.ranges import (
+from msmq.directory.ldap.settings import Dialect
+from msmq.directory.ldap.transport.connection import LdapConnection
+from msmq.directory.ldap.transport.filters import ANYTHING, Equal, Filter, of_class
+from msmq.directory.ldap.transport.ranges import (
     NO_RANGE_ERROR,
     ValueList,
     ValueRangeError,
     ranged_attributes,
     with_values,
 )
-from msmq.directory.ldap.results import (
+from msmq.directory.ldap.transport.results import (
     ALREADY_EXISTS,
     BUSY,
     CONSTRAINT_VIOLATION,
@@ -32,10 +35,8 @@ from msmq.directory.ldap.results import (
     VALUE_EXISTS,
     describe,
 )
-from msmq.directory.ldap.root import Root
-from msmq.directory.ldap.settings import Dialect
-from msmq.directory.ldap.values import pack_guid
-from msmq.directory.ldap.wire import (
+from msmq.directory.ldap.transport.root import Root
+from msmq.directory.ldap.transport.wire import (
     Add,
     Delete,
     Entry,
@@ -50,7 +51,6 @@ from msmq.directory.ldap.wire import (
     paged,
     security_parts,
 )
-from msmq.directory.ldap.writing import security_flags
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
 PAGE_SIZE: Final = 500

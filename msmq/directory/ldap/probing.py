@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.directory.ldap.connection import LdapConfigurationError, LdapConnection
 from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.transport.connection import LdapConfigurationError, LdapConnection
 from msmq.interfaces.directory import DirectoryError
 
 TIMEOUT: Final = 5.0

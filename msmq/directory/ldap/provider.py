@@ -11,16 +11,16 @@ from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from msmq.directory.ldap.accounts import LdapAccounts
-from msmq.directory.ldap.connection import FindServers, LdapConnection
-from msmq.directory.ldap.filters import Equal, of_class
-from msmq.directory.ldap.mapping import CLASSES, GUID, SID, found_names
+from msmq.directory.ldap.entries.mapping import CLASSES, GUID, SID, found_names
+from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
 from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.publishing import Publishing
 from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.values import pack_guid, unpack_guid
-from msmq.directory.ldap.wire import Entry, Scope
+from msmq.directory.ldap.transport.connection import FindServers, LdapConnection
+from msmq.directory.ldap.transport.filters import Equal, of_class
+from msmq.directory.ldap.transport.wire import Entry, Scope
 from msmq.directory.reads import PendingReads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock

@@ -6,9 +6,23 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
-from msmq.directory.ldap.faults import Faults
-from msmq.directory.ldap.filters import Equal, of_class
-from msmq.directory.ldap.mapping import CLASSES, GUID, LINKED, SECURITY, SERVICE_TYPE, ldap_attributes
+from msmq.directory.ldap.entries.faults import Faults
+from msmq.directory.ldap.entries.mapping import CLASSES, GUID, LINKED, SECURITY, SERVICE_TYPE, ldap_attributes
+from msmq.directory.ldap.entries.reading import Related, to_object
+from msmq.directory.ldap.entries.settling import (
+    SETTINGS_ATTRIBUTES,
+    SETTINGS_SOURCES,
+    settings_changes,
+    settings_places,
+)
+from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
+from msmq.directory.ldap.entries.writing import (
+    SERVICES,
+    packed,
+    packed_for_computer,
+    path_parts,
+    service_type,
+)
 from msmq.directory.ldap.names import (
     CONFIGURATION,
     child,
@@ -19,18 +33,10 @@ from msmq.directory.ldap.names import (
     value_at,
 )
 from msmq.directory.ldap.operations import Operations
-from msmq.directory.ldap.reading import Related, to_object
 from msmq.directory.ldap.searching import Searching
 from msmq.directory.ldap.settings import Dialect
-from msmq.directory.ldap.settling import (
-    SETTINGS_ATTRIBUTES,
-    SETTINGS_SOURCES,
-    settings_changes,
-    settings_places,
-)
-from msmq.directory.ldap.values import pack_guid, unpack_guid
-from msmq.directory.ldap.wire import Add, Delete, Entry, Modify, Scope, Values
-from msmq.directory.ldap.writing import SERVICES, packed, packed_for_computer, path_parts, service_type
+from msmq.directory.ldap.transport.filters import Equal, of_class
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Scope, Values
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.queues.directory.attributes import attributes_of_type
 from msmq.queues.directory.entry import DirectoryEntry

@@ -10,15 +10,22 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.directory.ldap.faults import FaultLog, Faults
-from msmq.directory.ldap.filters import Equal, Filter, Present, of_class
-from msmq.directory.ldap.mapping import CLASSES, COMPUTER_ATTRIBUTES, GUID, LINKED, SID, ldap_attributes
+from msmq.directory.ldap.entries.faults import FaultLog, Faults
+from msmq.directory.ldap.entries.mapping import (
+    CLASSES,
+    COMPUTER_ATTRIBUTES,
+    GUID,
+    LINKED,
+    SID,
+    ldap_attributes,
+)
+from msmq.directory.ldap.entries.reading import Related, computer_of, links_of, to_object
+from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
 from msmq.directory.ldap.names import CONFIGURATION, child, folded, stored_queue_name, value_at
 from msmq.directory.ldap.operations import Operations, ambiguous
-from msmq.directory.ldap.reading import Related, computer_of, links_of, to_object
-from msmq.directory.ldap.root import Root
-from msmq.directory.ldap.values import pack_guid, unpack_guid
-from msmq.directory.ldap.wire import Entry, Scope
+from msmq.directory.ldap.transport.filters import Equal, Filter, Present, of_class
+from msmq.directory.ldap.transport.root import Root
+from msmq.directory.ldap.transport.wire import Entry, Scope
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.queues.directory.attributes import attributes_of_type
 from msmq.queues.directory.entry import DirectoryEntry

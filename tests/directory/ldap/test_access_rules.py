@@ -9,15 +9,15 @@ import attrs
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.enrollment.performing import Enrollment
 from msmq.directory.ldap.enrollment.planning import Wanted
-from msmq.directory.ldap.mapping import GUID
+from msmq.directory.ldap.entries.mapping import GUID
+from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
-from msmq.directory.ldap.values import pack_guid
-from msmq.directory.ldap.wire import Values
+from msmq.directory.ldap.transport.connection import LdapConnection
+from msmq.directory.ldap.transport.wire import Values
 from msmq.interfaces.directory import DirectoryError
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject, UserObject

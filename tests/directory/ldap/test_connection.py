@@ -13,13 +13,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.connection import ATTEMPTS_APART, LdapConfigurationError, LdapConnection
 from msmq.directory.ldap.enrollment.performing import Enrollment
 from msmq.directory.ldap.enrollment.planning import Wanted
 from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import Dialect, LdapServer, LdapSettings
+from msmq.directory.ldap.transport.connection import ATTEMPTS_APART, LdapConfigurationError, LdapConnection
 from msmq.interfaces import DirectoryError
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.net.clock import SystemClock

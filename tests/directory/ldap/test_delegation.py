@@ -13,16 +13,16 @@ import attrs
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.enrollment.performing import Enrollment
 from msmq.directory.ldap.enrollment.planning import Wanted
-from msmq.directory.ldap.filters import ANYTHING
-from msmq.directory.ldap.mapping import SID
+from msmq.directory.ldap.entries.mapping import SID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.wire import Scope, Values
+from msmq.directory.ldap.transport.connection import LdapConnection
+from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.wire import Scope, Values
 from msmq.interfaces.directory import DirectoryError
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject

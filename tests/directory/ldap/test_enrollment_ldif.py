@@ -8,12 +8,12 @@ from uuid import uuid4
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.enrollment.ldif import to_ldif
 from msmq.directory.ldap.enrollment.performing import Enrollment
 from msmq.directory.ldap.enrollment.planning import Step, Wanted
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.transport.connection import LdapConnection
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, SlapdServer
 
 

@@ -21,10 +21,10 @@ from msmq.directory.ldap.enrollment.planning import (
     plan_join,
     plan_leave,
 )
-from msmq.directory.ldap.root import Root
+from msmq.directory.ldap.entries.settling import settings_places
 from msmq.directory.ldap.settings import Dialect
-from msmq.directory.ldap.settling import settings_places
-from msmq.directory.ldap.wire import Add, Delete, Entry, Modify
+from msmq.directory.ldap.transport.root import Root
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
 
 DOMAIN = "DC=example,DC=com"
 OPENLDAP = Root(Dialect.OPENLDAP, DOMAIN, f"CN=Configuration,{DOMAIN}", DOMAIN)

@@ -12,12 +12,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from msmq.directory.ldap.faults import MOST_LINES, MOST_REMEMBERED, FaultLog, Faults
+from msmq.directory.ldap.entries.faults import MOST_LINES, MOST_REMEMBERED, FaultLog, Faults
+from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
-from msmq.directory.ldap.values import pack_guid
-from msmq.directory.ldap.wire import Entry
+from msmq.directory.ldap.transport.wire import Entry
 from msmq.interfaces import DirectoryError
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.net.clock import SystemClock

@@ -10,9 +10,9 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
+from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
-from msmq.directory.ldap.values import pack_guid
 from msmq.interfaces import DirectoryError
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.objects import QueueManagerObject, QueueObject

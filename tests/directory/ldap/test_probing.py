@@ -13,7 +13,7 @@ from twisted.names.common import ResolverBase
 from twisted.names.error import DomainError
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from msmq.directory.ldap.domain_controllers import DomainControllers, domain_of, name_servers
+from msmq.directory.ldap.transport.domain_controllers import DomainControllers, domain_of, name_servers
 from msmq.service.configuration import check
 from tests.directory.ldap.test_connection import ALPHA, tls_server
 from tests.servers.certificates import make_credentials

@@ -12,11 +12,11 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.directory.ldap import protocol
-from msmq.directory.ldap.filters import ANYTHING
-from msmq.directory.ldap.protocol import MESSAGES_AT_ONCE, LdapDisconnectedError, LdapProtocol
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
-from msmq.directory.ldap.wire import Scope, SearchRequest, StartTls
+from msmq.directory.ldap.transport import protocol
+from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.protocol import MESSAGES_AT_ONCE, LdapDisconnectedError, LdapProtocol
+from msmq.directory.ldap.transport.wire import Scope, SearchRequest, StartTls
 
 SEARCH = SearchRequest("DC=example", Scope.TREE, ANYTHING)
 

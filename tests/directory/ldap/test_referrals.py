@@ -10,12 +10,12 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.referrals import writable_servers
-from msmq.directory.ldap.results import describe
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.values import pack_guid
-from msmq.directory.ldap.wire import LdapWireError, Result, decode
+from msmq.directory.ldap.transport.referrals import writable_servers
+from msmq.directory.ldap.transport.results import describe
+from msmq.directory.ldap.transport.wire import LdapWireError, Result, decode
 from msmq.interfaces import DirectoryError
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.enumerations import DirectoryOperationResult

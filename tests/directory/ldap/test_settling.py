@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.directory.ldap.settling import settings_changes, settings_places
-from msmq.directory.ldap.wire import Add, Delete, Entry, Modify
+from msmq.directory.ldap.entries.settling import settings_changes, settings_places
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
 
 ALPHA = "CN=msmq,CN=ALPHA,CN=Computers,DC=example,DC=com"
 SITES = "CN=Sites,CN=Configuration,DC=example,DC=com"

@@ -12,11 +12,11 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 from zope.interface.verify import verifyObject
 
-from msmq.directory.ldap.connection import LdapConnection
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
+from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.interfaces import DirectoryError, IServedDirectory
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.enumerations import DirectoryOperationResult

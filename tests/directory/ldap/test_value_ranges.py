@@ -9,11 +9,11 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.ranges import ValueList, ValueRangeError
 from msmq.directory.ldap.settings import LdapSettings
-from msmq.directory.ldap.values import pack_guid
-from msmq.directory.ldap.wire import Entry
+from msmq.directory.ldap.transport.ranges import ValueList, ValueRangeError
+from msmq.directory.ldap.transport.wire import Entry
 from msmq.interfaces import DirectoryError
 from msmq.net.clock import SystemClock
 from msmq.queues.directory.enumerations import DirectoryOperationResult

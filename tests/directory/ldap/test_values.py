@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.directory.ldap.values import PRIVACY
+from msmq.directory.ldap.entries.values import PRIVACY
 from msmq.queues.definition import QueuePrivacy
 
 

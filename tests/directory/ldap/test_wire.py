@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ldaptor.protocols import pureldap
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.directory.ldap.filters import Equal, Present, of_class
-from msmq.directory.ldap.wire import (
+from msmq.directory.ldap.transport.filters import Equal, Present, of_class
+from msmq.directory.ldap.transport.wire import (
     Bind,
     Entry,
     LdapWireError,

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from msmq.directory.ldap.wire import Add, Delete, Modify
+from msmq.directory.ldap.transport.wire import Add, Delete, Modify
 
 Change: TypeAlias = Add | Modify | Delete
 """What is done to one entry."""

@@ -9,11 +9,11 @@ import attrs
 
 from msmq.directory.ldap.enrollment.ldif import Change
 from msmq.directory.ldap.enrollment.planning import GATES, Step, has_value, identifier_of
-from msmq.directory.ldap.mapping import GUID
+from msmq.directory.ldap.entries.mapping import GUID
+from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child, folded, link_name
-from msmq.directory.ldap.root import Root
-from msmq.directory.ldap.values import pack_guid
-from msmq.directory.ldap.wire import Add, Delete, Entry, Modify
+from msmq.directory.ldap.transport.root import Root
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
 
 
 @attrs.frozen

@@ -23,12 +23,12 @@ from msmq.directory.ldap.enrollment.planning import (
     site_of,
     sites_of,
 )
-from msmq.directory.ldap.filters import ANYTHING, Equal, of_class
-from msmq.directory.ldap.mapping import GUID
+from msmq.directory.ldap.entries.mapping import GUID
+from msmq.directory.ldap.entries.settling import SETTINGS_ATTRIBUTES, is_settings, settings_places
 from msmq.directory.ldap.names import CONFIGURATION, child, folded, value_at
 from msmq.directory.ldap.operations import Operations
-from msmq.directory.ldap.settling import SETTINGS_ATTRIBUTES, is_settings, settings_places
-from msmq.directory.ldap.wire import Add, Delete, Entry, Modify, Scope
+from msmq.directory.ldap.transport.filters import ANYTHING, Equal, of_class
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Scope
 
 MOST_ROUNDS: Final = 3
 """How often a plan is made anew; the second has the identifiers that the first brought."""

@@ -13,14 +13,14 @@ from uuid import UUID
 import attrs
 
 from msmq.directory.ldap.enrollment.ldif import Change
-from msmq.directory.ldap.mapping import GUID, SERVICE_TYPE
+from msmq.directory.ldap.entries.mapping import GUID, SERVICE_TYPE
+from msmq.directory.ldap.entries.reading import ROUTES
+from msmq.directory.ldap.entries.settling import settings_changes
+from msmq.directory.ldap.entries.values import BOOLEAN, OPERATING_SYSTEM, UNSIGNED, pack_guid, unpack_guid
 from msmq.directory.ldap.names import CONFIGURATION, child, folded
-from msmq.directory.ldap.reading import ROUTES
-from msmq.directory.ldap.root import Root
 from msmq.directory.ldap.settings import Dialect
-from msmq.directory.ldap.settling import settings_changes
-from msmq.directory.ldap.values import BOOLEAN, OPERATING_SYSTEM, UNSIGNED, pack_guid, unpack_guid
-from msmq.directory.ldap.wire import Add, Delete, Entry, Modify
+from msmq.directory.ldap.transport.root import Root
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
 from msmq.errors import MsmqError
 from msmq.queues.directory.enumerations import OperatingSystemType
 from msmq.wire.guid import format_guid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msmq.directory.ldap.wire import Result
+from msmq.directory.ldap.transport.wire import Result
 
 SUCCESS: Final = 0
 OPERATIONS_ERROR: Final = 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from msmq.directory.ldap.mapping import GUID, SERVICE_TYPE
+from msmq.directory.ldap.entries.mapping import GUID, SERVICE_TYPE
+from msmq.directory.ldap.entries.values import BOOLEAN
 from msmq.directory.ldap.names import SETTINGS, child, folded, value_at
-from msmq.directory.ldap.values import BOOLEAN
-from msmq.directory.ldap.wire import Add, Delete, Entry, Modify, Values
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Values
 
 SETTINGS_SOURCES: Final = {
     "mSMQServices": SERVICE_TYPE,

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 from ldaptor.protocols import pureber, pureldap
 
-from msmq.directory.ldap.filters import All, Equal, Filter, Present
+from msmq.directory.ldap.transport.filters import All, Equal, Filter, Present
 from msmq.errors import MsmqError
 
 LONGEST_MESSAGE: Final = 16 * 1024 * 1024

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from msmq.directory.ldap.results import REFERRAL, UNWILLING
 from msmq.directory.ldap.settings import LDAP_PORT, LDAPS_PORT, LdapServer, LdapSettings
-from msmq.directory.ldap.wire import Add, Delete, Exchange, Modify, Request, Result
+from msmq.directory.ldap.transport.results import REFERRAL, UNWILLING
+from msmq.directory.ldap.transport.wire import Add, Delete, Exchange, Modify, Request, Result
 
 MOST_REFERRALS: Final = 4
 """How many of the servers of a referral are tried."""

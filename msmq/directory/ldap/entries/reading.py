@@ -8,8 +8,8 @@ from uuid import UUID
 
 import attrs
 
-from msmq.directory.ldap.faults import Faults
-from msmq.directory.ldap.mapping import (
+from msmq.directory.ldap.entries.faults import Faults
+from msmq.directory.ldap.entries.mapping import (
     CLASSES,
     COMPUTER_ATTRIBUTES,
     GUID,
@@ -18,9 +18,9 @@ from msmq.directory.ldap.mapping import (
     SERVICE_TYPE,
     MappedAttribute,
 )
+from msmq.directory.ldap.entries.values import unpack_guid, unpack_time
 from msmq.directory.ldap.names import DistinguishedNameError, folded, parent, queue_name, value_at
-from msmq.directory.ldap.values import unpack_guid, unpack_time
-from msmq.directory.ldap.wire import Entry
+from msmq.directory.ldap.transport.wire import Entry
 from msmq.queues.directory.attributes import attributes_of_type
 from msmq.queues.directory.entry import DirectoryEntry
 from msmq.queues.directory.enumerations import DirectoryServerType

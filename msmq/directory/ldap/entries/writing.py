@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from msmq.directory.ldap.mapping import CLASSES, MappedAttribute
-from msmq.directory.ldap.reading import REMOTE_ACCESS, ROUTES, SERVER_BITS
+from msmq.directory.ldap.entries.mapping import CLASSES, MappedAttribute
+from msmq.directory.ldap.entries.reading import REMOTE_ACCESS, ROUTES, SERVER_BITS
 from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
 
 SERVICES: Final = frozenset(

@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-from msmq.directory.ldap import values
-from msmq.directory.ldap.values import Syntax
+from msmq.directory.ldap.entries import values
+from msmq.directory.ldap.entries.values import Syntax
 from msmq.queues.directory.attributes import directory_attributes
 from msmq.queues.directory.objects import (
     DirectoryObject,

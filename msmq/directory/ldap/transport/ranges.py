@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from msmq.directory.ldap.wire import Entry, LdapControl
+from msmq.directory.ldap.transport.wire import Entry, LdapControl
 
 MOST_VALUES: Final = 200_000
 """Limit on the values of one attribute that are read in ranges."""

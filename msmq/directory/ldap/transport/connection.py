@@ -12,19 +12,19 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.directory.ldap.filters import ANYTHING
-from msmq.directory.ldap.protocol import Answered, LdapDisconnectedError, LdapProtocol
-from msmq.directory.ldap.referrals import (
+from msmq.directory.ldap.settings import LdapServer, LdapSettings
+from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.protocol import Answered, LdapDisconnectedError, LdapProtocol
+from msmq.directory.ldap.transport.referrals import (
     WRITER_TIME,
     is_elsewhere,
     is_write,
     settings_for,
     writable_servers,
 )
-from msmq.directory.ldap.results import SUCCESS, describe
-from msmq.directory.ldap.root import ROOT_ATTRIBUTES, Root, UnsuitableServerError, read_root
-from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.wire import Bind, LdapControl, Request, Scope, SearchRequest, StartTls
+from msmq.directory.ldap.transport.results import SUCCESS, describe
+from msmq.directory.ldap.transport.root import ROOT_ATTRIBUTES, Root, UnsuitableServerError, read_root
+from msmq.directory.ldap.transport.wire import Bind, LdapControl, Request, Scope, SearchRequest, StartTls
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 

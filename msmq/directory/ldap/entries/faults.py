@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import attrs
 from twisted.logger import Logger
 
-from msmq.directory.ldap.wire import Entry
+from msmq.directory.ldap.transport.wire import Entry
 
 MOST_REMEMBERED: Final = 10_000
 """Entries with faults that are remembered; the one that was read longest ago is forgotten first."""

@@ -13,7 +13,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
-from msmq.directory.ldap.wire import (
+from msmq.directory.ldap.transport.wire import (
     Entry,
     LdapControl,
     LdapWireError,
