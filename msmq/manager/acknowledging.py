@@ -14,7 +14,6 @@ from msmq.manager.receivers import Told
 from msmq.manager.securing.gate import Gate
 from msmq.manager.sequences import Sequences
 from msmq.manager.tracing import RefusalLog
-from msmq.session.effects import CloseReason
 from msmq.session.guessing import GuessLimit
 from msmq.session.ordering.acknowledgements import read_acknowledgement
 from msmq.session.packets.final_ack import FinalAck
@@ -91,11 +90,8 @@ class Acknowledgements:
             "is not looked at, since too many from there were about nothing; it has to come again, "
             f"unless [security] peers has {address!r}",
         )
-        if isinstance(ack, FinalAck) and not batch.is_cut:
-            # Nobody sends it twice, unless the session has not acknowledged it.
-            batch.is_cut = True
-            batch.close = CloseReason.GUESSING
-            batch.last_recoverable -= 1
+        # Nothing sends a FinalAck twice, unless the session has not acknowledged it.
+        batch.is_cut = isinstance(ack, FinalAck)
         return False
 
     def _by_another(self, batch: Batch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -15,7 +15,7 @@ from msmq.manager.batch import Batch
 from msmq.manager.connectors import Connectors
 from msmq.manager.events import EventLog
 from msmq.manager.express_history import ExpressHistory
-from msmq.manager.forwarding import PASSING, Forwarding
+from msmq.manager.forwarding import Forwarding
 from msmq.manager.outbox import Outbox
 from msmq.manager.peer_dead_letters import KEPT, PeerDeadLetters
 from msmq.manager.performing import Performer
@@ -27,14 +27,22 @@ from msmq.manager.turns import Turns
 from msmq.moment import Moment
 from msmq.queues.admission import Admission, EnqueueStatus
 from msmq.queues.changes import AppendEvent, Change
-from msmq.queues.expiring import Lateness
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.queues.reporting import destination_of
 from msmq.session.effects import CloseReason
-from msmq.session.ordering.incoming_stream import Verdict
-from msmq.session.packets.order_queue import is_for_order_queue
+from msmq.session.ordering.decision import (
+    ArrivalDecision,
+    ArrivalFacts,
+    Destination,
+    Fate,
+    Refusal,
+    cut_at,
+    decide,
+    passing_refusal,
+)
 from msmq.structures.message_class import MessageClass
+from msmq.structures.message_lifetime import Lateness
 from msmq.structures.status import MQError
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -127,13 +135,6 @@ class Arrivals:
             for message in messages
         ]
 
-    def _is_ours(self, message: UserMessageView) -> bool:
-        """Whether a message goes no further than here."""
-        return (
-            message.queue_manager_address in self._own_addresses
-            or self._connectors.queue_for(message) is not None
-        )
-
     def _take_inspected(
         self, batch: Batch, inspection: Inspection, inspected: Sequence[Queue | None]
     ) -> Deferred[None] | None:
@@ -155,55 +156,148 @@ class Arrivals:
     def _take(
         self, batch: Batch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
     ) -> Deferred[None] | None:
-        """Take messages that nothing is left to ask about.
+        """Gather the facts about messages, and perform what is decided.
 
-        @param queues: those of ours that they are for.
+        @param queues: those of this queue manager that they are for.
         """
+        now = self._performer.clock.now()
+        routes: dict[UserMessageView, OutgoingQueue] = {}
+        facts = self._facts(batch, messages, queues, routes, now)
+        decision = decide(messages, facts, self._turns, now.wall)
+        arrivals = self._perform(batch, messages, queues, routes, decision)
+        return self._admit(batch, messages, arrivals, now)
+
+    def _facts(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        queues: Sequence[Queue | None],
+        routes: dict[UserMessageView, OutgoingQueue],
+        now: Moment,
+    ) -> ArrivalFacts:
+        """What L{decide} has to know.
+
+        @param routes: gets the outgoing queue of each message that may be forwarded.
+        """
+        own = self._own_addresses
         session = batch.session
-        if any(message.is_recoverable for message in messages):
-            batch.strange = self._find_strange(batch, messages, queues)
-            messages = self._judge(batch, messages)
-        performer = self._performer
-        model = performer.model
-        arrivals: list[tuple[Queue, UserMessageView]] = []
-        now = performer.clock.now()
+        destinations = [
+            # A connector queue is one of ours, though its messages are for another.
+            (Destination.MISSING if message.queue_manager_address in own else Destination.ELSEWHERE)
+            if queue is None
+            else (Destination.TRANSACTIONAL_QUEUE if queue.definition.transactional else Destination.QUEUE)
+            for message, queue in zip(messages, queues, strict=True)
+        ]
+        peer = session.remote_identifier
+        is_routing = self._forwarding.is_routing_server
+        without_route: Mapping[UserMessageView, str] = {}
+        if Destination.ELSEWHERE in destinations:
+            without_route = self._find_routes(batch, messages, destinations, routes, now)
+        return ArrivalFacts(
+            address=session.remote_address,
+            is_trusted=self._gate.admits(session.remote_address),
+            peer=None if peer is None or self._trusts_identifiers else peer.bytes_le,
+            destinations=destinations,
+            security=batch.refused,
+            is_durable=self._performer.store.durable,
+            free=self._performer.model.storage.free,
+            is_routing_server=is_routing,
+            without_route=without_route,
+            duplicates=self._express.judge(batch, messages, queues, now),
+        )
+
+    def _find_routes(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        destinations: Sequence[Destination],
+        routes: dict[UserMessageView, OutgoingQueue],
+        now: Moment,
+    ) -> Mapping[UserMessageView, str]:
+        """The outgoing queues of messages that pass through; answers which get none now, and why."""
+        without: dict[UserMessageView, str] = {}
         is_late = Lateness(now.wall).of
-        duplicates = self._express.judge(batch, messages, queues, now)
-        # What cannot be kept, and what is behind it, is not among the messages any more.
-        for message, queue in zip(messages, queues, strict=False):
-            if message.is_recoverable:
-                if self._is_past(batch, message):
-                    continue
-            elif batch.is_cut:
-                # It is not acknowledged, so it comes again.
-                self._express.take_back((message,))
+        is_routing = self._forwarding.is_routing_server
+        for message, destination in zip(messages, destinations, strict=True):
+            if destination is not Destination.ELSEWHERE or passing_refusal(
+                message, is_routing_server=is_routing, is_late=is_late(message)
+            ):
                 continue
-            elif message in duplicates:
-                self.refused[Verdict.DUPLICATE.name] += 1
-                continue
-            if queue is None:
-                if message.queue_manager_address in self._own_addresses:
+            queue = self._forwarding.queue_for(message, batch.session.remote_address, now)
+            if isinstance(queue, str):
+                without[message] = queue
+            else:
+                routes[message] = queue
+        return without
+
+    def _perform(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        queues: Sequence[Queue | None],
+        routes: Mapping[UserMessageView, OutgoingQueue],
+        decision: ArrivalDecision,
+    ) -> list[tuple[Queue, UserMessageView]]:
+        """Refuse, count and acknowledge as decided; answers what enters its queue."""
+        batch.unverified = decision.unverified
+        batch.is_judged = decision.is_judged
+        if decision.closure is not None:
+            batch.close = CloseReason[decision.closure.name]
+        arrivals: list[tuple[Queue, UserMessageView]] = []
+        for index, (message, queue) in enumerate(
+            zip(messages[: len(decision.outcomes)], queues, strict=False)
+        ):
+            match decision.outcomes[index]:
+                case Fate.ENQUEUED if queue is not None:
+                    arrivals.append((queue, message))
+                case Fate.FORWARDED:
+                    passing = self._forwarding.forwarded(message, batch.session.remote_address)
+                    arrivals.append((routes[message], passing))
+                case Fate.ACKNOWLEDGEMENT:
                     if not self._acknowledgements.take(batch, message):
                         self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
-                elif (passing := self._forward(batch, message, now)) is not None:
-                    arrivals.append(passing)
-            elif batch.refused and (refusal := batch.refused.get(message)) is not None:
-                # Before anything else, since who may not send is not told what he would have to send.
-                self._refuse(batch, message, refusal.message_class, f": {refusal.reason}")
-            elif queue.definition.transactional is not message.is_transactional:
-                is_transactional = queue.definition.transactional
-                self._refuse(
-                    batch,
-                    message,
-                    MessageClass.NACK_NOT_TRANSACTIONAL_MSG
-                    if is_transactional
-                    else MessageClass.NACK_NOT_TRANSACTIONAL_Q,
-                )
-            elif is_late(message):
-                self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
-            else:
-                arrivals.append((queue, message))
-        admission = model.admit(arrivals, now)
+                    elif batch.is_cut:
+                        decision = cut_at(decision, messages, index)
+                        batch.is_cut = False
+                        batch.close = batch.close or CloseReason.GUESSING
+                case Fate.NO_ROOM:
+                    self._no_room(batch, message)
+                case Fate.IGNORED:
+                    self._express.take_back((message,))
+                case Refusal(why, detail, is_sent_again):
+                    self._refuse(batch, message, why, detail, comes_again=is_sent_again)
+                case fate:
+                    self.refused[fate.name] += 1
+        self._express.take_back(messages[len(decision.outcomes) :])
+        batch.last_recoverable += decision.acknowledged
+        return arrivals
+
+    def _no_room(self, batch: Batch, message: UserMessageView) -> None:
+        """The limit on streams is reached for one host; the log has the first message of a batch."""
+        if batch.is_short_of_streams:
+            self.refused[Fate.NO_ROOM.name] += 1
+            return
+        batch.is_short_of_streams = True
+        held = self._turns.streams.held_by(f"TCP:{batch.session.remote_address}")
+        self._refuse(
+            batch,
+            message,
+            Fate.NO_ROOM.name,
+            f": {held} streams come from there, and no host may have more than are left of [limits] "
+            "incoming_streams; it comes again",
+        )
+
+    def _admit(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        arrivals: Sequence[tuple[Queue, UserMessageView]],
+        now: Moment,
+    ) -> Deferred[None] | None:
+        """Put messages into their queues as far as quotas allow, then store and show them."""
+        session = batch.session
+        performer = self._performer
+        admission = performer.model.admit(arrivals, now)
         if self._report(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
         admission.letters += batch.letters
@@ -232,25 +326,6 @@ class Arrivals:
                 return stored
             return self._gather(session, sum(message.size for message in messages), stored)
         self._show(batch, admission)
-        return None
-
-    def _forward(
-        self, batch: Batch, message: UserMessageView, now: Moment
-    ) -> tuple[Queue, UserMessageView] | None:
-        """[MS-MQQB] 3.1.5.8.2 a message for another queue manager: it is on its way, or is refused."""
-        if Lateness(now.wall).of(message):
-            self._refuse(batch, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
-            return None
-        outcome = self._forwarding.forward(message, batch.session.remote_address, now)
-        if isinstance(outcome, tuple):
-            return outcome
-        comes_again = outcome in PASSING and message.is_recoverable and not batch.is_cut
-        if comes_again:
-            # It is not acknowledged, so its sender keeps it.
-            batch.is_cut = True
-            batch.close = CloseReason.NO_RESOURCES
-            batch.last_recoverable -= 1
-        self._refuse(batch, message, outcome, comes_again=comes_again)
         return None
 
     def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
@@ -282,111 +357,6 @@ class Arrivals:
     def disconnected(self, address: str) -> None:
         """[MS-MQQB] 3.1.6.9: no session with this address is left."""
         self._turns.streams.disconnected(f"TCP:{address}")
-
-    def _judge(self, batch: Batch, messages: Sequence[UserMessageView]) -> Sequence[UserMessageView]:
-        """[MS-MQQB] 3.1.5.8.1 and 3.1.5.8.6: find duplicates, and what is out of order.
-
-        Nothing of what cannot be kept for want of space is judged, for it has to come again: the session
-        closes, and the messages before are all that is answered with.
-        """
-        if not self._performer.store.durable:
-            for index, message in enumerate(messages):
-                if message.is_recoverable:
-                    batch.close = CloseReason.UNSUPPORTED_MESSAGE
-                    kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
-                    self._refuse(batch, message, f"UNSUPPORTED_{kind}")
-                    return messages[:index]
-        end = self._find_impostor(batch, messages)
-        if end is not None:
-            messages = messages[:end]
-        free = self._performer.model.storage.free
-        is_short = sum(message.size for message in messages) > free
-        for index, message in enumerate(messages if is_short else ()):
-            if self._turns.has_passed(message):
-                # It is not stored again; if it counted, its sender would come with it for ever.
-                continue
-            free -= message.size
-            if free < 0 and message.is_recoverable:
-                batch.close = CloseReason.NO_RESOURCES
-                self._refuse(batch, message, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED.name)
-                messages = messages[:index]
-                break
-        ours = [
-            message
-            for message in messages
-            if message.is_recoverable
-            and self._is_ours(message)
-            and message not in batch.strange
-            and not is_for_order_queue(message.packet)
-        ]
-        batch.verdicts = self._turns.judge(ours, batch.session.remote_address)
-        batch.is_judged = True
-        return messages
-
-    def _find_strange(
-        self, batch: Batch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
-    ) -> Container[UserMessageView]:
-        """The recoverable messages of which nothing tells who sent them, from an address that proves nothing.
-
-        None of them is taken. Were they judged all the same, anybody could have what others have yet to send
-        dropped as duplicates, and their acknowledgements could withdraw it.
-        """
-        if self._gate.admits(batch.session.remote_address):
-            return ()
-        return {
-            message
-            for message, queue in zip(messages, queues, strict=True)
-            if message.is_recoverable and (queue is None or message in batch.refused)
-        }
-
-    def _find_impostor(self, batch: Batch, messages: Sequence[UserMessageView]) -> int | None:
-        """Where a message is that says it is of another queue manager, although nobody hands it on.
-
-        What has a direct name comes from its sender itself. If it were judged, the place in its sequence, or
-        its MessageID, would be taken from the message that its alleged sender has yet to send.
-        """
-        peer = batch.session.remote_identifier
-        if peer is None or self._trusts_identifiers:
-            return None
-        source = peer.bytes_le
-        nobody = NULL_GUID.bytes_le
-        for index, message in enumerate(messages):
-            if (
-                message.is_recoverable
-                and message.source_queue_manager != source
-                and message.queue_manager_address == nobody
-                and not is_for_order_queue(message.packet)
-            ):
-                batch.close = CloseReason.NOT_FROM_ITS_SENDER
-                self._refuse(batch, message, "NOT_FROM_ITS_SENDER")
-                return index
-        return None
-
-    def _is_past(self, batch: Batch, message: UserMessageView) -> bool:
-        """Whether a message that was judged is not to be delivered; it is acknowledged all the same.
-
-        But from the first on for which no stream could be made nothing is, and what is delivered behind it
-        will be a duplicate when it comes again.
-        """
-        verdict = batch.verdicts.get(message)
-        if verdict is Verdict.NO_ROOM and not batch.is_cut:
-            batch.is_cut = True
-            batch.close = CloseReason.NO_RESOURCES
-            held = self._turns.streams.held_by(f"TCP:{batch.session.remote_address}")
-            self._refuse(
-                batch,
-                message,
-                verdict.name,
-                f": {held} streams come from there, and no host may have more than are left of [limits] "
-                "incoming_streams; it comes again",
-            )
-            return True
-        if not batch.is_cut:
-            batch.last_recoverable += 1
-        if verdict is None or verdict is Verdict.ACCEPTED:
-            return False
-        self.refused[verdict.name] += 1
-        return True
 
     async def _store(
         self,
@@ -469,7 +439,7 @@ class Arrivals:
         kept = "" if comes_again else self._dead_letters.keep(batch, message, why)
         if isinstance(why, MessageClass):
             reason = why.name
-            only_at = batch.session.remote_address if message in batch.strange else None
+            only_at = batch.session.remote_address if message in batch.unverified else None
             batch.answers.tell((message,), why, is_refusal=True, only_at=only_at)
         else:
             reason = why

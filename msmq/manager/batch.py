@@ -13,7 +13,6 @@ from msmq.manager.securing.arrival import Refused
 from msmq.queues.changes import Change
 from msmq.queues.position import MessagePosition
 from msmq.session.effects import CloseReason
-from msmq.session.ordering.incoming_stream import Verdict
 from msmq.structures.user_message_view import UserMessageView
 
 
@@ -23,7 +22,6 @@ class Batch:
 
     @ivar first_recoverable: the number of the first recoverable one.
     @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
-    @ivar verdicts: what was found of those that were judged.
     @ivar answers: what their senders are told.
     @ivar letters: dead letters of refused messages; they are stored and shown with the others.
     @ivar changes: what has to be stored for those, with the events of the stored ones.
@@ -31,9 +29,9 @@ class Batch:
     @ivar is_judged: they have to be stored with what judged them.
     @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
     @ivar refused: which of them their security forbids to take.
-    @ivar strange: recoverable ones of which nothing tells who sent them, from where nobody is taken at his
-        word.
-    @ivar is_cut: nothing that follows may be acknowledged.
+    @ivar unverified: recoverable ones whose sender nothing verifies, from an address that is not trusted.
+    @ivar is_cut: an acknowledgement among them is not looked at, and nothing from it on may be acknowledged.
+    @ivar is_short_of_streams: one of them needs a stream, and its host may have no more of them.
     @ivar close: why the session closes, if it does.
     """
 
@@ -41,14 +39,14 @@ class Batch:
     first_recoverable: int
     answers: Answers
     last_recoverable: int = attrs.field(init=False)
-    verdicts: dict[UserMessageView, Verdict] = attrs.field(factory=dict)
     refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
-    strange: Container[UserMessageView] = ()
+    unverified: Container[UserMessageView] = ()
     letters: list[MessagePosition] = attrs.field(factory=list)
     changes: list[Change] = attrs.field(factory=list)
     express: list[UserMessageView] = attrs.field(factory=list)
     is_judged: bool = False
     is_cut: bool = False
+    is_short_of_streams: bool = False
     acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)
     close: CloseReason | None = None
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
 
 from msmq.manager.answer_room import AnswerRoom
@@ -14,24 +12,11 @@ from msmq.moment import Moment
 from msmq.queues.arrivals import wants_burial
 from msmq.queues.directory.access import DirectoryAccess
 from msmq.queues.outgoing import OutgoingQueue, transit_name
+from msmq.session.ordering.decision import ENTERPRISE_UNKNOWN, TOO_MANY_QUEUES
 from msmq.structures.kept_packet import marked_for_dead_letters
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.user_message_patches import patch_hop_count
 from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import guid_from_bytes
-
-NOT_FOR_US: Final = "NOT_FOR_US"
-"""This queue manager is no routing server."""
-
-TOO_MANY_QUEUES: Final = "TOO_MANY_QUEUES"
-"""There is no room for one more outgoing queue."""
-
-ENTERPRISE_UNKNOWN: Final = "ENTERPRISE_UNKNOWN"
-"""The directory was not read yet, so a message may be for a foreign site and its connector queue here."""
-
-PASSING: Final = frozenset({TOO_MANY_QUEUES, ENTERPRISE_UNKNOWN})
-"""Reasons that pass: a recoverable message is not acknowledged, so that its sender keeps it."""
 
 
 @attrs.frozen
@@ -54,12 +39,12 @@ class RoutingRole:
 
 
 class Forwarding:
-    """Decides what becomes of a message that is for another queue manager.
+    """Outgoing queues of messages that pass through to other queue managers.
 
-    All that passes through to one queue manager waits in one outgoing queue, in which nothing of our own is:
-    its packets are sent on as they came, but for the hop count.
-    Nothing is numbered anew in transactional messages, and nobody here waits for their acknowledgements:
-    those go to whoever sent them.
+    All messages to one queue manager wait in one outgoing queue, apart from those of this queue manager;
+    their packets are sent on as they came, but for the hop count.
+    Transactional messages keep their numbers, and nothing here waits for their acknowledgements, which go to
+    the first sender.
     """
 
     def __init__(
@@ -83,27 +68,30 @@ class Forwarding:
         self._answer_room = answer_room
         self._connectors = connectors
 
-    def forward(
-        self, message: UserMessageView, address: str, now: Moment
-    ) -> tuple[OutgoingQueue, UserMessageView] | MessageClass | str:
-        """Where a message goes, and its packet for the way.
+    @property
+    def is_routing_server(self) -> bool:
+        """[MS-MQDMPR] 3.1.1.1 RoutingServer, as it is now."""
+        return self._role.is_routing_server
 
-        @param address: where it came from.
-        @return: the class with which it is refused, if that has one; otherwise the reason, of which its
-            sender is not told.
+    def queue_for(self, message: UserMessageView, address: str, now: Moment) -> OutgoingQueue | str:
+        """The outgoing queue of a message that is forwarded, or why there is none at the moment.
+
+        @param address: where the message came from.
+        @return: a queue, or one of L{PASSING<msmq.session.ordering.decision.PASSING>}.
         """
-        if not self._role.is_routing_server:
-            return NOT_FOR_US
-        if message.hop_count >= MAXIMUM_HOP_COUNT:
-            return MessageClass.NACK_HOP_COUNT_EXCEEDED
         if message.is_recoverable and self._connectors.is_undecided():
             return ENTERPRISE_UNKNOWN
-        destination = guid_from_bytes(message.queue_manager_address)
-        collection = self._performer.model.collection
-        name = transit_name(destination)
+        name = transit_name(guid_from_bytes(message.queue_manager_address))
         if not self._answer_room.make(name, message.source_queue_manager, address):
             return TOO_MANY_QUEUES
+        return self._performer.model.collection.outgoing(name, now)
+
+    def forwarded(self, message: UserMessageView, address: str) -> UserMessageView:
+        """The packet of a message as it is sent on.
+
+        @param address: where it came from.
+        """
         packet = patch_hop_count(message.packet, message.hop_count + 1)
         if wants_burial(message) and self._gate.admits(address):
             packet = marked_for_dead_letters(packet)
-        return collection.outgoing(name, now), UserMessageView(packet)
+        return UserMessageView(packet)

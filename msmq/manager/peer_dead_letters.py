@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from msmq.manager.batch import Batch
-from msmq.manager.forwarding import NOT_FOR_US, PASSING
 from msmq.manager.performing import Performer
 from msmq.manager.securing.gate import Gate
 from msmq.queues.arrivals import wants_burial
+from msmq.session.ordering.decision import NOT_FOR_US, PASSING
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.message_class import MessageClass
 from msmq.structures.user_header import UserHeader

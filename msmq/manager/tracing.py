@@ -19,12 +19,12 @@ def shown(text: str) -> str:
 
     Characters that are not printable, which a terminal or a log viewer would obey, are escaped.
     """
-    cut = text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "..."
-    if cut.isprintable():
-        return cut
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in cut
-    )
+    cut = text[: LONGEST_SHOWN + 1]
+    if not cut.isprintable():
+        cut = "".join(
+            each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in cut
+        )
+    return cut if len(cut) <= LONGEST_SHOWN else cut[:LONGEST_SHOWN] + "..."
 
 
 LINES: Final = 10

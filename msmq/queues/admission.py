@@ -10,12 +10,13 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.changes import AppendLog, Change, PutMessage, PutQueue
-from msmq.queues.expiring import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED, due_time, is_late, time_limit
+from msmq.queues.expiring import due_time, time_limit
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.base_header import BaseHeader
+from msmq.structures.message_lifetime import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED, is_late
 from msmq.structures.user_header import UserHeader
 from msmq.wire.guid import NULL_GUID
 

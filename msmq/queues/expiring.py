@@ -9,63 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
 from msmq.queues.definition import QueueType
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
-from msmq.structures.base_header import INFINITE
+from msmq.structures.message_lifetime import FOREVER, TIME_TO_BE_RECEIVED, TIME_TO_REACH_QUEUE, reach_limit
 
 if TYPE_CHECKING:
     from msmq.queues.queue import Queue
     from msmq.structures.user_message_view import UserMessageView
 
-FOREVER: Final = INFINITE.to_bytes(4, "little")
-"""What a packet holds in place of a time if its message never expires."""
-
-TIME_TO_REACH_QUEUE: Final = slice(12, 16)
-"""Where a packet holds BaseHeader.TimeToReachQueue."""
-
-TIME_TO_BE_RECEIVED: Final = slice(48, 52)
-"""Where a packet holds UserHeader.TimeToBeReceived."""
-
-SENT_TIME: Final = slice(52, 56)
-"""Where a packet holds UserHeader.SentTime."""
-
 
 def time_limit(queue: Queue) -> slice:
     """Where a packet holds the time that counts in this queue: on the way the one, at its end the other."""
     return TIME_TO_REACH_QUEUE if isinstance(queue, OutgoingQueue) else TIME_TO_BE_RECEIVED
-
-
-def is_late(view: UserMessageView, now: float) -> bool:
-    """[MS-MQQB] 3.1.5.8 whether a message that arrives now was on its way for too long.
-
-    @param now: seconds since 1970-01-01 UTC.
-    """
-    return view.packet[TIME_TO_REACH_QUEUE] != FOREVER and now >= _reach_limit(view)
-
-
-class Lateness:
-    """L{is_late} of messages that arrive together: most were sent in the same second, with the same time."""
-
-    def __init__(self, now: float) -> None:
-        self._now = now
-        self._stamp = FOREVER
-        self._is_late = False
-
-    def of(self, view: UserMessageView) -> bool:
-        """Whether this one is late."""
-        packet = view.packet
-        stamp = packet[TIME_TO_REACH_QUEUE]
-        if stamp == FOREVER:
-            return False
-        stamp += packet[SENT_TIME]
-        if stamp != self._stamp:
-            self._stamp, self._is_late = stamp, is_late(view, self._now)
-        return self._is_late
 
 
 def due_time(queue: Queue, view: UserMessageView) -> int | None:
@@ -76,13 +36,8 @@ def due_time(queue: Queue, view: UserMessageView) -> int | None:
     if view.packet[time_limit(queue)] == FOREVER or queue.definition.type is QueueType.SYSTEM:
         return None
     if isinstance(queue, OutgoingQueue):
-        return _reach_limit(view)
+        return reach_limit(view)
     return view.sent_time + view.time_to_be_received
-
-
-def _reach_limit(view: UserMessageView) -> int:
-    # Whole seconds are compared, and at the limit itself a message is still in time.
-    return view.sent_time + view.time_to_reach_queue + 1
 
 
 @attrs.define(eq=False)
