@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.changes import Change, PutMessage, PutQueue, PutState
+from msmq.queues.changes import Change, PutMessage, PutState
 from msmq.queues.definition import QueueDefinition
 from msmq.storage.log.core.format import (
     BLOCK,
@@ -104,14 +104,17 @@ class Machine:
         self.number += 1
         changes: list[Change] = [PutState("number", b"%d" % self.number)]
         if is_large:
-            changes += [PutQueue(QUEUE), PutMessage(QUEUE.identifier, self.number, bytes([65]) * 300, 1.0)]
+            # Its packet ends in the second block, and its table is in the third.
+            changes.append(PutMessage(QUEUE.identifier, self.number, bytes([self.number % 256]) * 1000, 1.0))
         return self.encode(changes, sealed)
 
     def encode(self, changes: Sequence[Change], sealed: int | None = None) -> Written:
         """A group of these changes."""
         position = self.position
         header = self.segments[position.generation].header
-        plan = Plan(State(), position.generation << 32 | position.offset + GROUP_HEADER, 0)
+        state = State()
+        state.put_queue(1, QUEUE.identifier, b"")
+        plan = Plan(state, position.generation << 32 | position.offset + GROUP_HEADER, 0)
         plan.add(changes)
         if sealed is not None:
             plan.seal(sealed)
