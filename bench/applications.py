@@ -8,8 +8,8 @@ from pathlib import Path
 
 from flights import Tally, body_of, say
 
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
 
 KINDS: dict[str, dict[str, object]] = {
     "express": {},

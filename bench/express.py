@@ -24,7 +24,7 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from msmq.manager.service import QueueManagerService
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 

@@ -24,7 +24,7 @@ from flights import Part
 from measuring import Result, table
 from servers import Manager, resident
 
-from msmq.control.records import Record
+from msmq.control.protocol.records import Record
 
 MESSAGES: Final = 1_000_000
 SESSIONS: Final = 1000

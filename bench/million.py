@@ -21,7 +21,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import deferLater, react
 
 from msmq.manager.service import QueueManagerService
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 

@@ -7,7 +7,7 @@ from struct import Struct
 from frames import user_message
 from measuring import Result, compare, seconds_each
 
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 
 GOAL = 4.0
 ROUNDS = 15

@@ -22,6 +22,8 @@ from uuid import UUID
 
 from measuring import Result, compare, table
 
+from msmq.persistence.changes import PutMessage, PutQueue
+from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.columns import Columns
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.stores import StoreScan
@@ -29,8 +31,6 @@ from msmq.pipeline.reading.wanted import wanted_columns
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark import make_session
-from msmq.queues.changes import PutMessage, PutQueue
-from msmq.queues.definition import QueueDefinition
 from msmq.storage.sqlite.database import FileDatabase
 
 COUNT: Final = 1_000_000

@@ -22,8 +22,8 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from msmq.interfaces import IMessageStore
-from msmq.queues.changes import PutMessage, PutQueue, PutState, RemoveMessages
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
+from msmq.persistence.definition import QueueDefinition
 from msmq.storage.factory import make_store
 
 ROUNDS = 5

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from msmq.control.client import ControlClient
+from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 
 READY: Final = 30.0

@@ -23,8 +23,8 @@ from measuring import Result, compare
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
-from msmq.queues.changes import PutMessage, PutQueue
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.changes import PutMessage, PutQueue
+from msmq.persistence.definition import QueueDefinition
 from msmq.storage.sqlite import SqliteMessageStore
 
 ROUNDS = 5

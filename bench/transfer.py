@@ -33,7 +33,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 
 from msmq.manager.service import QueueManagerService
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.server import Server
 
 ROUNDS = 2

@@ -22,7 +22,7 @@ from pathlib import Path
 from uuid import UUID
 
 from msmq import MQError
-from msmq.control.client import ControlClient, Delivered, Receipt
+from msmq.control.client.client import ControlClient, Delivered, Receipt
 
 TOGETHER = 50
 """Messages that are confirmed together."""

@@ -37,8 +37,8 @@ from msmq import (
     UserMessageView,
 )
 from msmq.net.clock import SystemClock
-from msmq.queues.packing import build_packet
-from msmq.session.state import OutgoingMessage
+from msmq.queues.arriving.packing import build_packet
+from msmq.structures.packet.outgoing_message import OutgoingMessage
 
 
 class EchoSession(SessionProtocol):

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from demo_servers import QueueManager
 
-from msmq.control.client import Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import Delivered, Receipt
+from msmq.control.protocol.records import Record
 
 LETTERS = r".\private$\letters"
 PAYMENTS = r".\private$\payments"

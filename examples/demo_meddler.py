@@ -14,7 +14,7 @@ import attrs
 from demo_witness import NearSide, Side, Tap, Witness
 from twisted.internet.interfaces import IAddress
 
-from msmq.structures.user_message_view import UserMessageView, measure_user_message
+from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
 
 _INTERNAL = 0x08

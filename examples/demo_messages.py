@@ -11,11 +11,11 @@ from uuid import uuid4
 import attrs
 
 from msmq import Message
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
-from msmq.queues.packing import build_packet
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.format_name import parse_format_name
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
+from msmq.queues.arriving.packing import build_packet
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.base_header import BaseHeader
 
 QUEUE = r".\private$\orders"
 PATIENCE = 20.0

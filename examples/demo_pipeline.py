@@ -38,14 +38,14 @@ from demo_meddler import Meddler, Mischief, identifier
 from demo_servers import QueueManager, ServerFailed, queue_manager
 from pyarrow import compute, parquet
 
-from msmq.control.client import Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import Receipt
+from msmq.control.protocol.records import Record
 from msmq.errors import MsmqError
 from msmq.pipeline.rows import StoredPacket, message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark.command import main as run_job
 from msmq.pipeline.spark.session import find_java, find_spark
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 
 ALPHA, BETA, DEAD = "127.0.0.2", "127.0.0.3", "127.0.0.9"
 ORDERS = r".\private$\orders"

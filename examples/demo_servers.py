@@ -12,7 +12,7 @@ from subprocess import DEVNULL, Popen
 
 import attrs
 
-from msmq.control.client import ControlClient
+from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 
 START_TIMEOUT = 60.0

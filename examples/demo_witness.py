@@ -18,8 +18,8 @@ from twisted.internet.threads import blockingCallFromThread
 from twisted.python.failure import Failure
 
 from msmq.errors import RemoteProtocolError
-from msmq.session.packets.classify import classify
-from msmq.structures.user_message_view import measure_user_message
+from msmq.structures.internal.classification import classify
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.wire.framer import StreamFramer
 
 SESSION_PORT = 1801

@@ -23,32 +23,32 @@ if TYPE_CHECKING:
         ITransaction,
         ReceivedMessage,
     )
-    from msmq.manager.open_queue import OpenQueue
+    from msmq.manager.applications.open_queue import OpenQueue
     from msmq.manager.service import QueueManagerService
     from msmq.net.dialling import DiallingSessionFactory
     from msmq.net.session import SessionProtocol
     from msmq.net.session_factory import SessionFactory
-    from msmq.queues.descriptor import QueueAccessType, QueueShareMode
-    from msmq.queues.message import Acknowledge, Delivery, Message
-    from msmq.queues.seeking import MessageSeekAction
+    from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+    from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
+    from msmq.queues.reading.seeking import MessageSeekAction
     from msmq.service.configuration import Overrides, load
     from msmq.service.server import Server
     from msmq.session.effects import CloseReason
     from msmq.session.outgoing import OutgoingPacket
-    from msmq.session.settings import SessionSettings
+    from msmq.settings import SessionSettings
     from msmq.structures.algorithms import AuthenticationLevel, PrivacyLevel
     from msmq.structures.identifiers import MessageIdentifier
+    from msmq.structures.packet.user_message_view import UserMessageView
     from msmq.structures.status import MQError, Status
-    from msmq.structures.user_message_view import UserMessageView
     from msmq.version import __version__
 
 _HOMES = {
-    "Acknowledge": "msmq.queues.message",
+    "Acknowledge": "msmq.queues.arriving.message",
     "AuthenticationLevel": "msmq.structures.algorithms",
     "Body": "msmq.interfaces",
     "BodyDecoders": "msmq.decoding.bodies",
     "CloseReason": "msmq.session.effects",
-    "Delivery": "msmq.queues.message",
+    "Delivery": "msmq.queues.arriving.message",
     "DiallingSessionFactory": "msmq.net.dialling",
     "IBodyDecoder": "msmq.interfaces",
     "IBroker": "msmq.interfaces",
@@ -59,25 +59,25 @@ _HOMES = {
     "ITransaction": "msmq.interfaces",
     "LocalProtocolError": "msmq.errors",
     "MQError": "msmq.structures.status",
-    "Message": "msmq.queues.message",
+    "Message": "msmq.queues.arriving.message",
     "MessageIdentifier": "msmq.structures.identifiers",
-    "MessageSeekAction": "msmq.queues.seeking",
+    "MessageSeekAction": "msmq.queues.reading.seeking",
     "MsmqError": "msmq.errors",
-    "OpenQueue": "msmq.manager.open_queue",
+    "OpenQueue": "msmq.manager.applications.open_queue",
     "OutgoingPacket": "msmq.session.outgoing",
     "Overrides": "msmq.service.configuration",
     "PrivacyLevel": "msmq.structures.algorithms",
-    "QueueAccessType": "msmq.queues.descriptor",
+    "QueueAccessType": "msmq.queues.reading.descriptor",
     "QueueManagerService": "msmq.manager.service",
-    "QueueShareMode": "msmq.queues.descriptor",
+    "QueueShareMode": "msmq.queues.reading.descriptor",
     "ReceivedMessage": "msmq.interfaces",
     "RemoteProtocolError": "msmq.errors",
     "Server": "msmq.service.server",
     "SessionFactory": "msmq.net.session_factory",
     "SessionProtocol": "msmq.net.session",
-    "SessionSettings": "msmq.session.settings",
+    "SessionSettings": "msmq.settings",
     "Status": "msmq.structures.status",
-    "UserMessageView": "msmq.structures.user_message_view",
+    "UserMessageView": "msmq.structures.packet.user_message_view",
     "__version__": "msmq.version",
     "load": "msmq.service.configuration",
 }

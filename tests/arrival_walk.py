@@ -23,8 +23,8 @@ import attrs
 from twisted.internet.defer import Deferred
 
 import msmq
-from msmq.queues.message import Delivery, Message
-from msmq.session.settings import SessionSettings
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network

@@ -27,7 +27,7 @@ import attrs
 PROJECT = Path(__file__).resolve().parent.parent
 
 SOURCES = {
-    "msmq/manager/parts.py": None,
+    "msmq/manager/assembly.py": None,
     "msmq/service/composition.py": ("compose",),
 }
 """The files of the composition, and the functions that belong to it; C{None} for all but those of L{LIFE}."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.debug_header import DebugHeader
 from msmq.structures.identifiers import (
     DistributionListIdentifier,
     MessageIdentifier,
@@ -16,15 +14,7 @@ from msmq.structures.identifiers import (
     TxSequenceID,
     XactUow,
 )
-from msmq.structures.internal_header import InternalHeader, InternalPacketType
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.multi_queue_format_header import (
-    ElementName,
-    MQFDirectQueueFormatName,
-    MQFDistributionQueueFormatName,
-    MultiQueueFormatHeader,
-)
-from msmq.structures.queue_names import (
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,
@@ -32,12 +22,22 @@ from msmq.structures.queue_names import (
     QueueName,
     QueueNameKind,
 )
-from msmq.structures.security_header import ProviderInfo, SecurityHeader
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.soap_header import SoapHeader
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.internal_header import InternalHeader, InternalPacketType
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.multi_queue_format_header import (
+    ElementName,
+    MQFDirectQueueFormatName,
+    MQFDistributionQueueFormatName,
+    MultiQueueFormatHeader,
+)
+from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.soap_header import SoapHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.writer import Writer
 
 u8s = st.integers(0, 0xFF)

@@ -7,7 +7,7 @@ import ipaddress
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from msmq.structures.format_name import (
+from msmq.structures.names.format_name import (
     ConnectorFormatName,
     DirectFormatName,
     DirectProtocol,
@@ -19,7 +19,7 @@ from msmq.structures.format_name import (
     PublicFormatName,
     QueueSuffix,
 )
-from msmq.structures.path_name import PathKind, PathName
+from msmq.structures.names.path_name import PathKind, PathName
 from msmq.structures.prop_variant import PropVariant
 
 RESERVED = {"journal", "deadletter", "deadxact", "xactonly"}

@@ -17,10 +17,10 @@ from twisted.internet.protocol import ServerFactory
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.net.resolver import NextHopAddress
-from msmq.queues.message import Message
-from msmq.queues.packing import build_packet
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.format_name import parse_format_name
+from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.packing import build_packet
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA
 from tests.nodes.support import Node, NodesTestCase

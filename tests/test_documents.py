@@ -19,7 +19,7 @@ import attrs
 import psutil
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from msmq.control.client import ControlClient
+from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 from tests.patience import DEADLINE
 from tests.servers import samba, slapd

@@ -26,12 +26,12 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 import twisted.plugins
 from msmq.decoding.captures import decode
 from msmq.interfaces import IMessageStore
-from msmq.queues.changes import PutQueue
-from msmq.queues.message import Delivery
+from msmq.persistence.changes import PutQueue
+from msmq.queues.arriving.message import Delivery
 from msmq.service.configuration import check
 from msmq.storage.factory import make_store
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.names.format_name import parse_format_name
 from tests.builders import ALPHA, BETA, GAMMA, establish
 from tests.contracts.message_store import ORDERS, MessageStoreContract, put
 from tests.integration.test_control_socket import CommandTestCase
@@ -367,7 +367,7 @@ class ProgramTests(SynchronousTestCase):
     def test_connector(self) -> None:
         """Messages for a foreign site are in files, each once, and acknowledged as received."""
         servers = example("demo_servers")
-        records = importlib.import_module("msmq.control.records")
+        records = importlib.import_module("msmq.control.protocol.records")
         site, foreign = "5d0f6c1e-5a1b-4c4e-9d3b-0e6f000000f0", "5d0f6c1e-5a1b-4c4e-9d3b-0e6f000000f1"
         members = {"ANNA": own_address(90), "GATE": own_address(91)}
         estate = self.directory / "foreign.toml"

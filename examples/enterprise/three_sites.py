@@ -32,8 +32,8 @@ from demo_servers import QueueManager, ServerFailed, queue_manager  # noqa: E402
 
 from msmq import MQError  # noqa: E402
 from msmq.cli.output import cell  # noqa: E402
-from msmq.control.client import Delivered, Receipt  # noqa: E402
-from msmq.control.records import Record  # noqa: E402
+from msmq.control.client.client import Delivered, Receipt  # noqa: E402
+from msmq.control.protocol.records import Record  # noqa: E402
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise  # noqa: E402
 
 ENTERPRISE = HERE / "enterprise.toml"

@@ -13,7 +13,7 @@ import click
 from msmq.cli.output import Output
 
 if TYPE_CHECKING:
-    from msmq.control.client import ControlClient
+    from msmq.control.client.client import ControlClient
 
 _C = TypeVar("_C", bound=Callable[..., object])
 
@@ -60,8 +60,8 @@ class Settings:
         return self._client_at(str(endpoint), f"--on {name}")
 
     def _client_at(self, place: str, option: str) -> ControlClient:
-        from msmq.control.client import ControlClient
-        from msmq.control.locations import LocationError, parse_location
+        from msmq.control.client.client import ControlClient
+        from msmq.control.client.locations import LocationError, parse_location
 
         token_file = self.token_file or os.environ.get("MSMQ_TOKEN_FILE")
         try:

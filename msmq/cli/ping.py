@@ -65,7 +65,7 @@ async def ask(reactor: PingReactor, addresses: Sequence[str], port: int | None, 
 
     from msmq.net.clock import SystemClock
     from msmq.net.ping import Pinger
-    from msmq.session.settings import SessionSettings
+    from msmq.settings import SessionSettings
 
     pinger = Pinger(
         uuid4(), reactor=reactor, clock=SystemClock(), settings=SessionSettings(ping_response=timeout)

@@ -12,7 +12,7 @@ from msmq.cli.options import SecondsOption, Settings, common_options, pass_setti
 from msmq.cli.output import Output, cell, printable
 
 if TYPE_CHECKING:
-    from msmq.control.client import Delivered
+    from msmq.control.client.client import Delivered
     from msmq.decoding.bodies import BodyDecoders
 
 _ALWAYS: Final = ("id", "sent_time", "arrived_time", "priority", "delivery", "body_size")
@@ -63,7 +63,7 @@ def receive(
     QUEUE may be a journal, as .\private$\orders;journal, a subqueue, or .\system$;deadletter, deadxact
     or journal.
     """
-    from msmq.control.client import Receipt
+    from msmq.control.client.client import Receipt
 
     if peek and transactional:
         raise click.UsageError("--peek and --transactional exclude each other")

@@ -95,7 +95,7 @@ def send(
     DESTINATION is a format name, as DIRECT=TCP:127.0.0.2\private$\orders, several with commas, or the path
     of a local queue.  What is recoverable is on disk when this ends with status 0.
     """
-    from msmq.control.records import Record
+    from msmq.control.protocol.records import Record
 
     if body is not None and body_file is not None:
         raise click.UsageError("--body and --body-file exclude each other")

@@ -17,7 +17,7 @@ from msmq.decoding.packet_stream import begins_packet, find_beginning, measure_p
 from msmq.decoding.pcap import is_capture, read_frames
 from msmq.decoding.tcp import Piece, TcpDirection
 from msmq.errors import RemoteProtocolError
-from msmq.structures.user_message_patches import patch_session_header
+from msmq.structures.packet.user_message_patches import patch_session_header
 from msmq.wire.framer import BASE_HEADER_SIZE, SESSION_HEADER_SIZE
 
 _INTERNAL: Final = 0x0008

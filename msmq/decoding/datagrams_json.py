@@ -12,7 +12,7 @@ from msmq.discovery.packets import (
     TopologyServerReply,
     read_topology_packet,
 )
-from msmq.session.packets.ping import Ping
+from msmq.structures.internal.ping import Ping
 
 
 def ping_record(data: bytes, offset: int) -> Record:

@@ -7,14 +7,14 @@ from typing import Final
 
 from msmq.decoding.records import Record
 from msmq.decoding.values import base64_text, correlation_text, text_or_base64, unix_time
-from msmq.queues.reporting import parse_report
+from msmq.queues.arriving.reports import parse_report
 from msmq.structures.algorithms import AuthenticationLevel
-from msmq.structures.format_name import FormatName
-from msmq.structures.message_class import MessageClass, class_name
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.queue_names import DirectQueueFormatName, QueueName, direct_text
+from msmq.structures.names.format_name import FormatName
+from msmq.structures.names.queue_names import DirectQueueFormatName, QueueName, direct_text
+from msmq.structures.packet.message_class import MessageClass, class_name
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 
 _PA: Final = MessagePropertiesHeader.PA

@@ -10,17 +10,17 @@ from struct import unpack_from
 
 from msmq.decoding.records import Record
 from msmq.decoding.values import base64_text, guid_text
-from msmq.structures.debug_header import DebugHeader
-from msmq.structures.multi_queue_format_header import (
+from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.multi_queue_format_header import (
     MQFAddressHeader,
     MQFDirectQueueFormatName,
     MQFFormatNameElement,
     MultiQueueFormatHeader,
 )
-from msmq.structures.security_header import SecurityHeader, SenderIdType
-from msmq.structures.soap_header import SoapHeader
+from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
+from msmq.structures.packet.soap_header import SoapHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.status import MQError
-from msmq.structures.transaction_header import TransactionHeader
 from msmq.wire.sid import format_sid
 
 

@@ -12,8 +12,8 @@ from struct import Struct
 from msmq.decoding.packets_json import packet_record
 from msmq.decoding.records import Record, malformed_record, note_record
 from msmq.errors import RemoteProtocolError
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.user_message import UserMessage
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.framer import (
     BASE_HEADER_SIZE,
     INTERNAL_PACKET_SIZES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msmq.decoding.records import Record
 from msmq.decoding.session_headers_json import internal_packet_fields
 from msmq.decoding.user_headers_json import user_packet_fields
-from msmq.structures.base_header import BaseHeader
+from msmq.structures.packet.base_header import BaseHeader
 from msmq.wire.reader import Reader
 
 

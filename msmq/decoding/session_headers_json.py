@@ -7,12 +7,12 @@ from typing import Final
 
 from msmq.decoding.records import Record
 from msmq.decoding.values import guid_text, text_or_base64
-from msmq.session.packets.connection_parameters import ConnectionParameters
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.packets.session_ack import SessionAck
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.internal_header import InternalHeader, InternalPacketType
-from msmq.structures.session_header import SessionHeader
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.structures.internal.session_ack import SessionAck
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.internal_header import InternalHeader, InternalPacketType
+from msmq.structures.packet.session_header import SessionHeader
 from msmq.wire.reader import Reader
 
 _AFTER_BASE: Final = BaseHeader.SIZE

@@ -19,15 +19,10 @@ from msmq.decoding.optional_headers_json import (
 from msmq.decoding.records import Record
 from msmq.decoding.session_headers_json import base_header_fields, session_header_fields
 from msmq.decoding.values import base64_text, correlation_text, guid_text, text_or_base64
-from msmq.session.packets.classify import PacketKind, classify_user_packet
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.debug_header import DebugHeader
-from msmq.structures.message_class import class_name
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.multi_queue_format_header import MultiQueueFormatHeader
-from msmq.structures.queue_names import (
+from msmq.structures.internal.classification import PacketKind, classify_user_packet
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,
@@ -35,11 +30,16 @@ from msmq.structures.queue_names import (
     QueueName,
     utf16_length,
 )
-from msmq.structures.security_header import SecurityHeader
-from msmq.structures.soap_header import SoapHeader
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.message_class import class_name
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.multi_queue_format_header import MultiQueueFormatHeader
+from msmq.structures.packet.security_header import SecurityHeader
+from msmq.structures.packet.soap_header import SoapHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.reader import Reader
 
 

@@ -22,7 +22,7 @@ from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES, read_public
 from msmq.errors import MsmqError
 from msmq.interfaces.access import Account
 from msmq.interfaces.topology import add_objects
-from msmq.queues.directory.objects import (
+from msmq.membership.objects import (
     NO_KEYS,
     DirectoryObject,
     EnterpriseObject,
@@ -36,9 +36,9 @@ from msmq.routing.backups import find_unusable_backups
 from msmq.routing.building import TopologyBuilder
 from msmq.routing.problems import Problem
 from msmq.routing.topology import Topology
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.status import MQError
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.toml.document import Document, DocumentError, decode_document, nearest, read_content
 from msmq.toml.kinds import type_name
 from msmq.toml.lines import Path as KeyPath

@@ -18,7 +18,7 @@ from msmq.directory.ldap import LdapDirectoryFactory, LdapsDirectoryFactory
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource, IProbedDirectory
-from msmq.queues.directory.objects import QueueManagerObject
+from msmq.membership.objects import QueueManagerObject
 
 NONE: Final = "none"
 """The description of no directory."""

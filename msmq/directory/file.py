@@ -35,11 +35,11 @@ from msmq.interfaces.directory import (
     IObservedDirectory,
     IWatchedDirectory,
 )
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
-from msmq.queues.directory.requests import Attributes
-from msmq.queues.directory.selecting import AttributeFilter, SortOrder
-from msmq.structures.format_name import DistributionListFormatName, FormatName
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.queries import AttributeFilter, SortOrder
+from msmq.membership.requests import Attributes
+from msmq.structures.names.format_name import DistributionListFormatName, FormatName
 from msmq.wire.guid import NULL_GUID
 
 _T = TypeVar("_T")

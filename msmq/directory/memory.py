@@ -19,8 +19,8 @@ from msmq.interfaces.directory import (
     IConditionalDirectory,
     IDirectory,
 )
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.objects import (
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.objects import (
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
@@ -29,9 +29,9 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
-from msmq.queues.directory.requests import Attributes
-from msmq.queues.directory.selecting import AttributeFilter, SortOrder, check_query, equals, select
-from msmq.structures.format_name import DistributionListFormatName, FormatName
+from msmq.membership.queries import AttributeFilter, SortOrder, check_query, equals, select
+from msmq.membership.requests import Attributes
+from msmq.structures.names.format_name import DistributionListFormatName, FormatName
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import format_sid
 

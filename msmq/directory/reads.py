@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
-from msmq.queues.directory.entry import DirectoryEntry
+from msmq.membership.entry import DirectoryEntry
 
 MOST_READS: Final = 1000
 """How many reads that were begun may not be at their end."""

@@ -37,7 +37,7 @@ from msmq.interfaces.storage import (
     StoreNotOpen,
     UnknownQueue,
 )
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     Change,
@@ -52,8 +52,8 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.queues.definition import QueueDefinition
-from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.snapshot import Snapshot, StoredMessage
 
 __all__ = [
     "AppendEvent",

@@ -7,9 +7,9 @@ from twisted.internet.defer import Deferred
 from zope.interface import Interface
 
 from msmq.errors import MsmqError
-from msmq.structures.access_check import AccessDecision, Token
-from msmq.structures.access_masks import ObjectKind
-from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.windows.access_check import AccessDecision, Token
+from msmq.windows.access_masks import ObjectKind
+from msmq.windows.security_descriptor import SecurityDescriptor
 
 
 class AccountUnknown(MsmqError):

@@ -10,8 +10,8 @@ from zope.interface import Interface
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
 from msmq.session.effects import CloseReason, ConnectionProgress
-from msmq.session.state import OutgoingMessage
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 
 
 class IBroker(Interface):

@@ -6,8 +6,8 @@ import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.errors import MsmqError
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import MqdsPublicKeys
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import MqdsPublicKeys
 
 
 class CipherError(MsmqError):

@@ -10,12 +10,12 @@ import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import DirectoryError, DirectoryOperationResult
-from msmq.queues.directory.objects import DirectoryObject
-from msmq.queues.directory.requests import Attributes
-from msmq.queues.directory.selecting import AttributeFilter, SortOrder
-from msmq.structures.format_name import DistributionListFormatName, FormatName
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import DirectoryError, DirectoryOperationResult
+from msmq.membership.objects import DirectoryObject
+from msmq.membership.queries import AttributeFilter, SortOrder
+from msmq.membership.requests import Attributes
+from msmq.structures.names.format_name import DistributionListFormatName, FormatName
 
 __all__ = [
     "DirectoryCondition",

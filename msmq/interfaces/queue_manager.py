@@ -10,11 +10,11 @@ import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.storage import LogExtent
-from msmq.queues.changes import AppendEvent
-from msmq.queues.message import Message
-from msmq.queues.reporting import Hop
+from msmq.persistence.changes import AppendEvent
+from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.reports import Hop
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 
 
 @attrs.frozen

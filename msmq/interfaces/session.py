@@ -9,9 +9,10 @@ import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.session.effects import CloseReason
-from msmq.session.state import OutgoingMessage, SessionState
+from msmq.session.state import SessionState
 from msmq.session.statistics import SessionStatistics
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 
 
 class ISession(Interface):

@@ -9,8 +9,8 @@ from zope.interface import Attribute, Interface
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import IConnector, ISession, RoutedHop
-from msmq.session.counting import PacketCounts
 from msmq.session.effects import CloseReason
+from msmq.session.packet_counts import PacketCounts
 
 
 class ISessions(Interface):

@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from msmq.errors import MsmqError
-from msmq.queues.changes import AppendEvent, Change
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.persistence.snapshot import Snapshot
 
 
 class StorageError(MsmqError):
@@ -117,8 +117,9 @@ class IMessageStore(Interface):
         A batch that holds only express messages, and changes to such, is not on stable storage then, and
         what is express is gone when the store is opened next.
 
-        @raise UnknownQueue: (through the Deferred) a L{msmq.queues.changes.PutMessage}, the target of a
-            L{msmq.queues.changes.MoveMessage} or a L{msmq.queues.changes.AppendLog} for a queue that is
+        @raise UnknownQueue: (through the Deferred) a L{msmq.persistence.changes.PutMessage}, the target of a
+            L{msmq.persistence.changes.MoveMessage} or a L{msmq.persistence.changes.AppendLog} for a queue
+            that is
             not kept, nor put earlier in the batch.
         @raise StorageFull: (through the Deferred) there is no space.
         @raise StoreNotOpen: (through the Deferred) before L{open} or after L{close}.
@@ -136,7 +137,7 @@ class IMessageStore(Interface):
 
         It may have to look at the index of every message, but never holds up a commit for that.
 
-        @param identity: as of L{msmq.queues.changes.AppendEvent}.
+        @param identity: as of L{msmq.persistence.changes.AppendEvent}.
         """
 
     def read_log(queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from msmq.queues.directory.objects import (
+from msmq.membership.objects import (
     ConnectedNetworkObject,
     DirectoryObject,
     QueueManagerObject,

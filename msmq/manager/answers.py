@@ -8,14 +8,14 @@ from typing import ClassVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from msmq.manager.performing import Performer
-from msmq.queues.admission import Admission
-from msmq.queues.changes import Change
+from msmq.manager.performer import Performer
+from msmq.persistence.changes import Change
+from msmq.queues.arriving.admission import Admission
 from msmq.queues.holdings import forget_queues
 from msmq.queues.queue import Queue
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.structures.user_message_view import UserMessageView
 
 Answer = tuple[Queue, UserMessageView]
 """A packet of our own, and the queue that it goes to."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 
-from msmq.manager.performing import RETRY, Performer
-from msmq.queues.changes import AppendEvent, Change, TrimEvents
+from msmq.manager.performer import RETRY, Performer
+from msmq.persistence.changes import AppendEvent, Change, TrimEvents
 from msmq.structures.status import MQError
 
 PENDING = 10_000

@@ -9,29 +9,29 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.manager.answer_room import AnswerRoom
 from msmq.manager.answers import Answer, Answers
-from msmq.manager.destinations import Destinations
-from msmq.manager.final_acks import FinalAcks
-from msmq.manager.performing import Performer
-from msmq.manager.public_names import UnknownPublicQueue
-from msmq.manager.securing.signing import Signer
-from msmq.manager.targets import Target
-from msmq.manager.undivided import undivided
-from msmq.queues.acknowledgement import Acknowledgement, acknowledgement
-from msmq.queues.admission import Admission, EnqueueStatus, Refusal
-from msmq.queues.changes import Change
+from msmq.manager.applications.destinations import Destinations
+from msmq.manager.applications.targets import Target
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.membership.public_names import UnknownPublicQueue
+from msmq.manager.peers.answer_limits import AnswerRoom
+from msmq.manager.peers.final_acks import FinalAcks
+from msmq.manager.performer import Performer
+from msmq.manager.securing.signatures import Signer
+from msmq.persistence.changes import Change
+from msmq.queues.arriving.acknowledgement import Acknowledgement, acknowledgement
+from msmq.queues.arriving.admission import Admission, EnqueueStatus, Refusal
+from msmq.queues.arriving.message import Message
 from msmq.queues.holdings import forget_queues
-from msmq.queues.message import Message
+from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
-from msmq.queues.transaction import Transaction
-from msmq.structures.format_name import FormatName
-from msmq.structures.message_class import MessageClass, is_application_class
-from msmq.structures.security_header import SenderIdType
+from msmq.structures.names.format_name import FormatName
+from msmq.structures.packet.message_class import MessageClass, is_application_class
+from msmq.structures.packet.security_header import SenderIdType
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 
 _REFUSALS = {
     EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is used up",
@@ -262,7 +262,7 @@ class Outbox:
     ) -> tuple[int, list[tuple[Queue, UserMessageView]]]:
         """Number messages and make their packets, for each target; answers with the first number as well.
 
-        @raise MQError: one cannot be signed; as L{msmq.manager.securing.signing.Signer.secure}.
+        @raise MQError: one cannot be signed; as L{msmq.manager.securing.signatures.Signer.secure}.
         """
         model = self._performer.model
         first = model.take_message_ids(len(messages))

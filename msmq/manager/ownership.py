@@ -6,8 +6,8 @@ from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.storage import IMessageStore, StorageError
-from msmq.queues.changes import Change, PutState
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import Change, PutState
+from msmq.persistence.snapshot import Snapshot
 from msmq.wire.guid import braced
 
 OWNER: Final = "queue_manager"

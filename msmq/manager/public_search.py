@@ -9,14 +9,14 @@ from uuid import UUID
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.manager.routing import Runner
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import DirectoryOperationResult, refusal
-from msmq.queues.directory.objects import QueueObject
-from msmq.queues.directory.requests import Outcome
-from msmq.queues.directory.selecting import AttributeFilter, equals
-from msmq.structures.format_name import PublicFormatName
+from msmq.manager.membership.directory_router import Runner
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import DirectoryOperationResult, refusal
+from msmq.membership.objects import QueueObject
+from msmq.membership.queries import AttributeFilter, equals
+from msmq.membership.requests import Outcome
+from msmq.structures.names.format_name import PublicFormatName
 from msmq.wire.guid import NULL_GUID, format_guid
 
 AT_ONCE: Final = 200

@@ -23,30 +23,30 @@ from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
 from msmq.interfaces.subscribing import QueueManagerEvent, Subscriber
-from msmq.manager.message_log import LogPart
-from msmq.manager.open_queue import OpenQueue
-from msmq.manager.overview import Overview
-from msmq.manager.parts import Parts
-from msmq.manager.reservation import Reservation
+from msmq.manager.administration.overview import Overview
+from msmq.manager.applications.message_log import LogPart
+from msmq.manager.applications.open_queue import OpenQueue
+from msmq.manager.applications.reservation import Reservation
+from msmq.manager.applications.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
+from msmq.manager.applications.subscriptions import Subscriptions
+from msmq.manager.applications.targets import own_queue, readable_queue
+from msmq.manager.applications.transactions import TransactionHandle, move
+from msmq.manager.assembly import Parts
 from msmq.manager.securing.access_requests import AccessRequests
 from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.requests import CertificateRequests
-from msmq.manager.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
-from msmq.manager.state import QueueManagerState
-from msmq.manager.subscriptions import Subscriptions
-from msmq.manager.targets import own_queue, readable_queue
-from msmq.manager.transactions import TransactionHandle, move
-from msmq.queues.descriptor import QueueAccessType, QueueShareMode
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.local import HostIdentity
-from msmq.queues.message import Message
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.states import QueueManagerState
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.local import HostIdentity
+from msmq.queues.arriving.message import Message
 from msmq.queues.model import QueueManagerModel
-from msmq.session.securing.choosing import Preferences
-from msmq.session.settings import SessionSettings
+from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.security.cipher_choice import Preferences
 
 DEFAULT_EVENTS: Final = 100_000
 """Events that the event log keeps."""

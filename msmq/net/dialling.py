@@ -16,7 +16,7 @@ from msmq.interfaces.sessions import ISessions
 from msmq.net.connector import Connector, Probe
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import MakeSession, SessionFactory
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import AddressSet
 

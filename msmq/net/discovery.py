@@ -30,7 +30,7 @@ from msmq.discovery.server import DiscoveryServer, Unanswered
 from msmq.interfaces.clock import IClock
 from msmq.net.clock import SystemClock
 from msmq.net.networks import AttachedNetwork, attached_networks
-from msmq.session.token_bucket import TokenBucket
+from msmq.token_bucket import TokenBucket
 
 DISCOVERY_PORT = 1801
 """[MS-MQSD] 1.9: the registered UDP port."""

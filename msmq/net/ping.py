@@ -17,9 +17,9 @@ from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
+from msmq.session.ping_initiator import PingEnded, PingInitiator, PingRequest, canonical_host
 from msmq.session.ping_responder import Ignored, PingAnswer, PingResponder
-from msmq.session.pinging import PingEnded, PingInitiator, PingRequest, canonical_host
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 
 
 class PingResponderProtocol(DatagramProtocol):

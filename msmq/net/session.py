@@ -39,9 +39,10 @@ from msmq.session.effects import (
     WindowOpened,
 )
 from msmq.session.session import Session
-from msmq.session.state import OutgoingMessage, SessionState
+from msmq.session.state import SessionState
 from msmq.session.statistics import SessionStatistics
-from msmq.structures.user_message_view import UserMessageView, measure_user_message
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
 
 if TYPE_CHECKING:

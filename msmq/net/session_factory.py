@@ -16,11 +16,11 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
-from msmq.session.counting import PacketCounts
-from msmq.session.doorkeeping import Doorkeeper, Refusal
+from msmq.session.connection_limits import Doorkeeper, Refusal
 from msmq.session.effects import CloseReason
+from msmq.session.packet_counts import PacketCounts
 from msmq.session.session import Session
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.wire.addresses import AddressSet, counted_host
 
 MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"

@@ -8,7 +8,7 @@ from twisted.plugin import getPlugins
 
 from msmq.decoding.bodies import AUTO, Body, BodyDecoders, IBodyDecoder, extension_headers
 from msmq.pipeline.rows import Headers, Reading, text
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 
 NONE = "none"
 """What is asked for if bodies are not to be read."""

@@ -22,10 +22,10 @@ from msmq.decoding.message_json import acknowledge_names, queue_text
 from msmq.decoding.values import base64_text, correlation_text, plain_text
 from msmq.errors import RemoteProtocolError
 from msmq.pipeline.rows import LATEST, StoredPacket, signed, text
-from msmq.structures.base_header import INFINITE
-from msmq.structures.message_class import class_name
-from msmq.structures.user_message_view import UserMessageView
-from msmq.structures.user_message_walk import NAMES, SIZE_OF_NAME, Unusual, after_other_names
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import class_name
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_walk import NAMES, SIZE_OF_NAME, Unusual, after_other_names
 from msmq.wire.guid import braced, format_guid, guid_from_bytes
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from msmq.pipeline.schema import (
     arrow_schema,
     names_of,
 )
-from msmq.structures.base_header import INFINITE
-from msmq.structures.message_class import class_name
-from msmq.structures.name_text import is_outgoing_path
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.name_text import is_outgoing_path
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import class_name
+from msmq.structures.packet.user_message_view import UserMessageView
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,18 +10,18 @@ from uuid import UUID, uuid5
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.changes import Change, PutQueue, PutState, RemoveQueue
+from msmq.persistence.changes import Change, PutQueue, PutState, RemoveQueue
+from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
+from msmq.persistence.snapshot import Snapshot
 from msmq.queues.creation import Alteration, Creation
-from msmq.queues.definition import UNLIMITED, QueueDefinition, QueueType
-from msmq.queues.naming import QueueNames
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
-from msmq.queues.snapshot import Snapshot
-from msmq.structures.direct_format_name import DirectFormatName
-from msmq.structures.format_name import FormatName, parse_format_name
-from msmq.structures.name_text import COMPUTER_SUFFIXES, SUBQUEUE_LENGTH, QueueSuffix
-from msmq.structures.path_name import PathName
+from msmq.queues.queue_names import QueueNames
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import FormatName, parse_format_name
+from msmq.structures.names.name_text import COMPUTER_SUFFIXES, SUBQUEUE_LENGTH, QueueSuffix
+from msmq.structures.names.path_name import PathName
 from msmq.structures.status import MQError, Status
 
 FIRST_PRIVATE_NUMBER: Final = 16

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.changes import Change, PutState
+from msmq.persistence.changes import Change, PutState
 
 SEQUENTIAL_BLOCK: Final = 1 << 20
 MESSAGE_BLOCK: Final = 1 << 16

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from msmq.queues.changes import Change
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.changes import Change
+from msmq.persistence.definition import QueueDefinition
 from msmq.queues.effects import Effect
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from msmq.structures.access_masks import QueueAccess, QueueManagerAccess
-from msmq.structures.security_descriptor import SecurityDescriptor, allow
-from msmq.structures.security_descriptor_aces import Acl
-from msmq.structures.well_known_sids import ANONYMOUS, EVERYONE, is_guest
+from msmq.windows.access_masks import QueueAccess, QueueManagerAccess
+from msmq.windows.security_descriptor import SecurityDescriptor, allow
+from msmq.windows.security_descriptor_aces import Acl
+from msmq.windows.well_known_sids import ANONYMOUS, EVERYONE, is_guest
 
 _ALL: Final = QueueAccess.MQSEC_QUEUE_GENERIC_ALL
 _LOOK: Final = QueueAccess.MQSEC_GET_QUEUE_PROPERTIES | QueueAccess.MQSEC_GET_QUEUE_PERMISSIONS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from msmq.queues.leaving import Departure
+from msmq.queues.leaving.departure_kinds import Departure
 from msmq.structures.status import Status
 
 if TYPE_CHECKING:

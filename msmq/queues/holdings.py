@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import attrs
 
-from msmq.queues.changes import Change, MoveMessage, PutMessage, PutQueue, RemoveMessages
+from msmq.persistence.changes import Change, MoveMessage, PutMessage, PutQueue, RemoveMessages
 from msmq.queues.counters import ReservedCounter
-from msmq.queues.expiring import due_time
+from msmq.queues.leaving.deadlines import due_time
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 
 _ENDLESS = 1 << 62
 

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
-from msmq.queues.changes import Change, PutState, RemoveState
-from msmq.structures.format_name import FormatName, parse_format_name
+from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.status import MQError, Status
 
 MOST_HOLDS: Final = 100_000

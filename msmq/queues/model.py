@@ -14,39 +14,39 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
-from msmq.queues.arrivals import Arrivals
-from msmq.queues.changes import Change
+from msmq.persistence.changes import Change
+from msmq.persistence.definition import UNLIMITED, quota_in_bytes
+from msmq.persistence.snapshot import Snapshot
+from msmq.queues.arriving.arrivals import Arrivals
+from msmq.queues.arriving.availability import Showing
 from msmq.queues.collection import QueueCollection
-from msmq.queues.copying import Copying
 from msmq.queues.counters import Numbers
 from msmq.queues.creation import Alteration, Creation, Deletion
-from msmq.queues.definition import UNLIMITED, quota_in_bytes
-from msmq.queues.deleting import Deleting
-from msmq.queues.departures import Departures
-from msmq.queues.descriptors import Descriptors
 from msmq.queues.effects import Effect
-from msmq.queues.expiry import Expiry
 from msmq.queues.holdings import Holdings, Storage
-from msmq.queues.leaving import Departure, Removal, gone_with_queue
-from msmq.queues.message import TIME_TO_REACH_QUEUE
-from msmq.queues.moves import Moves
-from msmq.queues.naming import QueueNames
+from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.deletion import Deleting
+from msmq.queues.leaving.departure_kinds import Departure, Removal, gone_with_queue
+from msmq.queues.leaving.departures import Departures
+from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.leaving.moves import Moves
+from msmq.queues.leaving.purging import PurgePending, finish_purge, purge_available, purge_locked
+from msmq.queues.leaving.transaction import Abortion, Commitment
+from msmq.queues.leaving.transactions import Transacting
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
-from msmq.queues.purging import PurgePending, finish_purge, purge_available, purge_locked
 from msmq.queues.queue import Queue
-from msmq.queues.readers import Readers
-from msmq.queues.reading import OnTaken, WaitingReader
-from msmq.queues.showing import Showing
-from msmq.queues.snapshot import Snapshot
-from msmq.queues.transacting import Transacting
-from msmq.queues.transaction import Abortion, Commitment
-from msmq.structures.format_name import (
+from msmq.queues.queue_names import QueueNames
+from msmq.queues.reading.descriptors import Descriptors
+from msmq.queues.reading.operations import OnTaken, WaitingReader
+from msmq.queues.reading.readers import Readers
+from msmq.structures.names.format_name import (
     FormatName,
     MachineFormatName,
 )
-from msmq.structures.name_text import QueueSuffix
-from msmq.structures.path_name import PathName
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.names.path_name import PathName
+from msmq.structures.packet.base_header import TIME_TO_REACH_QUEUE
 
 DEFAULT_QUEUE_MANAGER_QUOTA = 0x00100000
 """[MS-MQDMPR] 3.1.1.1 QueueManagerQuota of a new queue manager, in kilobytes: 1 GiB."""
@@ -238,7 +238,7 @@ class QueueManagerModel:
         Either L{created} or L{abandon} has to follow.
 
         @param identifier: a GUID that no other queue ever had.
-        @param properties: attributes of L{msmq.queues.definition.QueueDefinition}.
+        @param properties: attributes of L{msmq.persistence.definition.QueueDefinition}.
         @raise MQError: as L{QueueCollection.create}.
         """
         return self.collection.create(name, identifier=identifier, now=now, **properties)

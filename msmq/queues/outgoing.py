@@ -10,8 +10,8 @@ from uuid import UUID
 import attrs
 
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import FormatName, PrivateFormatName
 from msmq.structures.management import ConnectionStatus, ManagementQueueState
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
 
 HISTORY_LENGTH = 64
 """How many entries of its ConnectionHistory an outgoing queue remembers."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.structures.kept_packet import packet_of
-from msmq.structures.user_header import UserHeader
+from msmq.structures.packet.kept_packet import packet_of
+from msmq.structures.packet.user_header import UserHeader
 
 if TYPE_CHECKING:
     from msmq.queues.queue import Queue
-    from msmq.structures.user_message_view import UserMessageView
+    from msmq.structures.packet.user_message_view import UserMessageView
 
 _JN: Final = UserHeader.JN
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from msmq.queues.definition import QueueDefinition, QueueType, quota_in_bytes
+from msmq.persistence.definition import QueueDefinition, QueueType, quota_in_bytes
 from msmq.queues.ordered import CHUNK_LENGTH, OrderedPositions
 from msmq.queues.position import MessagePosition, PositionState
 
 if TYPE_CHECKING:
-    from msmq.queues.descriptor import OpenQueueDescriptor
-    from msmq.queues.reading import WaitingReader
+    from msmq.queues.reading.descriptor import OpenQueueDescriptor
+    from msmq.queues.reading.operations import WaitingReader
 
 PRIORITIES = 8
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from msmq.routing.next_hops import NoRoute, Rule
 from msmq.routing.route import Route, route
 from msmq.routing.topology import QueueManager, Topology
-from msmq.structures.format_name import ConnectorFormatName
+from msmq.structures.names.format_name import ConnectorFormatName
 from msmq.wire.guid import format_guid
 
 

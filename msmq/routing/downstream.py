@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 
 from msmq.routing.topology import QueueManager, Topology
-from msmq.structures.user_header import MAXIMUM_HOP_COUNT
+from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 
 MOST_GATES: Final = MAXIMUM_HOP_COUNT - 2
 """Site gates that a message may pass: an out-routing server and an in-routing server count a hop as well."""

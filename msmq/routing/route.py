@@ -14,7 +14,7 @@ from msmq.routing.foreign import served_site
 from msmq.routing.next_hops import Decision, Rule, explain_failure
 from msmq.routing.table import RoutingTable, TableRow, routing_table
 from msmq.routing.topology import Topology
-from msmq.structures.user_header import MAXIMUM_HOP_COUNT
+from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 
 _LONGEST_PATH_SHOWN: Final = 12
 """How many sites of a way are named; of a longer one the middle is left out."""

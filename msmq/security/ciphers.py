@@ -26,9 +26,9 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
 from msmq.security.keys import KeyRing
 from msmq.structures.algorithms import EncryptionAlgorithm
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import MqdsPublicKeys
-from msmq.structures.simple_blob import SessionKeyAlgorithm, SimpleBlob
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import MqdsPublicKeys
+from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlob
 
 MAXIMUM_MODULUS_BITS: Final = 16_384
 """The longest public key that we encrypt with; longer ones only cost time."""

@@ -34,8 +34,8 @@ from twisted.logger import Logger
 
 from msmq.durable import write_durably
 from msmq.interfaces.ciphers import CipherError
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import (
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import (
     AES_PROVIDER,
     BASE_PROVIDER,
     ENHANCED_PROVIDER,

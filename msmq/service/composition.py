@@ -11,9 +11,9 @@ from uuid import UUID
 import attrs
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
 
-from msmq.control.limits import ControlLimits
-from msmq.control.members import Members
-from msmq.control.server import ControlSite, make_site
+from msmq.control.server.estate_members import Members
+from msmq.control.server.factory import ControlSite, make_site
+from msmq.control.server.limits import ControlLimits
 from msmq.directory.factory import make_directory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.ciphers import ICiphers
@@ -29,9 +29,9 @@ from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.manager.securing.authenticating import HASH_NAMES, VERSION_NAMES, SigningPolicy
+from msmq.manager.securing.authentication import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
-from msmq.manager.securing.gate import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
@@ -52,10 +52,10 @@ from msmq.security.signatures import Signing
 from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch, TellingProtocol
 from msmq.service.settings import Configuration, SecuritySettings
-from msmq.session.doorkeeping import Refusal
-from msmq.session.securing.choosing import Preferences
+from msmq.session.connection_limits import Refusal
 from msmq.structures.algorithms import EncryptionAlgorithm
-from msmq.structures.well_known_sids import user_sid
+from msmq.transfer.security.cipher_choice import Preferences
+from msmq.windows.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 

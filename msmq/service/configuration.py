@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import attrs
 
-from msmq.control.members import check_endpoint
+from msmq.control.server.estate_members import check_endpoint
 from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
+from msmq.membership.divergence import DirectoryChanges
 from msmq.net.endpoints import (
     OFF,
     parse_control_endpoint,
@@ -26,7 +27,6 @@ from msmq.net.endpoints import (
     substitute_data,
 )
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
-from msmq.queues.directory.divergence import DirectoryChanges
 from msmq.security.access.rules import NO_RULES, RulesError, load_rules, principal
 from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
@@ -40,7 +40,7 @@ from msmq.service.settings import (
     TimerSettings,
 )
 from msmq.service.trying_directory import try_directory
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, probe_store
 from msmq.toml.document import DocumentError, nearest, read_document
 from msmq.toml.kinds import Array, computer_name, type_name

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from msmq.discovery.client import DiscoveryClient
 from msmq.discovery.server import DiscoveryServer
 from msmq.interfaces.clock import IClock
-from msmq.manager.membership import Membership
+from msmq.manager.membership.membership import Membership
 from msmq.net.discovery import DISCOVERY_PORT, Discovery, DiscoveryReactor, DiscoveryServerProtocol
 from msmq.net.networks import attached_networks
 from msmq.service.settings import Configuration, QueueManagerSettings

@@ -23,7 +23,7 @@ from msmq.service.settings import (
     SecuritySettings,
     TimerSettings,
 )
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
 from msmq.toml.kinds import (
     GUIDS,

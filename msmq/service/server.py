@@ -23,8 +23,8 @@ from twisted.internet.interfaces import (
 )
 from twisted.logger import Logger
 
-from msmq.control.guarding import GuardedSite
-from msmq.control.tokens import TokenError, TokenFile
+from msmq.control.authentication.token_check import GuardedSite
+from msmq.control.authentication.tokens import TokenError, TokenFile
 from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import DirectoryContext

@@ -1,7 +1,7 @@
 """What the operator decides, as values: one frozen object for each table of the configuration file.
 
 Times are seconds.
-What concerns sessions is L{msmq.session.settings.SessionSettings}; the keys of C{[limits]} and
+What concerns sessions is L{msmq.settings.SessionSettings}; the keys of C{[limits]} and
 C{[timers]} that are its fields are read into it.
 """
 
@@ -14,9 +14,9 @@ from uuid import UUID
 
 import attrs
 
+from msmq.membership.divergence import DirectoryChanges
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 
 
 @attrs.frozen(kw_only=True)

@@ -12,8 +12,8 @@ import attrs
 from msmq.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
-    from msmq.session.state import OutgoingMessage
-    from msmq.structures.user_message_view import UserMessageView
+    from msmq.structures.packet.outgoing_message import OutgoingMessage
+    from msmq.structures.packet.user_message_view import UserMessageView
 
 
 class CloseReason(enum.Enum):

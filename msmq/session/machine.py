@@ -15,12 +15,15 @@ from automat import TypeMachine, TypeMachineBuilder
 from msmq.errors import RemoteProtocolError
 from msmq.machines import indexed
 from msmq.moment import Moment
-from msmq.session import acknowledging, closing, establishing, receiving
+from msmq.session import acknowledgements as acknowledging
+from msmq.session import closure as closing
+from msmq.session import handshake as establishing
+from msmq.session import inbound as receiving
 from msmq.session.effects import Abort, CloseReason, ConnectionProgress, Progress, Reconnect
-from msmq.session.packets.connection_parameters import ConnectionParameters
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.packets.session_ack import SessionAck
 from msmq.session.state import SessionCore, SessionState
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.structures.internal.session_ack import SessionAck
 from msmq.wire.framer import Frame
 
 P = ParamSpec("P")

@@ -25,9 +25,9 @@ import attrs
 
 from msmq.errors import RemoteProtocolError
 from msmq.moment import Moment
-from msmq.session.packets.ping import Ping
-from msmq.session.settings import SessionSettings
-from msmq.session.token_bucket import TokenBucket
+from msmq.settings import SessionSettings
+from msmq.structures.internal.ping import Ping
+from msmq.token_bucket import TokenBucket
 from msmq.wire.addresses import can_be_answered, counted_host
 
 REPEATS_ANSWERED = 10

@@ -7,18 +7,21 @@ from uuid import UUID
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.moment import Moment
-from msmq.session import acknowledging, pausing, sending
-from msmq.session.counting import PacketCounts
+from msmq.session import acknowledgements as acknowledging
+from msmq.session import outbound as sending
+from msmq.session import window_recovery as pausing
 from msmq.session.effects import CloseReason, ConnectionProgress, Effect
 from msmq.session.machine import MACHINE, take_acknowledgement, take_messages
-from msmq.session.packets.classify import PacketKind, classify
-from msmq.session.packets.connection_parameters import ConnectionParameters
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.packets.session_ack import SessionAck
-from msmq.session.settings import SessionSettings
-from msmq.session.state import OutgoingMessage, SessionCore, SessionState, always, never
+from msmq.session.packet_counts import PacketCounts
+from msmq.session.state import SessionCore, SessionState, always, never
 from msmq.session.statistics import SessionStatistics
 from msmq.session.timers import Timer
+from msmq.settings import SessionSettings
+from msmq.structures.internal.classification import PacketKind, classify
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.structures.internal.session_ack import SessionAck
+from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.wire.framer import Frame
 
 _INTERNAL = 0x08

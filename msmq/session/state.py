@@ -5,15 +5,16 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 from uuid import UUID
 
 import attrs
 
-from msmq.session.counting import PacketCounts
 from msmq.session.effects import Effect
-from msmq.session.settings import SessionSettings
+from msmq.session.packet_counts import PacketCounts
 from msmq.session.timers import Timers
+from msmq.settings import SessionSettings
+from msmq.structures.packet.outgoing_message import OutgoingMessage
 
 MOST_UNNAMED: Final = 0x8000
 """Recoverable messages whose numbers can be told apart: half the circle of 16 bits (reading 36)."""
@@ -32,21 +33,6 @@ class SessionState(enum.Enum):
     WAITING_CPR_MSG = "WAITING_CPR_MSG"
     OPEN = "OPEN"
     WAITING_RECONNECT = "WAITING_RECONNECT"
-
-
-class OutgoingMessage(Protocol):
-    """[MS-MQQB] 3.1.1.3.1.2: what a session asks of a message that it sends.
-
-    The session gives the same objects back when they are acknowledged, or when it closes first.
-    """
-
-    @property
-    def packet(self) -> bytes:
-        """The UserMessage packet, without a SessionHeader."""
-
-    @property
-    def is_recoverable(self) -> bool:
-        """Whether the peer has to store it before it acknowledges it."""
 
 
 def never() -> bool:

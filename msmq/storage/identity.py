@@ -12,6 +12,6 @@ _END: Final = 60
 def identity_of(packet: bytes) -> bytes:
     """[MS-MQMQ] 2.2.20.1 SourceQueueManager and MessageID of a UserMessage packet without a SessionHeader.
 
-    20 bytes, as of L{msmq.queues.changes.AppendEvent}; none for what is too short to be such a packet.
+    20 bytes, as of L{msmq.persistence.changes.AppendEvent}; none for what is too short to be such a packet.
     """
     return packet[_SOURCE] + packet[_MESSAGE_ID] if len(packet) >= _END else b""

@@ -19,8 +19,8 @@ from msmq.interfaces.storage import (
     StoreNotOpen,
     UnknownQueue,
 )
-from msmq.queues.changes import Change
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import Change
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.memory_contents import Contents
 
 Answer = TypeVar("Answer")

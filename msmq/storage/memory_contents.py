@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.storage import LogEntry, UnknownQueue
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     Change,
@@ -23,8 +23,8 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.queues.definition import QueueDefinition
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.memory_logs import MemoryEventLog, MessageLog
 from msmq.storage.memory_messages import QueueMessages
 

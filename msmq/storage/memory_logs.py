@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 
 from msmq.interfaces.storage import LogEntry, LogExtent, StoredEvent
-from msmq.queues.changes import AppendEvent, TrimLog
+from msmq.persistence.changes import AppendEvent, TrimLog
 from msmq.storage.log_answer import one_answer
 
 

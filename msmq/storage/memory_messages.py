@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
 
-from msmq.queues.changes import PutMessage
-from msmq.queues.snapshot import StoredMessage
+from msmq.persistence.changes import PutMessage
+from msmq.persistence.snapshot import StoredMessage
 from msmq.storage.identity import identity_of
 
 

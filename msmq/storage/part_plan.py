@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from msmq.queues.changes import MoveMessage, PutMessage
+from msmq.persistence.changes import MoveMessage, PutMessage
 
 Place: TypeAlias = tuple[int, int]
 """The row of a queue, and a LookupIdentifier as it is stored."""

@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.storage import StorageError, UnknownQueue
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     Change,

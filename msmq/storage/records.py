@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.definition import QueueDefinition
 
 LAST_LOOKUP_ID: Final = (1 << 64) - 1
 """The largest LookupIdentifier."""

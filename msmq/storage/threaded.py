@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorFromThreads
 
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent, StoreNotOpen
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.reading_thread import Deliver, Outcome, Read, ReaderThread, ReadingThread
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
 

@@ -12,7 +12,7 @@ import attrs
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.reading_thread import Deliver, ReadingThread, storage_error
 
 

@@ -1,30 +1,32 @@
 """[MS-MQMQ]: every structure and every name that the protocols share.
 
-One file per structure; frozen values with C{read} and C{write}, which only know bytes.
-Nothing is re-exported here: a structure is imported from the file that is named after it.
+One file per structure; frozen values with C{read} and C{write}, which only know bytes. Nothing is
+re-exported here: a structure is imported from the file that is named after it.
 
 What operations answer with: L{msmq.structures.status}, the statuses and the error that carries one.
 
-Names: L{msmq.structures.path_name} reads path names; L{msmq.structures.format_name} reads format names,
-with direct ones in L{msmq.structures.direct_format_name}; both are made of what
-L{msmq.structures.name_text} knows of characters and lengths.
+Names: L{msmq.structures.names.path_name} reads path names; L{msmq.structures.names.format_name} reads
+format names, with direct ones in L{msmq.structures.names.direct_format_name}; both are made of what
+L{msmq.structures.names.name_text} knows of characters and lengths.
 
-Parts of packets: L{msmq.structures.identifiers}, L{msmq.structures.message_class} and
-L{msmq.structures.queue_names}.
+Parts of packets: L{msmq.structures.identifiers}, L{msmq.structures.packet.message_class} and
+L{msmq.structures.names.queue_names}.
 
-Headers: L{msmq.structures.base_header} begins every packet on a session;
-L{msmq.structures.internal_header} and L{msmq.structures.session_header} belong to sessions;
-L{msmq.structures.user_header}, L{msmq.structures.transaction_header}, L{msmq.structures.security_header},
-L{msmq.structures.message_properties_header}, L{msmq.structures.debug_header},
-L{msmq.structures.soap_header} and L{msmq.structures.multi_queue_format_header} make up a message.
+Headers: L{msmq.structures.packet.base_header} begins every packet on a session;
+L{msmq.structures.packet.internal_header} and L{msmq.structures.packet.session_header} belong to sessions;
+L{msmq.structures.packet.user_header}, L{msmq.structures.packet.transaction_header},
+L{msmq.structures.packet.security_header}, L{msmq.structures.packet.message_properties_header},
+L{msmq.structures.packet.debug_header}, L{msmq.structures.packet.soap_header} and
+L{msmq.structures.packet.multi_queue_format_header} make up a message.
 
-Messages: L{msmq.structures.user_message} is one as a value;
-L{msmq.structures.user_message_view} answers questions about the bytes of one without unpacking it.
+Messages: L{msmq.structures.packet.user_message} is one as a value;
+L{msmq.structures.packet.user_message_view} answers questions about the bytes of one without unpacking it.
 
-What the directory holds: L{msmq.structures.public_keys} with L{msmq.structures.public_key_blob},
-L{msmq.structures.user_sign_certs} and L{msmq.structures.ta_address};
-L{msmq.structures.simple_blob} is the key that goes with an encrypted message.
+What the directory holds: L{msmq.structures.directory.public_keys} with
+L{msmq.structures.directory.public_key_blob}, L{msmq.structures.directory.user_sign_certs} and
+L{tests.structures.ta_address}; L{msmq.structures.directory.simple_blob} is the key that goes with an
+encrypted message.
 
 What management and remote procedure calls hold: L{msmq.structures.management},
-L{msmq.structures.prop_variant} and L{msmq.structures.queue_format}, laid out by L{msmq.structures.ndr}.
+L{msmq.structures.prop_variant} and L{tests.structures.queue_format}, laid out by L{msmq.structures.ndr}.
 """

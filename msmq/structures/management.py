@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from msmq.structures.format_name import (
+from msmq.structures.names.format_name import (
     ConnectorFormatName,
     DirectFormatName,
     DistributionListFormatName,
@@ -19,7 +19,7 @@ from msmq.structures.format_name import (
     PublicFormatName,
     read_multicast_address,
 )
-from msmq.structures.name_text import Span
+from msmq.structures.names.name_text import Span
 from msmq.structures.prop_variant import PropVariant, VarEnum
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import GUID_TEXT, format_guid

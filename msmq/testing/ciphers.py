@@ -12,8 +12,8 @@ from zope.interface import implementer
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
 from msmq.structures.algorithms import EncryptionAlgorithm
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import (
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import (
     AES_PROVIDER,
     BASE_PROVIDER,
     ENHANCED_PROVIDER,
@@ -21,7 +21,7 @@ from msmq.structures.public_keys import (
     MqdsPublicKeys,
     ProviderType,
 )
-from msmq.structures.simple_blob import SessionKeyAlgorithm, SimpleBlob
+from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlob
 
 _SIZES: Final[Mapping[int, tuple[int, ...]]] = {
     EncryptionAlgorithm.RC2: (5, 16),

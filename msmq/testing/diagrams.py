@@ -48,7 +48,7 @@ class Transition:
 class Machine:
     """A state machine as it can be drawn.
 
-    @ivar name: where it is found, for example C{msmq.session.pinging.PING_MACHINE}.
+    @ivar name: where it is found, for example C{msmq.session.ping_initiator.PING_MACHINE}.
     @ivar summary: the first line of what its module says of itself.
     @ivar inputs: every input and the first line of its description, in the order of their declaration.
     @ivar states: every state, the initial one first, then in the order in which inputs reach them.

@@ -10,10 +10,10 @@ from zope.interface.verify import verifyObject
 
 from msmq.interfaces.access import Account, AccountUnknown, IAccessControl
 from msmq.security.access.rules import Rules
-from msmq.structures.access_check import AccessDecision
-from msmq.structures.access_masks import QUEUE_KIND
-from msmq.structures.sddl import parse_sddl
-from msmq.structures.well_known_sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE
+from msmq.windows.access_check import AccessDecision
+from msmq.windows.access_masks import QUEUE_KIND
+from msmq.windows.sddl import parse_sddl
+from msmq.windows.well_known_sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE
 from msmq.wire.sid import parse_sid
 
 T = TypeVar("T")

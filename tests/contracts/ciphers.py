@@ -10,9 +10,14 @@ from zope.interface.verify import verifyObject
 
 from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
 from msmq.structures.algorithms import EncryptionAlgorithm
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER, MqdsPublicKeys
-from msmq.structures.simple_blob import SimpleBlob
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import (
+    AES_PROVIDER,
+    BASE_PROVIDER,
+    ENHANCED_PROVIDER,
+    MqdsPublicKeys,
+)
+from msmq.structures.directory.simple_blob import SimpleBlob
 
 if TYPE_CHECKING:
     _Base = SynchronousTestCase

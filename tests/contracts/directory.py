@@ -11,10 +11,9 @@ from zope.interface.verify import verifyObject
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces import DirectoryError, IDirectory
-from msmq.queues.definition import QueuePrivacy
-from msmq.queues.directory.attributes import directory_attributes
-from msmq.queues.directory.enumerations import DirectoryOperationResult, OperatingSystemType
-from msmq.queues.directory.objects import (
+from msmq.membership.attributes import directory_attributes
+from msmq.membership.enumerations import DirectoryOperationResult, OperatingSystemType
+from msmq.membership.objects import (
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
@@ -23,10 +22,11 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
-from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, SortOrder, equals
-from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
-from msmq.structures.path_name import parse_path_name
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
+from msmq.membership.queries import AttributeFilter, FilterOperator, SortOrder, equals
+from msmq.persistence.definition import QueuePrivacy
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
+from msmq.structures.names.format_name import DistributionListFormatName, FormatName, PublicFormatName
+from msmq.structures.names.path_name import parse_path_name
 
 T = TypeVar("T", bound=DirectoryObject)
 

@@ -8,10 +8,10 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces import IConditionalDirectory, IDirectory
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject, UserObject
-from msmq.queues.directory.selecting import equals
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject, UserObject
+from msmq.membership.queries import equals
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from tests.contracts.directory import CERTIFICATE, NOWHERE, SID, DirectoryContract
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 from zope.interface.verify import verifyObject
 
 from msmq.interfaces import IMessageStore, MessageNotStored, StorageError, StoreNotOpen, UnknownQueue
-from msmq.queues.changes import Change, PutQueue, PutState, RemoveMessages, RemoveQueue, RemoveState
-from msmq.queues.definition import QueueDefinition, QueueType
+from msmq.persistence.changes import Change, PutQueue, PutState, RemoveMessages, RemoveQueue, RemoveState
+from msmq.persistence.definition import QueueDefinition, QueueType
 from tests.contracts.store_contract import ARRIVED, BILLS, HIGHEST, ORDERS, REMOTE, put
 from tests.contracts.store_events import EventContract
 from tests.contracts.store_express import ExpressContract

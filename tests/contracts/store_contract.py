@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore, MessageNotStored, StorageError
-from msmq.queues.changes import Change, PutMessage, RemoveMessages
-from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import Change, PutMessage, RemoveMessages
+from msmq.persistence.definition import QueueDefinition, QueuePrivacy, QueueType
+from msmq.persistence.snapshot import Snapshot
 
 Refused = TypeVar("Refused", bound=StorageError)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from msmq.interfaces import IMessageStore, UnknownQueue
-from msmq.queues.changes import AppendEvent, PutQueue, TrimEvents
+from msmq.persistence.changes import AppendEvent, PutQueue, TrimEvents
 from tests.contracts.store_contract import BILLS, ORDERS, StoreContract, identity, put, remove
 
 OURS = identity(UUID("11111111-2222-3333-4444-555555555555"), 7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from msmq.interfaces import MessageNotStored, UnknownQueue
-from msmq.queues.changes import AppendEvent, Change, MoveMessage, PutAborts, PutQueue, RemoveQueue
+from msmq.persistence.changes import AppendEvent, Change, MoveMessage, PutAborts, PutQueue, RemoveQueue
 from tests.contracts.store_contract import (
     BILLS,
     HIGHEST,

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from msmq.interfaces import IMessageStore
 from msmq.interfaces.storage import LogEntry, LogExtent
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     Change,
@@ -31,7 +31,7 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.definition import QueueDefinition
 from msmq.storage.memory import MemoryMessageStore
 from tests.patience import DEADLINE
 

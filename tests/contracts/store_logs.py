@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msmq.interfaces import IMessageStore, UnknownQueue
 from msmq.interfaces.storage import LogEntry, LogExtent
-from msmq.queues.changes import AppendLog, Change, PutQueue, RemoveQueue, TrimLog
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.changes import AppendLog, Change, PutQueue, RemoveQueue, TrimLog
+from msmq.persistence.definition import QueueDefinition
 from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract, put, remove
 
 MEBIBYTE = 1024 * 1024

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from msmq.interfaces import IMessageStore, MessageNotStored, UnknownQueue
-from msmq.queues.changes import MoveMessage, PutAborts, PutQueue, RemoveQueue
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.changes import MoveMessage, PutAborts, PutQueue, RemoveQueue
+from msmq.persistence.definition import QueueDefinition
 from tests.contracts.store_contract import (
     ARRIVED,
     BILLS,

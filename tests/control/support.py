@@ -17,15 +17,15 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.limits import ControlLimits
-from msmq.control.members import Members
-from msmq.control.records import CONTENT_TYPE, Record, RecordDecoder
-from msmq.control.server import ControlSite, make_site
+from msmq.control.protocol.records import CONTENT_TYPE, Record, RecordDecoder
+from msmq.control.server.estate_members import Members
+from msmq.control.server.factory import ControlSite, make_site
+from msmq.control.server.limits import ControlLimits
 from msmq.interfaces.queue_manager import ReceivedMessage
 from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import Change
-from msmq.queues.message import Message
-from msmq.session.settings import SessionSettings
+from msmq.persistence.changes import Change
+from msmq.queues.arriving.message import Message
+from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
 from msmq.testing.clock import ManualClock

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.security.access.memory import MemoryAccessControl
-from msmq.structures.well_known_sids import ADMINISTRATORS
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.well_known_sids import ADMINISTRATORS
 from tests.control.support import ORDERS, ControlTestCase, resource
 
 ACL = resource("queues", ORDERS, "acl")

@@ -17,15 +17,15 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from msmq.control.auditing import shown
-from msmq.control.callers import Caller, caller_of, login_uid
-from msmq.control.guarding import GuardedSite
-from msmq.control.records import PROTOCOL, Record
-from msmq.control.tokens import TokenError, TokenFile, read_tokens
+from msmq.control.authentication.audit import shown
+from msmq.control.authentication.callers import Caller, caller_of, login_uid
+from msmq.control.authentication.token_check import GuardedSite
+from msmq.control.authentication.tokens import TokenError, TokenFile, read_tokens
+from msmq.control.protocol.records import PROTOCOL, Record
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.queues.changes import AppendEvent
-from msmq.security.access.memory import MemoryAccessControl
-from msmq.structures.well_known_sids import ADMINISTRATORS
+from msmq.persistence.changes import AppendEvent
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.well_known_sids import ADMINISTRATORS
 from tests.control import support
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
 from tests.control.test_guarding import OTHER, TOKEN, token_file
@@ -70,7 +70,7 @@ class AuditTestCase(ControlTestCase):
         class Observer:
             def __call__(_, event: LogEvent) -> None:
                 self.all.append(repr(event))
-                if event.get("log_namespace") == "msmq.control.auditing.Audit":
+                if event.get("log_namespace") == "msmq.control.authentication.audit.Audit":
                     self.lines.append(event)
 
         observer = Observer()

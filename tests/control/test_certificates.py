@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from msmq.control.limits import ControlLimits
-from msmq.control.members import Members
-from msmq.control.server import make_site
+from msmq.control.server.estate_members import Members
+from msmq.control.server.factory import make_site
+from msmq.control.server.limits import ControlLimits
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.security.memory import MemoryCertificateStore, MemorySigning
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.network import Network
+from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.builders import ALPHA
 from tests.contracts.signing import OTHER_SID, SID
 from tests.control.support import ORDERS, ControlTestCase

@@ -6,11 +6,11 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.messages import explanation_of
+from msmq.control.server.messages import explanation_of
 from msmq.interfaces.queue_manager import Explanation, FoundReport
-from msmq.queues.reporting import Hop
+from msmq.queues.arriving.reports import Hop
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, user_packet
 
 TRACED = MessageIdentifier(ALPHA, 7)

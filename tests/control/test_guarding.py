@@ -10,9 +10,9 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from msmq.control.guarding import PATIENCE, GuardedSite
-from msmq.control.records import CONTENT_TYPE, PROTOCOL, Record
-from msmq.control.tokens import ApiToken, TokenError, TokenFile, read_tokens
+from msmq.control.authentication.token_check import PATIENCE, GuardedSite
+from msmq.control.authentication.tokens import ApiToken, TokenError, TokenFile, read_tokens
+from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, Record
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 TOKEN = "0123456789abcdef0123456789abcdef"

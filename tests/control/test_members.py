@@ -9,8 +9,8 @@ from typing import ClassVar
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from msmq.control.locations import LocationError, parse_location, with_absolute_files
-from msmq.control.members import Member, Members, check_endpoint
+from msmq.control.client.locations import LocationError, parse_location, with_absolute_files
+from msmq.control.server.estate_members import Member, Members, check_endpoint
 from msmq.interfaces.directory import IControlBook
 from msmq.structures.status import MQError, Status
 from tests.control.support import ControlTestCase, resource

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmq.control.message_records import MessageWriter, record_header
-from msmq.control.records import RecordDecoder
-from msmq.queues.message import Delivery
-from msmq.structures.format_name import parse_format_name
+from msmq.control.protocol.records import RecordDecoder
+from msmq.control.server.message_records import MessageWriter, record_header
+from msmq.queues.arriving.message import Delivery
+from msmq.structures.names.format_name import parse_format_name
 from tests.control.support import ORDERS, ControlTestCase
 
 PROPERTIES = st.fixed_dictionaries(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from msmq.control.records import Record
+from msmq.control.protocol.records import Record
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 NUMBERS: tuple[Any, ...] = (

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.properties import flag, read_message, seconds
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.control.server.properties import flag, read_message, seconds
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.algorithms import PrivacyLevel
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 
 REFERENCE = "{12345678-9ABC-DEF0-1234-56789ABCDEF0}\\17"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from msmq.queues.message import Delivery
+from msmq.queues.arriving.message import Delivery
 from msmq.structures.algorithms import PrivacyLevel
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from msmq.control.limits import ControlLimits
-from msmq.control.records import CONTENT_TYPE, Record
-from msmq.queues.message import Delivery
+from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.server.limits import ControlLimits
+from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.records import Record, RecordDecoder, RecordLimits
+from msmq.control.protocol.records import Record, RecordDecoder, RecordLimits
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 
 VALUES = st.recursive(

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import attrs
 
-from msmq.control.limits import ControlLimits
-from msmq.control.records import CONTENT_TYPE, Record
-from msmq.control.sending import AcceptedIdentifiers
+from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.server.limits import ControlLimits
+from msmq.control.server.sending import AcceptedIdentifiers
 from msmq.structures.identifiers import MessageIdentifier
 from tests.control.support import ORDERS, Caller, ControlTestCase
 

@@ -6,7 +6,7 @@ import json
 
 import attrs
 
-from msmq.control.limits import ControlLimits
+from msmq.control.server.limits import ControlLimits
 from tests.control.support import ORDERS, Answer, ControlTestCase, resource
 
 

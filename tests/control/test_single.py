@@ -6,8 +6,8 @@ import json
 from base64 import b64decode
 from urllib.parse import unquote
 
-from msmq.control.single import property_headers
-from msmq.queues.message import Delivery
+from msmq.control.server.single import property_headers
+from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Delivery
+from msmq.queues.arriving.message import Delivery
 from msmq.wire.guid import format_guid
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
 from tests.control.test_receiving import receipts

@@ -6,9 +6,9 @@ from typing import Any
 
 import attrs
 
-from msmq.control.limits import ControlLimits
-from msmq.control.records import PROTOCOL, Record, RecordDecoder
-from msmq.queues.message import Delivery
+from msmq.control.protocol.records import PROTOCOL, Record, RecordDecoder
+from msmq.control.server.limits import ControlLimits
+from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: msmq-records\r\n\r\n"

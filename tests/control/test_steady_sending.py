@@ -9,9 +9,9 @@ from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.asking import Asking
-from msmq.control.records import Record, RecordDecoder
-from msmq.control.streams import ClientSending
+from msmq.control.client.requests import Asking
+from msmq.control.client.streams import ClientSending
+from msmq.control.protocol.records import Record, RecordDecoder
 
 MESSAGE = Record({"destination": ".\\private$\\orders"}, b"body")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import attrs
 
-from msmq.control.limits import ControlLimits
-from msmq.control.records import CONTENT_TYPE, Record
-from msmq.queues.message import Acknowledge
-from msmq.structures.format_name import parse_format_name
+from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.server.limits import ControlLimits
+from msmq.queues.arriving.message import Acknowledge
+from msmq.structures.names.format_name import parse_format_name
 from tests.control.support import ORDERS, Answer, Caller, ControlTestCase, resource
 from tests.control.test_receiving import messages, receipts
 

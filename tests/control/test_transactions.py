@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.wire.guid import format_guid
 from tests.control.support import ORDERS, ControlTestCase, resource

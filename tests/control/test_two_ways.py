@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from tests.control.support import ControlTestCase, resource
 
 PROPERTIES: dict[str, Any] = {"label": "L", "quota": 500, "journal": True}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from tests.control.support import ControlTestCase, resource
 
 ELSEWHERE = "DIRECT=TCP:127.0.0.9\\private$\\orders"

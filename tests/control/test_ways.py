@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.control.limits import ControlLimits
-from msmq.control.members import Members
-from msmq.control.server import make_site
+from msmq.control.server.estate_members import Members
+from msmq.control.server.factory import make_site
+from msmq.control.server.limits import ControlLimits
 from tests.control.support import Answer, Caller, ControlTestCase
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 

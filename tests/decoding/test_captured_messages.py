@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.decoding.captured_messages import captured_messages
 from msmq.decoding.pcap import is_capture
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import session_ack, session_header, user_packet
 from tests.decoding.builders import link, pcap, tcp
 from tests.decoding.test_captures import CLIENT, SERVER, session

@@ -7,19 +7,19 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.decoding.message_json import message_json
-from msmq.structures.base_header import BaseHeader
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.queue_names import (
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,
     QueueNameKind,
 )
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.vectors import ACCEPTOR as BETA
 from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.decoding.captures import decode, decode_stream
 from msmq.decoding.packet_stream import PacketStream
 from msmq.decoding.records import Record, is_malformed
-from msmq.structures.session_header import SessionHeader
+from msmq.structures.packet.session_header import SessionHeader
 from tests.builders import user_packet
 from tests.vectors import vector
 

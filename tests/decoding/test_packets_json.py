@@ -11,29 +11,29 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.decoding.packets_json import packet_record
 from msmq.decoding.values import plain_text
 from msmq.errors import RemoteProtocolError
-from msmq.session.packets.connection_parameters import ConnectionParameters
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.packets.order_queue import AckEnvelope
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.debug_header import DebugHeader
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.multi_queue_format_header import MQFDirectQueueFormatName, MultiQueueFormatHeader
-from msmq.structures.queue_names import (
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,
     PublicQueueFormatName,
     QueueNameKind,
 )
-from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.soap_header import SoapHeader
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.multi_queue_format_header import MQFDirectQueueFormatName, MultiQueueFormatHeader
+from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader, SenderIdType
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.soap_header import SoapHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
 from tests.vectors import ACCEPTOR as BETA
 from tests.vectors import INITIATOR as ALPHA
 

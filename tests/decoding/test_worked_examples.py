@@ -7,7 +7,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.decoding.captures import decode
-from msmq.structures.user_message import UserMessage
+from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.writer import Writer
 from tests.vectors import vector
 

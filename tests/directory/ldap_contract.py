@@ -24,14 +24,13 @@ from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import DirectoryError, IDirectory
 from msmq.manager.securing.public_descriptors import own_entries, published_list
-from msmq.net.clock import SystemClock
-from msmq.queues.directory.attributes import directory_attributes
-from msmq.queues.directory.enumerations import (
+from msmq.membership.attributes import directory_attributes
+from msmq.membership.enumerations import (
     DirectoryOperationResult,
     DirectoryServerType,
     OperatingSystemType,
 )
-from msmq.queues.directory.objects import (
+from msmq.membership.objects import (
     ConnectedNetworkObject,
     DirectoryObject,
     EnterpriseObject,
@@ -41,14 +40,15 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
-from msmq.queues.directory.rights import class_default
-from msmq.queues.directory.rights_change import to_directory
-from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, equals
-from msmq.structures.format_name import DistributionListFormatName, FormatName, PublicFormatName
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
-from msmq.structures.sddl import parse_sddl
+from msmq.membership.queries import AttributeFilter, FilterOperator, equals
+from msmq.membership.rights import class_default
+from msmq.membership.rights_change import to_directory
+from msmq.net.clock import SystemClock
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.names.format_name import DistributionListFormatName, FormatName, PublicFormatName
 from msmq.testing.ciphers import MemoryCiphers
+from msmq.windows.sddl import parse_sddl
 from tests.contracts.directory import NOWHERE, SID
 from tests.contracts.directory_changes import WritableDirectoryContract
 

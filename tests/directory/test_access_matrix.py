@@ -25,17 +25,17 @@ from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import DirectoryError
 from msmq.manager.service import QueueManagerService
+from msmq.membership.objects import QueueManagerObject
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.objects import QueueManagerObject
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
-from msmq.structures.access_masks import AccessMask
-from msmq.structures.sddl import format_sddl, parse_sddl
-from msmq.structures.security_descriptor import SecurityDescriptor
-from msmq.structures.security_descriptor_aces import Ace, Acl
 from msmq.structures.status import MQError
-from msmq.structures.well_known_sids import DOMAIN_USERS, domain_of, with_rid
+from msmq.windows.access_masks import AccessMask
+from msmq.windows.sddl import format_sddl, parse_sddl
+from msmq.windows.security_descriptor import SecurityDescriptor
+from msmq.windows.security_descriptor_aces import Ace, Acl
+from msmq.windows.well_known_sids import DOMAIN_USERS, domain_of, with_rid
 from msmq.wire.sid import format_sid
 from tests.patience import DEADLINE
 from tests.servers.samba import ADDRESS, ADMINISTRATOR, DOMAIN, PASSWORD, PORT, shared_server

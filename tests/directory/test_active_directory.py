@@ -24,21 +24,21 @@ from msmq.interfaces import IDirectory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.manager.securing.public_descriptors import published_list
-from msmq.net.clock import SystemClock
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import (
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import (
     DirectoryObject,
     QueueManagerObject,
     QueueObject,
     SiteObject,
     UserObject,
 )
-from msmq.queues.directory.rights_change import to_directory
-from msmq.queues.directory.selecting import AttributeFilter, SortOrder, equals
-from msmq.structures.sddl import parse_sddl
-from msmq.structures.security_descriptor import SecurityDescriptor
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
-from msmq.structures.well_known_sids import DOMAIN_USERS, domain_of, with_rid
+from msmq.membership.queries import AttributeFilter, SortOrder, equals
+from msmq.membership.rights_change import to_directory
+from msmq.net.clock import SystemClock
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
+from msmq.windows.sddl import parse_sddl
+from msmq.windows.security_descriptor import SecurityDescriptor
+from msmq.windows.well_known_sids import DOMAIN_USERS, domain_of, with_rid
 from msmq.wire.sid import parse_sid
 from tests.contracts.directory import CERTIFICATE
 from tests.directory.ldap_contract import LdapDirectoryContract

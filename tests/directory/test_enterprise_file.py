@@ -18,7 +18,7 @@ from msmq.directory.enterprise_file import (
     load_enterprise,
 )
 from msmq.directory.enterprise_tables import TABLES
-from msmq.queues.directory.objects import (
+from msmq.membership.objects import (
     NO_KEYS,
     EnterpriseObject,
     QueueManagerObject,

@@ -17,8 +17,8 @@ from msmq.directory.file import LOOK_EVERY, RETRY_EVERY, FileDirectory
 from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IObservedDirectory, IWatchedDirectory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.directory import DirectoryCondition
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import (
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import (
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
@@ -26,8 +26,8 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.structures.format_name import DistributionListFormatName
+from msmq.membership.queries import equals
+from msmq.structures.names.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
 from msmq.wire.sid import parse_sid

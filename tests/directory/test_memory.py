@@ -11,17 +11,17 @@ from twisted.trial.unittest import TestCase
 from msmq.directory.memory import MemoryDirectory
 from msmq.directory.reads import MOST_READS
 from msmq.interfaces import IDirectory
-from msmq.queues.directory.attributes import directory_attributes
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import (
+from msmq.membership.attributes import directory_attributes
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import (
     ConnectedNetworkObject,
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     SiteObject,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.structures.format_name import DistributionListFormatName, FormatName
+from msmq.membership.queries import equals
+from msmq.structures.names.format_name import DistributionListFormatName, FormatName
 from msmq.testing.clock import ManualClock
 from tests.contracts.directory import SID
 from tests.contracts.directory_changes import WritableDirectoryContract

@@ -18,9 +18,9 @@ from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import Dialect, LdapSettings
 from msmq.interfaces.access import Account, IAccounts
-from msmq.queues.directory.enumerations import DirectoryOperationResult, OperatingSystemType
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
-from msmq.queues.directory.selecting import equals
+from msmq.membership.enumerations import DirectoryOperationResult, OperatingSystemType
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
+from msmq.membership.queries import equals
 from msmq.wire.sid import parse_sid
 from tests.contracts.directory import SID
 from tests.directory.ldap_contract import LdapDirectoryContract

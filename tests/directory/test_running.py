@@ -10,15 +10,16 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.errors import LocalProtocolError
-from msmq.manager.directory import DirectoryRunner
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.local import LocalQueueManager
-from msmq.queues.directory.names import expand_format_name, read_machine_sid
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
-from msmq.queues.directory.public_queues import PublicQueues
-from msmq.queues.directory.requests import (
+from msmq.manager.membership.procedure_runner import DirectoryRunner
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.local import LocalQueueManager
+from msmq.membership.names import expand_format_name, read_machine_sid
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
+from msmq.membership.public_queues import PublicQueues
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
     Answer,
     AskDirectory,
     CreateLocally,
@@ -27,9 +28,8 @@ from msmq.queues.directory.requests import (
     ReadObject,
     Store,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.structures.format_name import DistributionListFormatName, PublicFormatName
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.names.format_name import DistributionListFormatName, PublicFormatName
+from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock
 

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
 from msmq.structures.status import MQError, Status
 from tests.patience import DEADLINE
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import FormatName, parse_format_name
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import FormatName, parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.nodes.support import ADDRESSES, Node
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 

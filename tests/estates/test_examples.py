@@ -12,16 +12,16 @@ from uuid import UUID
 
 from msmq.interfaces.signing import KeptCertificate
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.directory.objects import UserObject
-from msmq.queues.message import Message
-from msmq.security.memory import MemoryCertificateStore, MemorySigning
-from msmq.session.securing.choosing import Preferences
+from msmq.membership.objects import UserObject
+from msmq.queues.arriving.message import Message
+from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.algorithms import AuthenticationLevel, PrivacyLevel
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.packet.message_class import MessageClass
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import START
+from msmq.testing.signing import MemoryCertificateStore, MemorySigning
+from msmq.transfer.security.cipher_choice import Preferences
 from tests.contracts.signing import OTHER_SID, SID
 from tests.estates.support import MACHINE_JOURNAL, TRANSACTIONAL_DEAD_LETTERS, EstateTestCase
 from tests.nodes.support import ADDRESSES, Node

@@ -8,10 +8,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from msmq.interfaces.storage import StorageFull
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.estates.support import EstateTestCase
 from tests.manager.support import FaultyStore

@@ -12,9 +12,9 @@ from zope.interface import implementer
 
 from msmq.interfaces.clock import IClock
 from msmq.moment import Moment
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.structures.format_name import PublicFormatName, parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.structures.names.format_name import PublicFormatName, parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.testing.clock import ManualClock
 from tests.estates.support import TRANSACTIONAL_DEAD_LETTERS, EstateTestCase
 from tests.nodes.support import ADDRESSES, Node

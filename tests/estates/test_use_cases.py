@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msmq.queues.directory.objects import QueueObject
-from msmq.queues.directory.selecting import equals
-from msmq.queues.message import Acknowledge, Message
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.membership.objects import QueueObject
+from msmq.membership.queries import equals
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.estates.support import EstateTestCase
 

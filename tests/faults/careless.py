@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
-from msmq.queues.changes import Change
+from msmq.persistence.changes import Change
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.store import FILE_NAME

@@ -20,8 +20,8 @@ from random import Random
 
 import attrs
 
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
 from msmq.structures.status import MQError, Status
 from tests.faults.disturbed_network import Disturbance, DisturbedNetwork
 from tests.faults.exactly_once import Ledger, Parcel

@@ -28,8 +28,8 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.identity import load_identity
 from msmq.storage.factory import make_store
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.reader import Reader
 from tests.faults.naming import body_of, name_of
 from tests.faults.users import DEAD_LETTERS, SUFFIXES, Users, say

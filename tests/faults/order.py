@@ -13,9 +13,9 @@ from struct import Struct
 
 import attrs
 
-from msmq.session.packets.session_ack import SessionAck
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.user_message_view import measure_user_message
+from msmq.structures.internal.session_ack import SessionAck
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.wire.framer import StreamFramer
 from tests.faults.tracing import Call
 

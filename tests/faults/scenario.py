@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
 from msmq.structures.status import MQError, Status
 
 ORDERS = ".\\private$\\orders"

@@ -14,7 +14,7 @@ from threading import Event, Thread, Timer
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.client import ControlClient
+from msmq.control.client.client import ControlClient
 from tests.faults.careless import PLUGIN
 
 PROJECT = Path(__file__).resolve().parent.parent.parent

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
 from tests.faults import tell
 from tests.faults.order import TRACED, Disk, early_acknowledgements, early_answers, mark
 from tests.faults.scenario import ORDERS

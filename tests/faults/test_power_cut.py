@@ -11,8 +11,8 @@ from pathlib import Path
 
 import attrs
 
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
 from msmq.interfaces.storage import StorageError
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.reading import PacketReader

@@ -13,9 +13,9 @@ from twisted.internet.task import deferLater
 
 from msmq.interfaces.queue_manager import IReservation
 from msmq.manager.service import QueueManagerService
-from msmq.queues.message import Delivery, Message
-from msmq.structures.base_header import INFINITE
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.status import MQError, Status
 from tests.faults.naming import AWAY, BURIED, EXPRESS, PAIRED, TIMED, TRANSACTIONAL, body_of, name_of
 

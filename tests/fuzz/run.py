@@ -22,10 +22,10 @@ from atheris.import_hook import HookManager
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 GUIDES = {
-    "stream": ("msmq.wire.framer", "msmq.structures.user_message"),
+    "stream": ("msmq.wire.framer", "msmq.structures.packet.user_message"),
     "user_messages": ("msmq.structures", "msmq.decoding"),
-    "internal_packets": ("msmq.session.packets", "msmq.structures"),
-    "datagrams": ("msmq.discovery", "msmq.session.ping", "msmq.session.packets"),
+    "internal_packets": ("msmq.structures.internal", "msmq.structures"),
+    "datagrams": ("msmq.discovery", "msmq.session.ping", "msmq.structures.internal"),
     "sessions": ("msmq.session",),
     "captures": ("msmq.decoding",),
 }

@@ -9,41 +9,39 @@ from typing import Final
 import attrs
 
 from msmq.discovery.packets import DirectoryServer, TopologyClientRequest, TopologyServerReply
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.packets.order_queue import AckEnvelope
-from msmq.session.packets.ping import Ping
 from msmq.structures.algorithms import EncryptionAlgorithm
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.debug_header import DebugHeader
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import BASE_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlob
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.kept_packet import kept_headers
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.multi_queue_format_header import (
-    MQFDirectQueueFormatName,
-    MQFDistributionQueueFormatName,
-    MultiQueueFormatHeader,
-)
-from msmq.structures.prop_variant import PropVariant, VarEnum
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import BASE_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
-from msmq.structures.queue_format import QueueFormat
-from msmq.structures.queue_names import (
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.internal.ping import Ping
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PublicQueueFormatName,
     QueueNameKind,
 )
-from msmq.structures.sddl import parse_sddl
-from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
-from msmq.structures.simple_blob import SessionKeyAlgorithm, SimpleBlob
-from msmq.structures.soap_header import SoapHeader
-from msmq.structures.ta_address import TaAddress
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.kept_packet import kept_headers
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.multi_queue_format_header import (
+    MQFDirectQueueFormatName,
+    MQFDistributionQueueFormatName,
+    MultiQueueFormatHeader,
+)
+from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader, SenderIdType
+from msmq.structures.packet.soap_header import SoapHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.prop_variant import PropVariant, VarEnum
+from msmq.windows.sddl import parse_sddl
 from msmq.wire.sid import parse_sid
 from tests.builders import (
     ALPHA,
@@ -59,6 +57,8 @@ from tests.decoding.bodies.vectors import vectors as bodies
 from tests.decoding.builders import pcap, pcapng, tcp
 from tests.fuzz.seeds_conditions import CONDITIONS, resource_attributes
 from tests.fuzz.targets.bodies import BODY_TYPES, DECODERS
+from tests.structures.queue_format import QueueFormat
+from tests.structures.ta_address import TaAddress
 from tests.vectors import vector
 
 SID: Final = bytes.fromhex("010500000000000515000000ad4a9ebd36d9fa3d63a656dae8030000")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from struct import pack
 from typing import Final
 
-from msmq.structures.claims import Claim, Claims, Value, ValueType, named
-from msmq.structures.security_descriptor_aces import Ace, AceType, Acl
+from msmq.windows.claims import Claim, Claims, Value, ValueType, named
+from msmq.windows.security_descriptor_aces import Ace, AceType, Acl
 from msmq.wire.sid import parse_sid
 
 EVERYONE: Final = parse_sid("S-1-1-0")

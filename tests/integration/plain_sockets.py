@@ -15,8 +15,8 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.client import ControlClient, Delivered, Receipt
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.protocol.records import Record
 from tests.builders import ALPHA, establish, parameters
 from tests.patience import DEADLINE
 

@@ -23,8 +23,8 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
-from msmq.manager.targets import own_queue
-from msmq.queues.message import Message
+from msmq.manager.applications.targets import own_queue
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError

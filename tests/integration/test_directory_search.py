@@ -22,11 +22,11 @@ from msmq.discovery import client as client_module
 from msmq.discovery.client import DiscoveryClient
 from msmq.discovery.server import DiscoveryServer
 from msmq.manager.service import QueueManagerService
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
 from msmq.net.discovery import Discovery, DiscoveryServerProtocol
 from msmq.net.networks import attached_networks
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
-from msmq.queues.directory.selecting import equals
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.service.settings import Configuration

@@ -10,7 +10,7 @@ from typing import cast
 from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import SkipTest
 
-from msmq.control.records import RecordDecoder
+from msmq.control.protocol.records import RecordDecoder
 from tests.integration.test_control_socket import ORDERS, PROJECT, CommandTestCase
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.task import deferLater
 
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from tests.integration import test_control_socket as command
 from tests.integration.test_control_socket import ORDERS, reactor
 from tests.patience import DEADLINE

@@ -13,7 +13,7 @@ from email.message import Message
 from http import HTTPStatus
 from urllib.parse import quote
 
-from msmq.control.locations import UnixConnection
+from msmq.control.client.locations import UnixConnection
 from tests.builders import (
     GAMMA,
     numbered_packet,

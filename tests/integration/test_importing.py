@@ -12,16 +12,16 @@ import pyarrow
 import pyarrow.parquet
 from twisted.internet.threads import deferToThread
 
-from msmq.control.client import ControlClient
+from msmq.control.client.client import ControlClient
 from msmq.interfaces.storage import StoredEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.importing import Importer, ImportProgress, Row, Unsendable, files_in, record_of
 from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
-from msmq.queues.changes import AppendEvent
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.structures.format_name import parse_format_name
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
 from tests.builders import ALPHA, user_packet
 from tests.integration.test_control_socket import ORDERS, PROJECT, Command, CommandTestCase, reactor
@@ -308,7 +308,7 @@ class ResumedTests(ImportTestCase):
         program = (
             "import os, signal, sys\n"
             "from pathlib import Path\n"
-            "from msmq.control.client import ControlClient\n"
+            "from msmq.control.client.client import ControlClient\n"
             "from msmq.pipeline.files import importing\n"
             "importing._NOTED_EVERY = 20\n"
             "left = int(sys.argv[3])\n"

@@ -14,8 +14,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.client import ControlClient
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient
+from msmq.control.protocol.records import Record
 from msmq.structures.status import MQError, Status
 from tests.patience import DEADLINE
 from tests.servers.postgresql import shared_server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from tests.decoding.bodies.vectors import vectors
 from tests.integration.test_control_socket import ORDERS, PROJECT, CommandTestCase
 

@@ -23,11 +23,11 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
-from msmq.control.client import ControlClient, Delivered
-from msmq.control.guarding import GuardedSite
-from msmq.control.locations import LocationError, RemoteLocation, UnixLocation, parse_location
-from msmq.control.records import Record
-from msmq.control.tokens import TokenFile
+from msmq.control.authentication.token_check import GuardedSite
+from msmq.control.authentication.tokens import TokenFile
+from msmq.control.client.client import ControlClient, Delivered
+from msmq.control.client.locations import LocationError, RemoteLocation, UnixLocation, parse_location
+from msmq.control.protocol.records import Record
 from msmq.service.configuration import ConfigurationError, Overrides, load
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status

@@ -23,8 +23,8 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
 import msmq
-from msmq.control.client import ControlClient
-from msmq.control.locations import parse_location
+from msmq.control.client.client import ControlClient
+from msmq.control.client.locations import parse_location
 from msmq.errors import MsmqError
 from msmq.service.configuration import load
 from msmq.service.server import Server

@@ -12,12 +12,12 @@ from twisted.internet.defer import Deferred, fail
 from msmq.interfaces.queue_manager import ReceivedMessage
 from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.manager.service import QueueManagerService
-from msmq.queues.changes import AppendEvent, Change
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network

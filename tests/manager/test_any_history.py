@@ -23,13 +23,13 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.queue_manager import ReceivedMessage
-from msmq.manager.reservation import Reservation
-from msmq.manager.transactions import TransactionHandle
-from msmq.queues.changes import AppendEvent
-from msmq.queues.message import Delivery, Message
-from msmq.session.settings import SessionSettings
-from msmq.structures.base_header import INFINITE
+from msmq.manager.applications.reservation import Reservation
+from msmq.manager.applications.transactions import TransactionHandle
+from msmq.persistence.changes import AppendEvent
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.status import MQError
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from msmq.manager.transactions import TransactionHandle
-from msmq.queues.message import Delivery, Message
+from msmq.manager.applications.transactions import TransactionHandle
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 from tests.manager.support import ManagerTestCase
@@ -44,7 +44,7 @@ STEPS = st.lists(
 
 
 class AnyKeysTests(ManagerTestCase):
-    """L{msmq.manager.keyed.KeyedMessages}."""
+    """L{msmq.manager.applications.keyed_messages.KeyedMessages}."""
 
     def begin_history(self) -> None:
         self.doCleanups()

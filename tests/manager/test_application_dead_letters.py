@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, DEADLETTER, DEADXACT, ManagerTestCase
 from tests.nodes.support import Node, NodesTestCase

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from twisted.internet.defer import CancelledError
 
-from msmq.queues.changes import AppendEvent
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.message import Delivery, Message
-from msmq.structures.message_class import MessageClass
+from msmq.persistence.changes import AppendEvent
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, BROKEN, ManagerTestCase
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Delivery
+from msmq.queues.arriving.message import Delivery
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import Status
 from tests.manager.support import BROKEN, ManagerTestCase
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msmq.queues.changes import Change, PutState, RemoveState
-from msmq.queues.message import Delivery, Message
+from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA

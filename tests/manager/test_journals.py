@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Delivery, Message
-from msmq.structures.message_class import MessageClass
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, BROKEN, FULL, JOURNAL, ManagerTestCase
 

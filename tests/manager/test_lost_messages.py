@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from msmq.queues.changes import RemoveMessages
+from msmq.persistence.changes import RemoveMessages
 from tests.manager.support import ManagerTestCase
 
 

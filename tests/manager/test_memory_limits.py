@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.internet.defer import CancelledError
 
-import msmq.manager.performing
-from msmq.queues.changes import PutMessage
-from msmq.queues.message import Delivery, Message
+import msmq.manager.performer
+from msmq.persistence.changes import PutMessage
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.identity import identity_of
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import Status
@@ -136,7 +136,7 @@ class ExpressOverflowTests(ManagerTestCase):
 
     def test_a_store_that_does_not_keep_up(self) -> None:
         """Those who bring more wait, rather than that memory fills up."""
-        self.patch(msmq.manager.performing, "OVERFLOW_BACKLOG", 10_000)
+        self.patch(msmq.manager.performer, "OVERFLOW_BACKLOG", 10_000)
         self.express(b"first")
         self.store.is_slow = True
         sendings = [

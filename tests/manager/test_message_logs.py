@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, ManagerTestCase

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from msmq.manager.transactions import TransactionHandle
+from msmq.manager.applications.transactions import TransactionHandle
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, ManagerTestCase
 

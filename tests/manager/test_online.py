@@ -12,14 +12,14 @@ from zope.interface import implementer
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.directory import IDirectory
-from msmq.manager.directory import DirectoryRunner
-from msmq.manager.online import PATIENCE, POLLING, SPACING, OnlineChecks
-from msmq.manager.public_names import PublicNames
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.local import LocalQueueManager
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
-from msmq.queues.directory.requests import DirectoryEffect, Procedure, UpdateLocally
+from msmq.manager.membership.procedure_runner import DirectoryRunner
+from msmq.manager.membership.public_names import PublicNames
+from msmq.manager.peers.online import PATIENCE, POLLING, SPACING, OnlineChecks
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.local import LocalQueueManager
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.requests import DirectoryEffect, Procedure, UpdateLocally
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA
 

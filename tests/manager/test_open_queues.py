@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from msmq.manager.open_queue import OpenQueue
-from msmq.queues.descriptor import QueueAccessType, QueueShareMode
-from msmq.queues.message import Message
-from msmq.queues.seeking import MessageSeekAction
-from msmq.structures.message_class import MessageClass
+from msmq.manager.applications.open_queue import OpenQueue
+from msmq.queues.arriving.message import Message
+from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
+from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA
 from tests.manager.support import ASK_ALL, BROKEN, DEADLETTER, JOURNAL, ManagerTestCase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import PutState, RemoveState
+from msmq.persistence.changes import PutState, RemoveState
 from msmq.storage.memory import MemoryMessageStore
 from msmq.wire.guid import braced
 from tests.builders import ALPHA, BETA

@@ -9,10 +9,10 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.session import ISession
-from msmq.manager.peers import MOST_ADDRESSES, MOST_PEERS, Peers
-from msmq.manager.receivers import ANYWHERE, MOST_DESTINATIONS, MOST_RECEIVERS, Receiver, Receivers
-from msmq.manager.securing.gate import Gate, Unauthenticated
-from msmq.session.ordering.records import StateError
+from msmq.manager.peers.peer_table import MOST_ADDRESSES, MOST_PEERS, Peers
+from msmq.manager.peers.receivers import ANYWHERE, MOST_DESTINATIONS, MOST_RECEIVERS, Receiver, Receivers
+from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.persistence.state_records import StateError
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA, GAMMA

@@ -10,16 +10,16 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.manager import public_names
-from msmq.manager.directory import DirectoryRunner
-from msmq.manager.public_names import FRESH, RETRY, PublicNames, PublicQueue, UnknownPublicQueue
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.local import LocalQueueManager
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
-from msmq.queues.directory.requests import DirectoryEffect
-from msmq.structures.format_name import PublicFormatName
-from msmq.structures.path_name import PathName, parse_path_name
+from msmq.manager.membership import public_names
+from msmq.manager.membership.procedure_runner import DirectoryRunner
+from msmq.manager.membership.public_names import FRESH, RETRY, PublicNames, PublicQueue, UnknownPublicQueue
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.local import LocalQueueManager
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.requests import DirectoryEffect
+from msmq.structures.names.format_name import PublicFormatName
+from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock
 from msmq.wire.guid import NULL_GUID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import CancelledError
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from tests.manager.support import ManagerTestCase
 
 

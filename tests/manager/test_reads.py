@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, ManagerTestCase
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Acknowledge
-from msmq.structures.message_class import MessageClass
+from msmq.queues.arriving.message import Acknowledge
+from msmq.structures.packet.message_class import MessageClass
 from tests.manager.support import BROKEN, DEADLETTER, DEADXACT, ManagerTestCase
 
 REJECTED = MessageClass.NACK_RECEIVE_REJECTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.queues.message import Delivery
+from msmq.queues.arriving.message import Delivery
 from tests.manager.support import ASK_ALL, DEADLETTER, DEADXACT, JOURNAL, ManagerTestCase
 
 EVERYTHING_IN_MEMORY: dict[str, Any] = {}

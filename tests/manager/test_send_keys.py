@@ -8,13 +8,13 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.manager.send_keys import PREFIX, SendKeys, digest_of
-from msmq.manager.transactions import TransactionHandle
-from msmq.queues.changes import Change, PutState, RemoveState
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.message import Delivery, Message
-from msmq.queues.send_key import KEY_LENGTH
-from msmq.session.ordering.records import StateError
+from msmq.manager.applications.send_keys import PREFIX, SendKeys, digest_of
+from msmq.manager.applications.transactions import TransactionHandle
+from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.persistence.send_key import KEY_LENGTH
+from msmq.persistence.state_records import StateError
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock

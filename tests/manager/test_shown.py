@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.manager.tracing import LONGEST_SHOWN, shown
+from msmq.manager.log_summaries import LONGEST_SHOWN, shown
 
 
 class ShownTests(SynchronousTestCase):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.internet.defer import CancelledError
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ASK_ALL, BROKEN, DEADLETTER, ManagerTestCase
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from msmq.queues.descriptor import QueueAccessType
-from msmq.structures.base_header import INFINITE
-from msmq.structures.message_class import MessageClass
+from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import MessageClass
 from tests.manager.support import ASK_ALL, DEADLETTER, ManagerTestCase
 
 NOWHERE = "DIRECT=TCP:127.0.0.4\\private$\\orders"

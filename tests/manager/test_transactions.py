@@ -7,9 +7,9 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError
 
-from msmq.manager.transactions import TransactionHandle
-from msmq.queues.message import Message
-from msmq.structures.message_class import MessageClass
+from msmq.manager.applications.transactions import TransactionHandle
+from msmq.queues.arriving.message import Message
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ADMIN, ASK_ALL, BROKEN, FULL, ManagerTestCase
 

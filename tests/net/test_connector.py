@@ -11,7 +11,7 @@ from msmq.net.connector import Connector
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory
 from msmq.session.outgoing import OutgoingPacket
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.structures.management import next_hops_property
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network

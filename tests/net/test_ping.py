@@ -19,10 +19,10 @@ from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.moment import Moment
 from msmq.net.ping import Pinger, PingReactor, PingReply, PingResponderProtocol
-from msmq.session.packets.ping import Ping
+from msmq.session.ping_initiator import PingInitiator
 from msmq.session.ping_responder import Ignored, PingAnswer
-from msmq.session.pinging import PingInitiator
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
+from msmq.structures.internal.ping import Ping
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import MemoryHost, Network
 from msmq.testing.streams import Conditions

@@ -12,9 +12,9 @@ from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.ping import Pinger, PingResponderProtocol
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState
+from msmq.settings import SessionSettings
+from msmq.structures.internal.establish_connection import EstablishConnection
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from msmq.testing.streams import Conditions

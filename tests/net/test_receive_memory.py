@@ -17,8 +17,8 @@ from msmq.net.receive_memory import LARGEST_READ, LITTLE
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason
-from msmq.session.settings import SessionSettings
-from msmq.structures.user_message_view import UserMessageView
+from msmq.settings import SessionSettings
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA, establish, parameters, user_packet
 

@@ -14,7 +14,7 @@ from msmq.net.connector import Connector
 from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.net.session_factory import SessionFactory
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from tests.builders import ALPHA, BETA, GAMMA

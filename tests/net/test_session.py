@@ -17,9 +17,10 @@ from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason
 from msmq.session.outgoing import OutgoingPacket
-from msmq.session.settings import SessionSettings
-from msmq.session.state import OutgoingMessage, SessionState
-from msmq.structures.user_message_view import UserMessageView
+from msmq.session.state import SessionState
+from msmq.settings import SessionSettings
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from tests.builders import (
     ALPHA,

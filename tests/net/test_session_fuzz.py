@@ -12,11 +12,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.message import Message
-from msmq.session.settings import SessionSettings
+from msmq.queues.arriving.message import Message
 from msmq.session.state import SessionState
-from msmq.structures.format_name import PrivateFormatName
-from msmq.structures.user_message_view import measure_user_message
+from msmq.settings import SessionSettings
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from msmq.wire.framer import MAXIMUM_PACKET_SIZE, StreamFramer

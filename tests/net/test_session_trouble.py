@@ -19,7 +19,7 @@ from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason
 from msmq.session.outgoing import OutgoingPacket
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA, establish, parameters, session_ack, session_header, user_packet
 

@@ -17,18 +17,18 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from msmq.interfaces.storage import StorageError, StorageFull, StoredEvent
-from msmq.manager.reservation import Reservation
+from msmq.manager.applications.reservation import Reservation
 from msmq.manager.service import QueueManagerService
 from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.resolver import NextHopAddress
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.naming import one_of
+from msmq.queues.queue_names import one_of
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.structures.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from msmq.testing.streams import Conditions

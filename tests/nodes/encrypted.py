@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from msmq.membership.objects import QueueManagerObject
 from msmq.net.session import SessionProtocol
-from msmq.queues.directory.objects import QueueManagerObject
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.session.securing.choosing import Preferences
-from msmq.session.state import OutgoingMessage
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.algorithms import PrivacyLevel
-from msmq.structures.body_encryption import EncryptedBody, with_encrypted_body
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.public_keys import MqdsPublicKeys
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.directory.public_keys import MqdsPublicKeys
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted_body
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
+from msmq.transfer.security.cipher_choice import Preferences
 from tests.builders import user_packet
 from tests.nodes.support import Node
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase

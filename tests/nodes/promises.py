@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import attrs
 
-from msmq.queues.message import Acknowledge
-from msmq.structures.base_header import INFINITE
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.queues.arriving.message import Acknowledge
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.nodes.any_network import (
     ADMIN,
     DEADLETTER,

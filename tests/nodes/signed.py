@@ -9,13 +9,13 @@ from uuid import UUID
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.signing import Credentials, ISigning
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.manager.securing.authenticating import SigningPolicy
-from msmq.queues.directory.objects import EnterpriseObject, UserObject
-from msmq.security.memory import MemoryCertificateStore, MemorySigning
+from msmq.manager.securing.authentication import SigningPolicy
+from msmq.membership.objects import EnterpriseObject, UserObject
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
-from msmq.structures.user_message_view import UserMessageView
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import START
+from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.builders import GAMMA
 from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.scripted import ScriptedTestCase

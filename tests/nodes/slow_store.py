@@ -19,8 +19,8 @@ from msmq.interfaces.storage import (
     StorageError,
     StoredEvent,
 )
-from msmq.queues.changes import Change
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import Change
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.memory import MemoryMessageStore
 
 

@@ -15,12 +15,12 @@ from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import DEFAULT_EVENTS, QueueManagerService
 from msmq.net.dialling import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.naming import one_of
-from msmq.session.settings import SessionSettings
+from msmq.queues.queue_names import one_of
+from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import MemoryHost, Network
 from msmq.testing.streams import PERFECT, Conditions

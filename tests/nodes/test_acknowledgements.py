@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 
-from msmq.manager import answer_room
-from msmq.queues.message import Acknowledge, Message
-from msmq.structures.format_name import FormatName, PrivateFormatName, parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.manager.peers import answer_limits as answer_room
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.nodes.support import NodesTestCase
 

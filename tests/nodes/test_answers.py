@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.queues.directory.objects import EnterpriseObject
+from msmq.membership.objects import EnterpriseObject
 from msmq.service.configuration import load
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import BETA, GAMMA, NULL, base_header
 from tests.nodes.scripted import Heard, ScriptedTestCase
 from tests.nodes.support import Node

@@ -13,7 +13,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from tests.nodes.scripted import DEADLETTER
 from tests.nodes.support import ADDRESSES
 from tests.nodes.test_backups import BRANCH, HEAD, NORTH, SOUTH, BranchEnterprise

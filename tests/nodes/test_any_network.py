@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.base_header import INFINITE
+from msmq.structures.packet.base_header import INFINITE
 from tests.nodes.any_network import LETTERS, QUEUES, World
 from tests.nodes.promises import Broken, Judge
 

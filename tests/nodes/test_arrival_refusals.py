@@ -9,10 +9,10 @@ import attrs
 
 from msmq.interfaces.access import IAccounts
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.queues.directory.objects import EnterpriseObject
+from msmq.membership.objects import EnterpriseObject
 from msmq.security.access.control import AccessControl
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_patches import patch_hop_count, patch_queue_manager_address
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import patch_hop_count, patch_queue_manager_address
 from tests.contracts.signing import SID
 from tests.nodes.signed import WALL, CountedDirectory, SigningTestCase
 from tests.nodes.support import Node

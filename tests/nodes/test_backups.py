@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.queues.directory.objects import QueueManagerObject, RoutingLinkObject
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.membership.objects import QueueManagerObject, RoutingLinkObject
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 HEAD, NORTH, SOUTH, BRANCH = (UUID(int=number) for number in (0xB0, 0xC0, 0xD0, 0xE0))

@@ -6,10 +6,10 @@ Rome is foreign: ZETA is no queue manager, and the routing server EPSILON has th
 from __future__ import annotations
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.queues.directory.objects import SiteObject
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.membership.objects import SiteObject
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.nodes.test_routing import IDENTIFIERS, ROME, EnterpriseTestCase
 

@@ -10,17 +10,17 @@ from uuid import UUID
 import attrs
 
 import msmq
-from msmq.control.members import Members
-from msmq.control.server import make_site
+from msmq.control.server.estate_members import Members
+from msmq.control.server.factory import make_site
 from msmq.interfaces.queue_manager import IQueueManager
-from msmq.queues.directory.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
-from msmq.queues.message import Message
-from msmq.session.ordering.transfer_info import NO_SEQUENCE, IncomingTransferInfo, OutgoingTransferInfo
-from msmq.structures.format_name import parse_format_name
+from msmq.membership.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
+from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import SequenceInfo
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import Status
-from msmq.structures.user_message_view import UserMessageView
+from msmq.transfer.transfer_info import NO_SEQUENCE, IncomingTransferInfo, OutgoingTransferInfo
 from tests.builders import ALPHA, GAMMA
 from tests.control.support import Answer, Caller, resource
 from tests.nodes.scripted import final_ack, order_ack, transactional

@@ -9,7 +9,7 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError, StorageFull
-from msmq.queues.message import Delivery
+from msmq.queues.arriving.message import Delivery
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.streams import Conditions
 from tests.nodes.slow_store import SlowStore

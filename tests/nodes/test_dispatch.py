@@ -11,13 +11,13 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.message import Delivery
-from msmq.session.packets.classify import PacketKind, classify
-from msmq.session.settings import SessionSettings
+from msmq.queues.arriving.message import Delivery
+from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.user_message_view import UserMessageView, measure_user_message
+from msmq.structures.internal.classification import PacketKind, classify
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
 from msmq.testing.streams import Conditions
 from msmq.wire.framer import StreamFramer
 from tests.builders import ALPHA

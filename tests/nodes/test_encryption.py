@@ -9,20 +9,25 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.queues.directory.objects import QueueManagerObject
-from msmq.queues.directory.selecting import equals
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.membership.objects import QueueManagerObject
+from msmq.membership.queries import equals
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.outgoing import transit_name
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
-from msmq.session.securing.choosing import Preferences
 from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
-from msmq.structures.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER, MqdsPublicKeys
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.directory.public_keys import (
+    AES_PROVIDER,
+    BASE_PROVIDER,
+    ENHANCED_PROVIDER,
+    MqdsPublicKeys,
+)
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
+from msmq.transfer.security.cipher_choice import Preferences
 from tests.nodes.encrypted import ADVANCED, BASE, ENHANCED, SECRET, EncryptionTestCase
 from tests.nodes.support import ADDRESSES, Node
 from tests.nodes.test_routing import IDENTIFIERS

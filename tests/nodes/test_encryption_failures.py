@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.manager.securing.encrypting import FAILURE_HOLDS
-from msmq.queues.directory.objects import QueueManagerObject
-from msmq.queues.directory.selecting import equals
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.manager.securing.encryption import FAILURE_HOLDS
+from msmq.membership.objects import QueueManagerObject
+from msmq.membership.queries import equals
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.algorithms import PrivacyLevel
-from msmq.structures.body_encryption import is_encrypted
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, MqdsPublicKeys
 from msmq.structures.management import ConnectionStatus
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, MqdsPublicKeys
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.body_encryption import is_encrypted
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
 from tests.builders import user_packet
 from tests.nodes.encrypted import ADVANCED, BASE, DEADLETTER, DEADXACT, SECRET, EncryptionTestCase

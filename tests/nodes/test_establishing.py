@@ -9,9 +9,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.net.connector import Connector
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory
-from msmq.session.packets.classify import PacketKind, classify
-from msmq.session.settings import SessionSettings
-from msmq.structures.user_message_view import measure_user_message
+from msmq.settings import SessionSettings
+from msmq.structures.internal.classification import PacketKind, classify
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from msmq.wire.framer import StreamFramer

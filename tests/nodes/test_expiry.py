@@ -8,13 +8,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.queues.packing import build_packet
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.packing import build_packet
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 from msmq.testing.clock import START
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, BETA, establish, parameters

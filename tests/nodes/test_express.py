@@ -9,8 +9,8 @@ from twisted.internet.testing import StringTransport
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
 from msmq.decoding.values import unix_time
-from msmq.session.settings import SessionSettings
-from msmq.structures.format_name import PrivateFormatName
+from msmq.settings import SessionSettings
+from msmq.structures.names.format_name import PrivateFormatName
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, BETA, establish, parameters, user_packet
 from tests.nodes.support import NodesTestCase

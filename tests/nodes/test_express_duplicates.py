@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager.securing.gate import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
 from msmq.wire.addresses import AddressSet
 from tests.builders import ALPHA
 from tests.manager.support import FaultyStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.structures.status import Status
 from tests.builders import BETA
 from tests.nodes.test_public_queues import DirectoryTestCase

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from twisted.logger import capturedLogs, formatEvent
 
-from msmq.manager import final_acks
-from msmq.manager.securing.gate import Gate
+from msmq.manager.peers import final_acks
+from msmq.manager.securing.trusted_peers import Gate
 from msmq.wire.addresses import AddressSet
 from tests.builders import BETA, GAMMA
 from tests.nodes import support

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msmq.manager import answer_room
-from msmq.queues.message import Acknowledge, Delivery
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.manager.peers import answer_limits as answer_room
+from msmq.queues.arriving.message import Acknowledge, Delivery
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.status import MQError, Status
 from tests.nodes.scripted import ScriptedTestCase, order_ack, transactional
 

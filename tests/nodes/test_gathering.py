@@ -9,7 +9,7 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
-from msmq.manager.arriving import GATHERED_OF_ONE
+from msmq.manager.peers.arrivals import GATHERED_OF_ONE
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
 from tests.nodes.scripted import Peer, ScriptedTestCase, transactional

@@ -8,11 +8,11 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import PutState
+from msmq.persistence.changes import PutState
+from msmq.queues.arriving.message import Delivery
 from msmq.queues.holds import ALL, MOST_HOLDS, NAME, NEXT_HOP, Holds
-from msmq.queues.message import Delivery
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA
 from tests.nodes.support import Node, NodesTestCase

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from twisted.internet.protocol import Factory
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.network import MemoryHost
 from msmq.testing.streams import MemoryTransport

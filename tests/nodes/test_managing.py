@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.control.support import Disk
 from tests.nodes.support import Node, NodesTestCase

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.nodes.support import Node, NodesTestCase
 

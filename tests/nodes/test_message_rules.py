@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.structures.format_name import parse_format_name
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA, NULL
 from tests.nodes.scripted import (
     ACK_RECEIVE,

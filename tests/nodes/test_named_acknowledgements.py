@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager.securing.gate import Gate
-from msmq.queues.directory.objects import QueueManagerObject, SiteObject
-from msmq.queues.message import Message
-from msmq.session.guessing import GUESSES
-from msmq.structures.format_name import PrivateFormatName
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.membership.objects import QueueManagerObject, SiteObject
+from msmq.queues.arriving.message import Message
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.transfer.acknowledgement_guesses import GUESSES
 from msmq.wire.addresses import AddressSet
 from tests.builders import GAMMA
 from tests.nodes.scripted import DEADXACT, JOURNAL, Peer, ScriptedTestCase, final_ack, order_ack

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
-from msmq.session.settings import SessionSettings
-from msmq.structures.format_name import PrivateFormatName
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import PrivateFormatName
 from tests.builders import BETA, GAMMA
 from tests.nodes.scripted import JOURNAL, final_ack, order_ack, transactional
 from tests.nodes.test_scripted_receiver import EXPRESS, ReceiverTestCase, X, chain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.structures.format_name import PrivateFormatName
+from msmq.structures.names.format_name import PrivateFormatName
 from tests.builders import BETA
 from tests.nodes.support import NodesTestCase
 

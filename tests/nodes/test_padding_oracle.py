@@ -8,12 +8,12 @@ from uuid import UUID
 
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
-from msmq.session.securing.choosing import Preferences
-from msmq.structures.body_encryption import EncryptedBody, with_encrypted_body
-from msmq.structures.message_class import MessageClass
-from msmq.structures.public_keys import AES_PROVIDER
-from msmq.structures.signature_input import signature_input_2_0
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.directory.public_keys import AES_PROVIDER
+from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted_body
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.signature_input import signature_input_2_0
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.security.cipher_choice import Preferences
 from tests.builders import with_security
 from tests.contracts.signing import SID
 from tests.nodes.scripted import transactional

@@ -8,18 +8,18 @@ from uuid import UUID
 from twisted.python.failure import Failure
 
 from msmq.interfaces.access import Account, IAccounts
-from msmq.manager import handovers
+from msmq.manager.peers import handovers
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.manager.securing.gate import Gate, Unauthenticated
-from msmq.queues.directory.objects import EnterpriseObject
-from msmq.queues.message import Delivery, Message
+from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.membership.objects import EnterpriseObject
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.security.access.control import AccessControl
-from msmq.structures.message_class import MessageClass
-from msmq.structures.security_header import SecurityHeader
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SecurityHeader
+from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
+from msmq.structures.packet.user_message_patches import patch_hop_count, patch_queue_manager_address
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.structures.user_header import MAXIMUM_HOP_COUNT
-from msmq.structures.user_message_patches import patch_hop_count, patch_queue_manager_address
-from msmq.structures.user_message_view import UserMessageView
 from tests.contracts.signing import OTHER_SID, SID
 from tests.manager.support import FaultyStore
 from tests.nodes.scripted import DEADLETTER, NEGATIVE, ScriptedTestCase, transactional

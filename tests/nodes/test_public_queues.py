@@ -9,11 +9,11 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.queues.definition import UNLIMITED
-from msmq.queues.directory.objects import EnterpriseObject, QueueManagerObject, QueueObject
-from msmq.queues.directory.selecting import equals
-from msmq.queues.message import Delivery, Message
-from msmq.structures.base_header import INFINITE
+from msmq.membership.objects import EnterpriseObject, QueueManagerObject, QueueObject
+from msmq.membership.queries import equals
+from msmq.persistence.definition import UNLIMITED
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA, GAMMA
 from tests.control.support import Disk

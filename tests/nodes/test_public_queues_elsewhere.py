@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager.public_names import FRESH
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.structures.format_name import PublicFormatName, parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.manager.membership.public_names import FRESH
+from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.structures.names.format_name import PublicFormatName, parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.nodes.support import Node
 from tests.nodes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase

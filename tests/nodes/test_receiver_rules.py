@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.storage import StorageError, StorageFull
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
 from tests.nodes.scripted import transactional

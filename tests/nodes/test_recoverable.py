@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA, establish, parameters, user_packet

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from msmq.net.resolver import NextHopAddress
-from msmq.queues.message import Delivery
+from msmq.queues.arriving.message import Delivery
 from msmq.storage.memory import MemoryMessageStore
 from tests.nodes.scripted import JOURNAL
 from tests.nodes.support import Node, NodesTestCase

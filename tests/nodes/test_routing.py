@@ -12,21 +12,21 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.manager.ways import AVOIDED, RETRY
-from msmq.queues.directory.objects import (
+from msmq.manager.peers.route_table import AVOIDED, RETRY
+from msmq.membership.objects import (
     EnterpriseObject,
     QueueManagerObject,
     RoutingLinkObject,
     SiteObject,
 )
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.outgoing import transit_name
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
+from msmq.structures.packet.user_message_patches import patch_hop_count
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_header import MAXIMUM_HOP_COUNT
-from msmq.structures.user_message_patches import patch_hop_count
 from tests.nodes.support import ADDRESSES, Node, NodesTestCase
 
 BERLIN, PARIS, ROME = (UUID(int=number) for number in (0xB0, 0xC0, 0xD0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msmq.interfaces.storage import StorageError, StorageFull
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from tests.nodes.scripted import JOURNAL
 from tests.nodes.slow_store import SlowStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager import answer_room
+from msmq.manager.peers import answer_limits as answer_room
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import (
     ACK_RECEIVE,

@@ -6,12 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.message import Delivery, Message
-from msmq.session.ordering.transfer_info import OutgoingTransferInfo
-from msmq.session.settings import SessionSettings
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import SequenceInfo
+from msmq.structures.names.format_name import parse_format_name
+from msmq.transfer.transfer_info import OutgoingTransferInfo
 from tests.builders import BETA, session_ack, session_header
 from tests.nodes.scripted import (
     DEADXACT,

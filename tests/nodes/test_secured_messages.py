@@ -8,10 +8,9 @@ from uuid import UUID
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import KeptCertificate
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.queues.directory.objects import UserObject
-from msmq.queues.message import Delivery
+from msmq.membership.objects import UserObject
+from msmq.queues.arriving.message import Delivery
 from msmq.queues.outgoing import transit_name
-from msmq.security.memory import MemoryCertificateStore, MemorySigning
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.algorithms import (
     AuthenticationLevel,
@@ -19,12 +18,13 @@ from msmq.structures.algorithms import (
     HashAlgorithm,
     PrivacyLevel,
 )
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import START
+from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.contracts.signing import SID
 from tests.nodes.encrypted import ADVANCED, SECRET, EncryptionTestCase
 from tests.nodes.support import Node

@@ -11,9 +11,9 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError, StorageFull
-from msmq.queues.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import PrivateFormatName, parse_format_name
+from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
 from msmq.structures.status import MQError, Status
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, GAMMA, establish, user_packet

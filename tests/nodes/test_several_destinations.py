@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from msmq.manager.service import QueueManagerService
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 from tests.builders import BETA, GAMMA
 from tests.nodes.support import Node, NodesTestCase
 

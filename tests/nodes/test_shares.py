@@ -7,10 +7,10 @@ from uuid import UUID
 
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
-from msmq.manager import answer_room
-from msmq.session.settings import SessionSettings
-from msmq.structures.format_name import PublicFormatName
+from msmq.manager.peers import answer_limits as answer_room
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import PublicFormatName
 from tests.builders import BETA, GAMMA
 from tests.nodes.scripted import Peer, transactional
 from tests.nodes.test_scripted_receiver import EXPRESS, ReceiverTestCase

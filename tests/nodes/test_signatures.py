@@ -12,18 +12,18 @@ from twisted.internet.defer import Deferred
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
-from msmq.manager.securing.authenticating import OWNER_READS, SigningPolicy
-from msmq.queues.directory.objects import QueueManagerObject, UserObject
+from msmq.manager.securing.authentication import OWNER_READS, SigningPolicy
+from msmq.membership.objects import QueueManagerObject, UserObject
 from msmq.security.signatures import Signing
-from msmq.session.securing.unproven_senders import LIFETIME
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
-from msmq.structures.message_class import MessageClass
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import AES_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
-from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
-from msmq.structures.signature_input import signature_input_2_0
-from msmq.structures.user_message_patches import patch_security_header
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import AES_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader, SenderIdType
+from msmq.structures.packet.signature_input import signature_input_2_0
+from msmq.structures.packet.user_message_patches import patch_security_header
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.security.unproven_senders import LIFETIME
 from msmq.wire.sid import parse_sid
 from tests.builders import BETA, GAMMA, user_packet, with_security
 from tests.contracts.signing import OTHER_SID, SID

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from msmq.interfaces.signing import Credentials, KeptCertificate
 from msmq.manager.securing.assembly import SecurityProviders
-from msmq.queues.directory.objects import UserObject
-from msmq.queues.message import Message
-from msmq.security.memory import MemoryCertificateStore, MemorySigning
+from msmq.membership.objects import UserObject
+from msmq.queues.arriving.message import Message
 from msmq.structures.algorithms import AuthenticationLevel
-from msmq.structures.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
-from msmq.structures.user_message_view import UserMessageView
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.packet.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.encrypted import ADVANCED, SECRET, EncryptionTestCase
 

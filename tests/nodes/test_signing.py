@@ -9,16 +9,16 @@ import attrs
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.access import Account
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
-from msmq.manager.securing.acting import ActingQueueManager
 from msmq.manager.securing.descriptors import AccessPolicy, Descriptors
-from msmq.queues.message import Delivery, Message
-from msmq.security.access.memory import MemoryAccessControl
+from msmq.manager.securing.restricted_manager import ActingQueueManager
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.security.signatures import Signing
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
-from msmq.structures.message_class import MessageClass
-from msmq.structures.security_header import SenderIdType
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SenderIdType
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
+from msmq.testing.access_control import MemoryAccessControl
 from msmq.wire.sid import format_sid
 from tests.builders import ALPHA
 from tests.contracts.signing import OTHER_SID, SID

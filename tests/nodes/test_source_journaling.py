@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.queues.message import Acknowledge, Delivery
-from msmq.structures.format_name import parse_format_name
+from msmq.queues.arriving.message import Acknowledge, Delivery
+from msmq.structures.names.format_name import parse_format_name
 from tests.nodes.scripted import (
     DEADLETTER,
     DEADXACT,

@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.queues.descriptor import QueueAccessType
-from msmq.queues.directory.objects import EnterpriseObject, QueueManagerObject
-from msmq.queues.message import Delivery, Message
+from msmq.membership.objects import EnterpriseObject, QueueManagerObject
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.outgoing import OutgoingState
+from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import PrivateFormatName
-from msmq.structures.name_text import QueueSuffix
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.status import MQError, Status
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, GAMMA

@@ -11,12 +11,12 @@ from twisted.internet.protocol import Factory, Protocol
 
 from msmq.interfaces.storage import StorageError
 from msmq.manager.service import QueueManagerService
-from msmq.manager.state import QueueManagerState
-from msmq.queues.message import Delivery, Message
-from msmq.queues.snapshot import Snapshot
+from msmq.manager.states import QueueManagerState
+from msmq.persistence.snapshot import Snapshot
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA, GAMMA
 from tests.nodes.support import Node, NodesTestCase

@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 from msmq.decoding.message_json import body_json, message_json
 from msmq.decoding.values import text_or_base64
 from msmq.directory.memory import MemoryDirectory
-from msmq.queues.directory.objects import EnterpriseObject
-from msmq.queues.message import Delivery, Message
+from msmq.membership.objects import EnterpriseObject
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import PublicFormatName
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import PublicFormatName
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import ScriptedTestCase, transactional

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from msmq.queues.changes import AppendEvent, AppendLog, Change, PutMessage, PutQueue, PutState
-from msmq.queues.definition import QueueDefinition, QueueType
+from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutMessage, PutQueue, PutState
+from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.storage.postgresql.database import ServerDatabase as PostgresqlDatabase
 from msmq.storage.sqlite.database import FileDatabase as SqliteDatabase
 from tests.builders import ALPHA, BETA, user_packet

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
+from msmq.persistence.changes import PutQueue, TrimLog
 from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark import reason
-from msmq.queues.changes import PutQueue, TrimLog
 from tests.pipeline.spark_support import SparkTestCase
 from tests.pipeline.stores import (
     DAMAGED,

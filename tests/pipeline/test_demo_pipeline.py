@@ -12,7 +12,7 @@ import pyarrow
 from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import session_header, user_packet
 from tests.test_examples import example
 

@@ -16,13 +16,7 @@ import pyarrow.parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
-from msmq.pipeline.files.directory import date_of, writing_into
-from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.exporting import Exported, Exporter, store_at, wish
-from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.streams import Topic, find_topic
-from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     Change,
@@ -32,7 +26,13 @@ from msmq.queues.changes import (
     RemoveMessages,
     TrimLog,
 )
-from msmq.queues.definition import QueueDefinition, QueueType
+from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.pipeline.files.directory import date_of, writing_into
+from msmq.pipeline.files.errors import FilesError
+from msmq.pipeline.files.exporting import Exported, Exporter, store_at, wish
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.streams import Topic, find_topic
+from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
 from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import ALPHA, BETA, user_packet
 from tests.cli.support import CommandTestCase
@@ -312,7 +312,7 @@ class AgainTests(ExportTestCase):
             "import os, signal, sys\n"
             "from pathlib import Path\n"
             "from msmq.pipeline.files.exporting import Exporter, wish\n"
-            "from msmq.storage.beside import open_beside\n"
+            "from msmq.storage.readers import open_beside\n"
             "data, directory, left = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])\n"
             "def count(rows):\n"
             "    global left\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from msmq.control.client import Delivered
-from msmq.control.records import Record
+from msmq.control.client.client import Delivered
+from msmq.control.protocol.records import Record
 from msmq.pipeline.spark.command import main
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase

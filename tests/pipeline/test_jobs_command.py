@@ -12,14 +12,14 @@ from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StoredEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
 from msmq.pipeline.spark.inputs import parse_input
-from msmq.queues.changes import AppendEvent
-from msmq.queues.message import Message
-from msmq.queues.packing import build_packet
-from msmq.structures.format_name import parse_format_name
+from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.packing import build_packet
+from msmq.structures.names.format_name import parse_format_name
 from tests.builders import ALPHA, user_packet
 from tests.pipeline.spark_support import shared_session
 from tests.test_examples import example

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
-from msmq.control.records import Record
+from msmq.control.protocol.records import Record
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 

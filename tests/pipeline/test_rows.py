@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.storage import StoredEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.rows import (
     Reading,
     StoredPacket,
@@ -31,8 +32,7 @@ from msmq.pipeline.schema import (
     arrow_schema,
     names_of,
 )
-from msmq.queues.changes import AppendEvent
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, user_packet
 from tests.strategies import spoilt_packets, user_packets
 

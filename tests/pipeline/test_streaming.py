@@ -10,10 +10,10 @@ import attrs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState, RemoveQueue, TrimLog
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.spark import reason
-from msmq.queues.changes import AppendLog, Change, PutQueue, PutState, RemoveQueue, TrimLog
 from tests.builders import ALPHA, BETA
 from tests.pipeline.spark_support import SparkTestCase
 from tests.pipeline.stores import BILLS, ORDERS, event, log, lookup_id, packet, write_sqlite

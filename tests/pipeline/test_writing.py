@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.client import Delivered
+from msmq.control.client.client import Delivered
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import reason
 from msmq.pipeline.writing.records import Recording, check_columns

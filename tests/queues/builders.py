@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 from uuid import uuid5
 
 from msmq.moment import Moment
-from msmq.queues.admission import Admission
-from msmq.queues.definition import UNLIMITED
+from msmq.persistence.definition import UNLIMITED
+from msmq.queues.arriving.admission import Admission
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.arriving.packing import build_packet
 from msmq.queues.effects import Effect, ReadCompleted
-from msmq.queues.leaving import Departure, Settlement
-from msmq.queues.message import Delivery, Message
+from msmq.queues.leaving.departure_kinds import Departure, Settlement
 from msmq.queues.model import DEFAULT_QUEUE_MANAGER_QUOTA, QueueManagerModel
-from msmq.queues.naming import one_of
-from msmq.queues.packing import build_packet
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import FormatName, PrivateFormatName, parse_format_name
-from msmq.structures.path_name import parse_path_name
-from msmq.structures.user_message_view import UserMessageView
+from msmq.queues.queue_names import one_of
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 
 ORDERS = PrivateFormatName(ALPHA, 16)

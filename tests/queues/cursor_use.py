@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from msmq.queues.cursor import Cursor
-from msmq.queues.descriptor import OpenQueueDescriptor, QueueAccessType
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
+from msmq.queues.reading.cursor import Cursor
+from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType
 from tests.queues.simulation import Alpha
 
 ASKS = ("peek", "peek next", "peek next", "receive", "close")

@@ -8,14 +8,13 @@ from uuid import UUID
 
 import attrs
 
-from msmq.moment import Moment
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.local import LocalQueueManager
-from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
-from msmq.queues.directory.requests import (
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.local import LocalQueueManager
+from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.requests import (
     Answer,
     AskDirectory,
     DirectoryEffect,
@@ -23,6 +22,7 @@ from msmq.queues.directory.requests import (
     Outcome,
     Procedure,
 )
+from msmq.moment import Moment
 
 R = TypeVar("R")
 

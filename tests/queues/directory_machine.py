@@ -10,19 +10,19 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.errors import MsmqError
-from msmq.manager.directory import DirectoryRunner
-from msmq.queues.changes import PutState, RemoveState
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.initialization import Provisioning, initialize
-from msmq.queues.directory.local import HostIdentity, LocalQueueManager
-from msmq.queues.directory.objects import (
+from msmq.manager.membership.procedure_runner import DirectoryRunner
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.initialization import Provisioning, initialize
+from msmq.membership.local import HostIdentity, LocalQueueManager
+from msmq.membership.objects import (
     EnterpriseObject,
     QueueManagerObject,
     RoutingLinkObject,
     SiteObject,
 )
-from msmq.queues.directory.requests import (
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
     CreateLocally,
     DirectoryEffect,
     FindDirectoryServers,
@@ -31,11 +31,11 @@ from msmq.queues.directory.requests import (
     QueueManagerKeys,
     Store,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.queues.directory.timers import DirectoryTimes
-from msmq.queues.directory.upkeep import expire
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import (
+from msmq.membership.timers import DirectoryTimes
+from msmq.membership.upkeep import expire
+from msmq.persistence.changes import PutState, RemoveState
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import (
     MqdsPublicKey,
     MqdsPublicKeys,
     ProviderType,

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.queues.cursor import Cursor
-from msmq.queues.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
 from msmq.queues.position import MessagePosition
-from msmq.queues.seeking import MessageSeekAction
-from msmq.structures.format_name import FormatName, parse_format_name
+from msmq.queues.reading.cursor import Cursor
+from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
+from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.structures.names.format_name import FormatName, parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import Status
-from msmq.structures.user_message_view import UserMessageView
 from tests.queues.builders import NOW, ORDERS, bodies, completions, create, model, put
 
 Outcome: TypeAlias = bytes | Status | None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from msmq.interfaces.storage import UnknownQueue
-from msmq.queues.changes import Change
+from msmq.persistence.changes import Change
 from msmq.storage.memory_contents import Contents
 
 

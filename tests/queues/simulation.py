@@ -8,21 +8,21 @@ from typing import Any
 from uuid import UUID, uuid5
 
 from msmq.moment import Moment
-from msmq.queues.admission import Admission, Refusal
-from msmq.queues.changes import AppendEvent, Change
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.arriving.admission import Admission, Refusal
 from msmq.queues.creation import Deletion
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
-from msmq.queues.leaving import Departure
+from msmq.queues.leaving.departure_kinds import Departure
+from msmq.queues.leaving.relocation import Relocation
+from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.moving import Relocation
-from msmq.queues.naming import one_of
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
-from msmq.queues.transaction import Transaction
+from msmq.queues.queue_names import one_of
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.path_name import parse_path_name
-from msmq.structures.user_message_patches import patch_sequence, patch_transaction
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.user_message_patches import patch_sequence, patch_transaction
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA
 from tests.queues.builders import NOW, arriving
 from tests.queues.simulated_store import Store, nothing

@@ -6,13 +6,13 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.acknowledgement import INSECURE, acknowledgement
-from msmq.queues.leaving import Departure
-from msmq.queues.message import Acknowledge, Message
-from msmq.queues.packing import build_packet
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.queues.arriving.acknowledgement import INSECURE, acknowledgement
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.queues.arriving.packing import build_packet
+from msmq.queues.leaving.departure_kinds import Departure
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import NOW, model
 

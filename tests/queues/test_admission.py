@@ -6,12 +6,12 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.admission import EnqueueStatus
-from msmq.queues.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
-from msmq.queues.leaving import Departure
+from msmq.persistence.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
+from msmq.queues.arriving.admission import EnqueueStatus
+from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.position import PositionState
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from tests.queues.builders import (
     NOW,
     admit,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.message import Message
-from msmq.queues.packing import build_packet
+from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.packing import build_packet
 from msmq.structures.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
-from msmq.structures.format_name import PrivateFormatName
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 
 

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.queues.admission import Admission
+from msmq.queues.arriving.admission import Admission
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
-from msmq.queues.leaving import Departure, Removal
+from msmq.queues.leaving.departure_kinds import Departure, Removal
 from msmq.queues.position import MessagePosition
 from tests.queues.builders import NOW, arriving, create, model
 

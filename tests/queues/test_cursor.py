@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msmq.queues.cursor import CursorState
-from msmq.queues.descriptor import QueueAccessType
 from msmq.queues.position import PositionState
-from msmq.queues.seeking import END, START
+from msmq.queues.reading.cursor import CursorState
+from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.queues.reading.seeking import END, START
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import arriving
 from tests.queues.handles import HandleTestCase, failures

@@ -11,13 +11,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.queues.admission import Admission
-from msmq.queues.cursor import Cursor, CursorState
-from msmq.queues.descriptor import OpenQueueDescriptor, QueueAccessType
+from msmq.queues.arriving.admission import Admission
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
-from msmq.queues.leaving import Departure, Removal
+from msmq.queues.leaving.departure_kinds import Departure, Removal
 from msmq.queues.position import MessagePosition
-from msmq.queues.seeking import END, START, MessageSeekAction
+from msmq.queues.reading.cursor import Cursor, CursorState
+from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType
+from msmq.queues.reading.seeking import END, START, MessageSeekAction
 from msmq.structures.status import Status
 from tests.queues.builders import NOW, ORDERS, arriving, create, model
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.queues.simulation import Alpha
 from tests.vectors import vector
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.default_security import documented_security, queue_manager_security, strict_security
-from msmq.structures.sddl import format_sddl, parse_sddl
+from msmq.windows.sddl import format_sddl, parse_sddl
 from msmq.wire.sid import parse_sid
 
 OWNER = parse_sid("S-1-5-21-1-2-3-1001")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from msmq.queues.descriptor import (
+from msmq.queues.outgoing import OutgoingQueue, OutgoingState
+from msmq.queues.reading.descriptor import (
     OpenQueueDescriptor,
     Operation,
     QueueAccessType,
     QueueShareMode,
     RemoteReadState,
 )
-from msmq.queues.outgoing import OutgoingQueue, OutgoingState
-from msmq.structures.format_name import parse_format_names
+from msmq.structures.names.format_name import parse_format_names
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import NOW, ORDERS, put

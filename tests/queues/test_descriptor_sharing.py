@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.queues.descriptor import (
+from msmq.queues.reading.descriptor import (
     SHARED_AS_WRITTEN,
     SHARED_STRICTLY,
     Operation,
@@ -11,7 +11,7 @@ from msmq.queues.descriptor import (
     ReaderKind,
     ShareTable,
 )
-from msmq.queues.descriptors import Descriptors
+from msmq.queues.reading.descriptors import Descriptors
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import ORDERS, create, put
 from tests.queues.test_descriptor import BETA_ORDERS, DescriptorTestCase

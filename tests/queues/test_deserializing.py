@@ -9,15 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.queues.packing import build_packet
-from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName, parse_format_name
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.packing import build_packet
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_class import MessageClass, class_name
-from msmq.structures.queue_names import QueueNameKind
-from msmq.structures.security_header import SecurityHeader, SenderIdType
-from msmq.structures.user_message_patches import patch_sequence
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import (
+    FormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    parse_format_name,
+)
+from msmq.structures.names.queue_names import QueueNameKind
+from msmq.structures.packet.message_class import MessageClass, class_name
+from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
+from msmq.structures.packet.user_message_patches import patch_sequence
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA, GAMMA, base_header, user_packet
 from tests.queues.test_packing import messages

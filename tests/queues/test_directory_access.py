@@ -12,17 +12,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.changes import PutState
-from msmq.queues.definition import QueueType
-from msmq.queues.directory.enumerations import ChangeOperation, DirectoryOperationResult
-from msmq.queues.directory.objects import (
+from msmq.membership.enumerations import ChangeOperation, DirectoryOperationResult
+from msmq.membership.objects import (
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,
     SiteObject,
 )
-from msmq.queues.directory.requests import (
+from msmq.membership.queries import AttributeFilter, FilterOperator, SortOrder, equals
+from msmq.membership.requests import (
     AskDirectory,
     BeginRead,
     CreateObject,
@@ -39,8 +38,9 @@ from msmq.queues.directory.requests import (
     UpdateLocally,
     WriteObject,
 )
-from msmq.queues.directory.selecting import AttributeFilter, FilterOperator, SortOrder, equals
-from msmq.queues.directory.timers import DirectoryTimer
+from msmq.membership.timers import DirectoryTimer
+from msmq.persistence.changes import PutState
+from msmq.persistence.definition import QueueType
 from tests.queues.directory_builders import (
     ALPHA,
     DISCONNECTED,

@@ -7,8 +7,7 @@ from typing import Any
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.definition import UNLIMITED, QueuePrivacy
-from msmq.queues.directory.divergence import (
+from msmq.membership.divergence import (
     MOST_DIFFERENCES,
     DirectoryChanges,
     has_other_keys,
@@ -16,11 +15,12 @@ from msmq.queues.directory.divergence import (
     take_over_queue,
     take_over_queue_manager,
 )
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
-from msmq.queues.directory.rights import SEND
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import BASE_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
-from msmq.structures.sddl import parse_sddl
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.rights import SEND
+from msmq.persistence.definition import UNLIMITED, QueuePrivacy
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import BASE_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
+from msmq.windows.sddl import parse_sddl
 
 KEEP, FOLLOW = DirectoryChanges.KEEP, DirectoryChanges.FOLLOW
 VAULT = QueueObject(

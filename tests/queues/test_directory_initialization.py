@@ -8,26 +8,26 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.changes import Change
-from msmq.queues.directory.attributes import directory_attributes
-from msmq.queues.directory.enumerations import QueueManagerState
-from msmq.queues.directory.initialization import Provisioning
-from msmq.queues.directory.local import QUEUE_MANAGER, HostIdentity, KnownSite
-from msmq.queues.directory.objects import (
+from msmq.membership.attributes import directory_attributes
+from msmq.membership.enumerations import QueueManagerState
+from msmq.membership.initialization import Provisioning
+from msmq.membership.local import QUEUE_MANAGER, HostIdentity, KnownSite
+from msmq.membership.objects import (
     EnterpriseObject,
     QueueManagerObject,
     SiteObject,
 )
-from msmq.queues.directory.requests import (
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
     AskDirectory,
     Procedure,
     QueueManagerChanged,
     ReadObject,
     Store,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.queues.directory.timers import DirectoryTimer, DirectoryTimes
-from msmq.queues.directory.upkeep import expire
+from msmq.membership.timers import DirectoryTimer, DirectoryTimes
+from msmq.membership.upkeep import expire
+from msmq.persistence.changes import Change
 from msmq.structures.status import Status
 from tests.queues.directory_builders import ALPHA, ENTERPRISE, SITE
 from tests.queues.directory_machine import (

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.names import (
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.names import (
     MOST_ELEMENTS,
     QueuePath,
     expand_format_name,
     get_queue_path,
     read_machine_sid,
 )
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
-from msmq.queues.directory.requests import (
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
     AskDirectory,
     DirectoryEffect,
     DirectoryRequest,
@@ -29,8 +30,7 @@ from msmq.queues.directory.requests import (
     ReadObjectSid,
     ResolveDistributionList,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.structures.format_name import (
+from msmq.structures.names.format_name import (
     DistributionListFormatName,
     FormatName,
     PublicFormatName,

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
-from msmq.queues.directory.attributes import attributes_of_type, directory_attributes
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import (
+from msmq.membership.attributes import attributes_of_type, directory_attributes
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import (
     DirectoryError,
     DirectoryOperationResult,
     DirectoryServerType,
@@ -24,8 +23,8 @@ from msmq.queues.directory.enumerations import (
     QueueScope,
     status_of,
 )
-from msmq.queues.directory.keeping import from_json, pack_object, to_json, unpack_object
-from msmq.queues.directory.objects import (
+from msmq.membership.object_json import from_json, pack_object, to_json, unpack_object
+from msmq.membership.objects import (
     DIRECTORY_OBJECT_TYPES,
     ConnectedNetworkObject,
     DirectoryObject,
@@ -36,16 +35,17 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import (
+from msmq.persistence.definition import QueueDefinition, QueuePrivacy, QueueType
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import (
     BASE_PROVIDER,
     ENHANCED_PROVIDER,
     MqdsPublicKey,
     MqdsPublicKeys,
     ProviderType,
 )
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
 from msmq.wire.guid import NULL_GUID
 
 KEYS = MqdsPublicKeys((MqdsPublicKey(BASE_PROVIDER, ProviderType.PROV_RSA_FULL, PublicKeyBlob(0xC5, 65537)),))

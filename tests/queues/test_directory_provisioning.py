@@ -10,18 +10,18 @@ import attrs
 from twisted.internet.defer import fail
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.queues.changes import PutState
-from msmq.queues.directory.enumerations import DirectoryError, DirectoryOperationResult, QueueManagerState
-from msmq.queues.directory.initialization import KEYS, Provisioning
-from msmq.queues.directory.keeping import StateDamaged
-from msmq.queues.directory.local import LocalQueueManager
-from msmq.queues.directory.objects import (
+from msmq.membership.enumerations import DirectoryError, DirectoryOperationResult, QueueManagerState
+from msmq.membership.initialization import KEYS, Provisioning
+from msmq.membership.local import LocalQueueManager
+from msmq.membership.object_json import StateDamaged
+from msmq.membership.objects import (
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,
 )
-from msmq.queues.directory.publishing import publish_roles
-from msmq.queues.directory.requests import (
+from msmq.membership.publication import publish_roles
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
     Answer,
     AskDirectory,
     FindDirectoryServers,
@@ -30,9 +30,9 @@ from msmq.queues.directory.requests import (
     Store,
     WriteObject,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.structures.public_key_blob import KeyAlgorithm
-from msmq.structures.public_keys import (
+from msmq.persistence.changes import PutState
+from msmq.structures.directory.public_key_blob import KeyAlgorithm
+from msmq.structures.directory.public_keys import (
     AES_PROVIDER,
     BASE_PROVIDER,
     ENHANCED_PROVIDER,

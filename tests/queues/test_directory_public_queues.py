@@ -9,20 +9,19 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.changes import Change, PutState, RemoveState
-from msmq.queues.definition import QueuePrivacy, QueueType
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.enumerations import ChangeOperation, DirectoryOperationResult
-from msmq.queues.directory.local import LocalQueueManager
-from msmq.queues.directory.objects import QueueObject
-from msmq.queues.directory.public_queues import (
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.enumerations import ChangeOperation, DirectoryOperationResult
+from msmq.membership.local import LocalQueueManager
+from msmq.membership.objects import QueueObject
+from msmq.membership.public_queues import (
     PublicQueues,
     definition_of,
     new_queue,
     queue_type_of,
     retry_deletions,
 )
-from msmq.queues.directory.requests import (
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
     AskDirectory,
     CreateLocally,
     CreateObject,
@@ -36,8 +35,9 @@ from msmq.queues.directory.requests import (
     UpdateLocally,
     WriteObject,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.structures.path_name import parse_path_name
+from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.persistence.definition import QueuePrivacy, QueueType
+from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.status import MQError, Status
 from tests.queues.directory_builders import (
     ALPHA,

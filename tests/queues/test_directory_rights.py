@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.directory.rights import (
+from msmq.membership.rights import (
     CONTROL_ACCESS,
     MESSAGE_RIGHTS,
     PEEK,
@@ -21,15 +21,15 @@ from msmq.queues.directory.rights import (
     is_untranslated,
     lists_rights,
 )
-from msmq.queues.directory.rights_change import to_directory
-from msmq.structures.access_check import Token, check_access
-from msmq.structures.access_masks import QUEUE_KIND
-from msmq.structures.sddl import format_sddl, parse_sddl
-from msmq.structures.security_descriptor import SecurityDescriptor, with_entry, without_entries_of
-from msmq.structures.security_descriptor import allow as allowing
-from msmq.structures.security_descriptor import deny as denying
-from msmq.structures.security_descriptor_aces import Ace, AceType, Acl
-from msmq.structures.well_known_sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE
+from msmq.membership.rights_change import to_directory
+from msmq.windows.access_check import Token, check_access
+from msmq.windows.access_masks import QUEUE_KIND
+from msmq.windows.sddl import format_sddl, parse_sddl
+from msmq.windows.security_descriptor import SecurityDescriptor, with_entry, without_entries_of
+from msmq.windows.security_descriptor import allow as allowing
+from msmq.windows.security_descriptor import deny as denying
+from msmq.windows.security_descriptor_aces import Ace, AceType, Acl
+from msmq.windows.well_known_sids import ANONYMOUS, AUTHENTICATED_USERS, EVERYONE
 from msmq.wire.sid import parse_sid
 
 DOMAIN = parse_sid("S-1-5-21-1-2-3")

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.definition import QueuePrivacy
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, RoutingLinkObject
-from msmq.queues.directory.selecting import (
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.objects import QueueManagerObject, QueueObject, RoutingLinkObject
+from msmq.membership.queries import (
     AttributeFilter,
     FilterOperator,
     SortOrder,
@@ -21,6 +20,7 @@ from msmq.queues.directory.selecting import (
     equals,
     select,
 )
+from msmq.persistence.definition import QueuePrivacy
 
 COSTS = (1, 2, 3)
 LINKS = [

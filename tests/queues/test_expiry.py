@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.queues import expiry
-from msmq.queues.changes import RemoveMessages
+from msmq.persistence.changes import RemoveMessages
+from msmq.persistence.snapshot import Snapshot
 from msmq.queues.effects import Effect, OutgoingReady, ReadFailed
-from msmq.queues.leaving import Departure
+from msmq.queues.leaving import expiry
+from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.snapshot import Snapshot
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import Status
-from msmq.structures.user_message_view import UserMessageView
 from tests.queues.builders import (
     NOW,
     admit,

@@ -6,16 +6,16 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import AppendEvent, MoveMessage, PutMessage, PutQueue, RemoveMessages
-from msmq.queues.message import Delivery, Message
+from msmq.persistence.changes import AppendEvent, MoveMessage, PutMessage, PutQueue, RemoveMessages
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.arriving.packing import build_packet
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.packing import build_packet
 from msmq.queues.position import Kept
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
-from msmq.structures.name_text import QueueSuffix
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import NOW, ORDERS, arriving
 from tests.queues.simulation import Alpha

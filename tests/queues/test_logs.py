@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import AppendEvent, AppendLog, Change, PutMessage, PutState, RemoveMessages
+from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutMessage, PutState, RemoveMessages
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.queues.builders import NOW, arriving
 from tests.queues.simulation import Alpha
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.admission import Admission
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.admission import Admission
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.arriving.packing import build_packet
+from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.packing import build_packet
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
-from msmq.queues.transaction import Transaction
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.name_text import QueueSuffix
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import ORDERS
 from tests.queues.cursor_use import CursorUse

@@ -6,8 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.queues.builders import arriving
 from tests.queues.simulation import Alpha
 

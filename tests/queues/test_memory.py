@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import PutMessage, PutQueue, PutState, RemoveMessages
+from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
 from msmq.queues.position import Kept, MessagePosition
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.name_text import QueueSuffix
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.queues.builders import arriving
 from tests.queues.simulation import Alpha
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.definition import LABEL_LENGTH, UNLIMITED, QueueDefinition
-from msmq.queues.message import Delivery, Message
+from msmq.persistence.definition import LABEL_LENGTH, UNLIMITED, QueueDefinition
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.status import MQError, Status
 

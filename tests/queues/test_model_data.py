@@ -6,20 +6,20 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import PutQueue
-from msmq.queues.definition import UNLIMITED, QueueDefinition, QueuePrivacy, QueueType
-from msmq.queues.descriptor import QueueAccessType
+from msmq.persistence.changes import PutQueue
+from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueuePrivacy, QueueType
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.effects import OutgoingReady, ReadCompleted
-from msmq.queues.leaving import Departure
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.queues.naming import SYSTEM_PATHS
+from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingState
 from msmq.queues.position import PositionState
-from msmq.structures.format_name import PublicFormatName, parse_format_name
+from msmq.queues.queue_names import SYSTEM_PATHS
+from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.management import ConnectionStatus
-from msmq.structures.message_class import MessageClass
-from msmq.structures.name_text import QueueSuffix
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.names.format_name import PublicFormatName, parse_format_name
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 from tests.builders import GAMMA

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import Change, MoveMessage, PutQueue, RemoveQueue
-from msmq.queues.definition import QueueType
+from msmq.persistence.changes import Change, MoveMessage, PutQueue, RemoveQueue
+from msmq.persistence.definition import QueueType
 from msmq.queues.position import Kept, MessagePosition, PositionState
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.name_text import SUBQUEUE_LENGTH, QueueSuffix
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.name_text import SUBQUEUE_LENGTH, QueueSuffix
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import arriving
 from tests.queues.simulation import Alpha

@@ -7,16 +7,16 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import PutQueue
-from msmq.queues.definition import QueueDefinition, QueuePrivacy, QueueType
-from msmq.queues.naming import REMEMBERED_DESTINATIONS
-from msmq.queues.snapshot import Snapshot
-from msmq.structures.format_name import PrivateFormatName, PublicFormatName, parse_format_name
-from msmq.structures.name_text import QueueSuffix
-from msmq.structures.path_name import parse_path_name
-from msmq.structures.queue_names import DirectQueueFormatName
+from msmq.persistence.changes import PutQueue
+from msmq.persistence.definition import QueueDefinition, QueuePrivacy, QueueType
+from msmq.persistence.snapshot import Snapshot
+from msmq.queues.queue_names import REMEMBERED_DESTINATIONS
+from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName, parse_format_name
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.names.queue_names import DirectQueueFormatName
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.queues.builders import NOW, arriving, create, delete, model, put, receive, take_out
 

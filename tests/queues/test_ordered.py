@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.persistence.definition import QueueDefinition
 from msmq.queues import ordered
-from msmq.queues.definition import QueueDefinition
 from msmq.queues.ordered import OrderedPositions
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue

@@ -6,8 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.effects import OutgoingReady
 from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry, OutgoingState
-from msmq.structures.format_name import parse_format_name
 from msmq.structures.management import ConnectionStatus
+from msmq.structures.names.format_name import parse_format_name
 from tests.queues.builders import NOW, arriving, bodies, model, put
 
 BETA_ORDERS = parse_format_name("DIRECT=OS:beta\\private$\\orders")

@@ -11,19 +11,16 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.message import Acknowledge, Delivery, Message
-from msmq.queues.packing import PacketBuilder, build_packet, list_of_destinations
-from msmq.structures.base_header import BaseHeader
-from msmq.structures.debug_header import DebugHeader
-from msmq.structures.format_name import FormatName, PrivateFormatName, PublicFormatName, parse_format_name
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.packing import PacketBuilder, build_packet, list_of_destinations
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.multi_queue_format_header import (
-    MAXIMUM_ELEMENTS,
-    MQFDirectQueueFormatName,
-    MultiQueueFormatHeader,
+from msmq.structures.names.format_name import (
+    FormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    parse_format_name,
 )
-from msmq.structures.queue_names import (
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,
@@ -31,11 +28,19 @@ from msmq.structures.queue_names import (
     QueueName,
     QueueNameKind,
 )
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.multi_queue_format_header import (
+    MAXIMUM_ELEMENTS,
+    MQFDirectQueueFormatName,
+    MultiQueueFormatHeader,
+)
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA, NULL
 
 DIRECT = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders")

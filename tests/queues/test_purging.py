@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import AppendEvent, PutQueue, RemoveMessages
-from msmq.queues.definition import QueuePrivacy
+from msmq.persistence.changes import AppendEvent, PutQueue, RemoveMessages
+from msmq.persistence.definition import QueuePrivacy
 from msmq.queues.effects import Effect
-from msmq.queues.leaving import Departure
+from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.position import PositionState
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import (
     NOW,

@@ -6,8 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.effects import Effect, ReadFailed
-from msmq.queues.reading import ENDED_AT_ONCE
-from msmq.structures.format_name import parse_format_name
+from msmq.queues.reading.operations import ENDED_AT_ONCE
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import Status
 from tests.queues.builders import (
     NOW,

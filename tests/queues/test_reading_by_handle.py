@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from msmq.queues.descriptor import QueueAccessType
 from msmq.queues.position import PositionState
-from msmq.queues.readers import STATUS_NOT_FOUND
-from msmq.queues.reading import WaitingReader
-from msmq.queues.seeking import MessageSeekAction
+from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.queues.reading.operations import WaitingReader
+from msmq.queues.reading.readers import STATUS_NOT_FOUND
+from msmq.queues.reading.seeking import MessageSeekAction
 from msmq.structures.status import Status
 from tests.builders import ALPHA
 from tests.queues.builders import admit, arriving, bodies, completions, create, model, put

@@ -10,13 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.decoding.message_json import message_json
 from msmq.moment import Moment
-from msmq.queues.message import Delivery, Message
-from msmq.queues.packing import build_packet
-from msmq.queues.reporting import Hop, Report, read_report, report
-from msmq.structures.format_name import parse_format_name
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.reports import Hop, Report, read_report, report
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.security_header import SenderIdType
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.security_header import SenderIdType
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA
 

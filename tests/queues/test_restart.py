@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.changes import Change, PutState
+from msmq.persistence.changes import Change, PutState
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.model import QueueManagerModel
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.format_name import parse_format_name
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.path_name import parse_path_name
 from tests.queues.builders import NOW, admit, arriving, create, model, peek, put, receive
 
 PATH = parse_path_name(".\\private$\\orders")

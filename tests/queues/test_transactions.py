@@ -7,16 +7,16 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.admission import EnqueueStatus
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     Change,
     PutState,
 )
+from msmq.queues.arriving.admission import EnqueueStatus
 from msmq.queues.effects import OutgoingReady
+from msmq.queues.leaving.transaction import TransactionState
 from msmq.queues.position import PositionState
 from msmq.queues.queue import Queue
-from msmq.queues.transaction import TransactionState
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import arriving
 from tests.queues.simulation import Alpha

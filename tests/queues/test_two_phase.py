@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from msmq.queues.leaving import Departure
+from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.two_phase import DequeueEnd, dequeue_end
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import Status
 from tests.builders import ALPHA
 from tests.queues.builders import admit, bodies, completions
 from tests.queues.handles import HandleTestCase
+from tests.queues.two_phase import DequeueEnd, dequeue_end
 
 OK = Status.MQ_OK
 SEQUENCE = Status.MQ_ERROR_TRANSACTION_SEQUENCE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendLog,
     Change,
     MoveMessage,
@@ -12,9 +12,9 @@ from msmq.queues.changes import (
     PutMessage,
     RemoveMessages,
 )
+from msmq.queues.leaving.transaction import TransactionState
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
-from msmq.queues.transaction import TransactionState
 from msmq.structures.status import Status
 from tests.queues.simulation import Alpha
 from tests.queues.test_transactions import TransactionCase

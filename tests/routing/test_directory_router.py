@@ -12,25 +12,25 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-import msmq.manager.kept_topology
+import msmq.manager.membership.kept_topology
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces import IRouter, NoRoute
 from msmq.interfaces.topology import add_objects
-from msmq.manager.directory import DirectoryRunner
-from msmq.manager.kept_topology import TOPOLOGY, TOPOLOGY_READ, KeptTopology
-from msmq.manager.routing import DirectoryRouter
-from msmq.queues.changes import Change, PutState
-from msmq.queues.directory.access import DirectoryAccess
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.local import LocalQueueManager
-from msmq.queues.directory.objects import (
+from msmq.manager.membership.directory_router import DirectoryRouter
+from msmq.manager.membership.kept_topology import TOPOLOGY, TOPOLOGY_READ, KeptTopology
+from msmq.manager.membership.procedure_runner import DirectoryRunner
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.local import LocalQueueManager
+from msmq.membership.objects import (
     ConnectedNetworkObject,
     DirectoryObject,
     QueueManagerObject,
     RoutingLinkObject,
     SiteObject,
 )
-from msmq.queues.directory.requests import (
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
     BeginRead,
     DirectoryEffect,
     DirectoryRequest,
@@ -39,7 +39,7 @@ from msmq.queues.directory.requests import (
     Outcome,
     Procedure,
 )
-from msmq.queues.directory.selecting import equals
+from msmq.persistence.changes import Change, PutState
 from msmq.testing.clock import ManualClock
 from tests.queues.directory_builders import DISCONNECTED, DONE, END, FAILED, Played, found, play, replies
 from tests.routing.builders import guid, guids, name
@@ -288,7 +288,7 @@ class DirectoryRouterTests(RouterTestCase):
         whole = dict(self.state)
         other = zlib.compress(b'[{"type": "User"}]')
         bomb = zlib.compress(bytes(100_001))
-        self.patch(msmq.manager.kept_topology, "LARGEST", 100_000)
+        self.patch(msmq.manager.membership.kept_topology, "LARGEST", 100_000)
         for key, value in (
             (TOPOLOGY, b"rubbish"),
             (TOPOLOGY, whole[TOPOLOGY][:-9]),

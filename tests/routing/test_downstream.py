@@ -16,7 +16,7 @@ from msmq.routing.alternates import Alternates
 from msmq.routing.downstream import MOST_GATES, downstream_paths
 from msmq.routing.next_hops import Rule
 from msmq.routing.topology import Topology
-from msmq.structures.user_header import MAXIMUM_HOP_COUNT
+from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 from tests.routing.builders import Estate, guid, name, names
 from tests.routing.enterprises import Plan, neglected, well_kept
 from tests.routing.test_any_enterprise import any_enterprise

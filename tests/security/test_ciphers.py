@@ -12,9 +12,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.ciphers import CipherError, ICiphers
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
-from msmq.structures.simple_blob import SessionKeyAlgorithm, SimpleBlob
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
+from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlob
 from msmq.testing.ciphers import MemoryCiphers
 from tests.contracts.ciphers import CiphersContract
 from tests.security.openssl import legacy, openssl

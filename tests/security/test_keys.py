@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.ciphers import CipherError
 from msmq.security.keys import PUBLIC_FILE, KeyRing, make_key
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, MqdsPublicKeys
+from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, MqdsPublicKeys
 from tests.security.openssl import openssl
 
 

@@ -17,9 +17,9 @@ from msmq.interfaces.signing import (
     Unusable,
 )
 from msmq.security.certificate_store import FileCertificateStore
-from msmq.security.memory import MemoryCertificateStore, MemorySigning
 from msmq.security.signatures import Signing
 from msmq.structures.algorithms import HashAlgorithm
+from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.contracts.signing import FIRST, LAST, RUBBISH, SID, CertificateStoreContract, SigningContract
 from tests.security.certificates import (
     WITHOUT_OPENSSL,

@@ -17,7 +17,7 @@ from twisted.trial.unittest import SkipTest, TestCase
 from zope.interface import implementer
 
 from msmq.manager.service import QueueManagerService
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import load
 from msmq.service.server import Server, StartError
 from tests.builders import ALPHA, establish

@@ -22,7 +22,7 @@ from msmq.service.configuration import (
     load,
 )
 from msmq.service.keys import TABLES
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.toml.kinds import Seconds, WholeNumber
 
 PROJECT = Path(__file__).resolve().parent.parent.parent

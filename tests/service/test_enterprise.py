@@ -17,7 +17,7 @@ import msmq.directory.file
 from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
 from msmq.manager.service import QueueManagerService
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, check, load
 from msmq.service.identity import identity_path, load_identity
 from msmq.service.server import Server

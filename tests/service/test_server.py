@@ -19,7 +19,7 @@ from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
 from msmq.errors import MsmqError
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.control_socket import ControlSocketError
 from msmq.service.data_lock import DataDirectoryInUse

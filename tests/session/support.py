@@ -10,8 +10,8 @@ from msmq.moment import Moment
 from msmq.session.effects import Closed, CloseReason, Deliver, Effect, Transmit
 from msmq.session.outgoing import OutgoingPacket
 from msmq.session.session import Session
-from msmq.session.settings import SessionSettings
-from msmq.structures.user_message_view import measure_user_message
+from msmq.settings import SessionSettings
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.wire.framer import StreamFramer
 from tests.builders import ALPHA, BETA, establish, parameters, session_ack, session_header, user_packet
 

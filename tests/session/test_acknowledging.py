@@ -6,8 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import Acknowledged, Closed, CloseReason, Deliver, WindowOpened
 from msmq.session.outgoing import OutgoingPacket
-from msmq.session.settings import SessionSettings
 from msmq.session.state import MOST_UNNAMED_BYTES
+from msmq.settings import SessionSettings
 from tests.session.support import (
     ALPHA,
     BETA,

@@ -15,8 +15,8 @@ from msmq.session.effects import (
     Reconnect,
 )
 from msmq.session.outgoing import OutgoingPacket
-from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState
+from msmq.settings import SessionSettings
 from tests.session.support import (
     Driven,
     open_acceptor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.doorkeeping import PEERS_REMEMBERED, PEERS_SHOWN, Doorkeeper, Refusal
+from msmq.session.connection_limits import PEERS_REMEMBERED, PEERS_SHOWN, Doorkeeper, Refusal
 from msmq.wire.addresses import AddressSet
 
 NOW = Moment(1000.0, 1_700_000_000.0)

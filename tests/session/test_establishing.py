@@ -7,9 +7,9 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import CloseReason, ConnectionProgress, Disconnect, Opened, Progress
-from msmq.session.pinging import PingInitiator
-from msmq.session.settings import SessionSettings
+from msmq.session.ping_initiator import PingInitiator
 from msmq.session.state import SessionState
+from msmq.settings import SessionSettings
 from tests.builders import ALPHA, BETA, GAMMA, NULL, establish, parameters, session_ack, user_packet
 from tests.session.support import START, Driven, open_acceptor, open_initiator
 

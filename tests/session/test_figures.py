@@ -7,8 +7,8 @@ from collections.abc import Callable
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import Disconnect, Reconnect, Transmit
-from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState
+from msmq.settings import SessionSettings
 from tests.session.support import (
     ALPHA,
     BETA,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.guessing import GUESSES, HOSTS_REMEMBERED, GuessLimit
+from msmq.transfer.acknowledgement_guesses import GUESSES, HOSTS_REMEMBERED, GuessLimit
 
 START = Moment(100.0, 1.7e9)
 

@@ -9,8 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.session.machine import MACHINE, SessionInputs
 from msmq.session.outgoing import OutgoingPacket
-from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState
+from msmq.settings import SessionSettings
 from tests.builders import ALPHA, BETA, GAMMA, NULL
 from tests.session.support import (
     START,

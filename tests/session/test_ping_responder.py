@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.packets.ping import Ping
 from msmq.session.ping_responder import (
     COOKIES_REMEMBERED,
     REPEATS_ANSWERED,
@@ -19,7 +18,8 @@ from msmq.session.ping_responder import (
     PingAnswer,
     PingResponder,
 )
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
+from msmq.structures.internal.ping import Ping
 from tests.vectors import ACCEPTOR as OURS
 from tests.vectors import INITIATOR as THEIRS
 from tests.vectors import vector

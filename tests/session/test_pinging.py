@@ -10,8 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
-from msmq.session.packets.ping import Ping
-from msmq.session.pinging import (
+from msmq.session.ping_initiator import (
     PING_MACHINE,
     PingEnded,
     PingInitiator,
@@ -19,7 +18,8 @@ from msmq.session.pinging import (
     PingRequest,
     canonical_host,
 )
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
+from msmq.structures.internal.ping import Ping
 from tests.vectors import ACCEPTOR as THEIRS
 from tests.vectors import INITIATOR as OURS
 from tests.vectors import vector

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     Change,
@@ -24,8 +24,8 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.queues.definition import QueueDefinition
-from msmq.queues.snapshot import StoredMessage
+from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.snapshot import StoredMessage
 
 Kept: TypeAlias = tuple[bytes, tuple[float, int | None, int, int]]
 """A packet, and of its message C{arrived}, C{due}, C{aborts} and C{moves}."""

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from msmq.interfaces.storage import StorageFull
-from msmq.queues.changes import AppendEvent, Change, PutQueue, PutState
+from msmq.persistence.changes import AppendEvent, Change, PutQueue, PutState
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.contracts.store_moves import move

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from msmq.interfaces import StorageError
-from msmq.queues.changes import AppendEvent, Change, PutQueue
+from msmq.persistence.changes import AppendEvent, Change, PutQueue
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.message_store import ORDERS, put
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.changes import Change, PutMessage, PutState
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.changes import Change, PutMessage, PutState
+from msmq.persistence.definition import QueueDefinition
 from msmq.storage.log.core.format import (
     BLOCK,
     FIRST,

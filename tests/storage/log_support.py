@@ -15,8 +15,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import LogEntry, StorageError
-from msmq.queues.changes import Change
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import Change
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
 from tests.contracts.store_history import TurnedReactor
 from tests.patience import DEADLINE

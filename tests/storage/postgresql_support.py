@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import StorageError
-from msmq.queues.changes import AppendEvent, PutQueue
+from msmq.persistence.changes import AppendEvent, PutQueue
 from msmq.storage.postgresql.address import Address, parse_address
 from msmq.storage.postgresql.store import PostgresqlMessageStore
 from tests.contracts.message_store import ORDERS

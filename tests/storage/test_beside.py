@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
-from msmq.pipeline.rows import StoredPacket, message_row
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     PutMessage,
@@ -25,8 +24,9 @@ from msmq.queues.changes import (
     RemoveMessages,
     TrimLog,
 )
-from msmq.storage.beside import StoreBeside, open_beside
-from msmq.storage.beside.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
+from msmq.pipeline.rows import StoredPacket, message_row
+from msmq.storage.readers import StoreBeside, open_beside
+from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
 from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import user_packet
 from tests.contracts.store_contract import BILLS, ORDERS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msmq.interfaces import StorageError
 from msmq.interfaces.storage import MessageNotStored
-from msmq.queues.changes import AppendEvent, AppendLog, PutQueue, PutState
+from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
 from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     PutQueue,

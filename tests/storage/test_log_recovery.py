@@ -8,7 +8,7 @@ from itertools import combinations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.changes import PutMessage, PutQueue, PutState
+from msmq.persistence.changes import PutMessage, PutQueue, PutState
 from msmq.storage.log.core.format import BLOCK, FIRST
 from msmq.storage.log.core.recovery import recover
 from msmq.storage.log.core.scan import Position

@@ -7,7 +7,7 @@ from uuid import UUID
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore, LogExtent
-from msmq.queues.changes import AppendEvent, AppendLog, PutQueue, TrimEvents, TrimLog
+from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, TrimEvents, TrimLog
 from msmq.storage.memory import MemoryMessageStore
 from tests.contracts.message_store import MessageStoreContract
 from tests.contracts.store_contract import ORDERS, identity, packet_of, put, remove

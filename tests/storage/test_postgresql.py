@@ -9,7 +9,7 @@ from uuid import UUID
 from twisted.internet.defer import CancelledError, Deferred
 
 from msmq.interfaces import IMessageStore, StorageError, UnknownQueue
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendLog,
     Change,
     MoveMessage,
@@ -21,7 +21,7 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.definition import QueueDefinition
 from msmq.storage.postgresql import opening
 from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
 from tests.contracts.message_store import HIGHEST, ORDERS, MessageStoreContract, put

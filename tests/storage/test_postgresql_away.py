@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msmq.interfaces import MessageNotStored, StorageError
-from msmq.queues.changes import PutMessage, RemoveMessages
+from msmq.persistence.changes import PutMessage, RemoveMessages
 from tests.contracts.message_store import ORDERS, put
 from tests.servers.postgresql import PostgresqlServer, Proxy, shared_server
 from tests.storage.postgresql_support import PostgresqlTestCase, event

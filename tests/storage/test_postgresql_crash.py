@@ -7,7 +7,7 @@ import random
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reading import DatabaseReader
 from tests.contracts.message_store import ORDERS

@@ -14,7 +14,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore, StorageError
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     PutAborts,
@@ -26,7 +26,7 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.queues.definition import QueueDefinition
+from msmq.persistence.definition import QueueDefinition
 from msmq.storage.factory import StorageDescriptionError, make_store
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.message_store import BILLS, HIGHEST, ORDERS, MessageStoreContract, put

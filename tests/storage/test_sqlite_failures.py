@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces.storage import StorageError, StorageFull
-from msmq.queues.changes import AppendEvent, Change, PutAborts, PutQueue, PutState, RemoveMessages
+from msmq.persistence.changes import AppendEvent, Change, PutAborts, PutQueue, PutState, RemoveMessages
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_contract import BILLS, ORDERS, put
 from tests.contracts.store_moves import move

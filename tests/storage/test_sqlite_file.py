@@ -13,8 +13,8 @@ from pathlib import Path
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import StorageError
-from msmq.queues.changes import Change, PutQueue, PutState
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import Change, PutQueue, PutState
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
 from tests.contracts.message_store import BILLS, ORDERS, put

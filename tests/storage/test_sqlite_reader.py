@@ -10,10 +10,18 @@ from uuid import UUID
 
 from twisted.trial.unittest import TestCase
 
-from msmq.queues.changes import AppendEvent, AppendLog, Change, PutQueue, RemoveQueue, TrimEvents, TrimLog
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    PutQueue,
+    RemoveQueue,
+    TrimEvents,
+    TrimLog,
+)
 from msmq.storage.sqlite import SqliteMessageStore
-from msmq.storage.sqlite.queries import STORED_EVENTS, STORED_LOG, STORED_MESSAGES
 from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, identity, packet_of, put, remove
+from tests.storage.sqlite_queries import STORED_EVENTS, STORED_LOG, STORED_MESSAGES
 
 SOURCE = UUID("11111111-2222-3333-4444-555555555555")
 PACKETS = f"SELECT packet FROM ({STORED_MESSAGES})"

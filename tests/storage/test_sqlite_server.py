@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import StorageError
-from msmq.queues.message import Delivery, Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status

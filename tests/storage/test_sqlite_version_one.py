@@ -14,9 +14,9 @@ from uuid import UUID
 
 from twisted.trial.unittest import TestCase
 
-from msmq.queues.changes import AppendEvent, AppendLog
-from msmq.queues.definition import QueueDefinition, QueueType
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import AppendEvent, AppendLog
+from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.sqlite import SqliteMessageStore
 
 FILE = Path(__file__).resolve().parent / "version-1.sqlite.gz"

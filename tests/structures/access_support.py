@@ -11,10 +11,10 @@ from typing import Any, Final
 import attrs
 from twisted.trial.unittest import SkipTest
 
-from msmq.structures.access_check import Privilege, Token
-from msmq.structures.access_masks import QUEUE_KIND
-from msmq.structures.sddl import parse_sddl
-from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.windows.access_check import Privilege, Token
+from msmq.windows.access_masks import QUEUE_KIND
+from msmq.windows.sddl import parse_sddl
+from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.wire.sid import format_sid, parse_sid
 
 PYTHON: Final = "/usr/bin/python3"

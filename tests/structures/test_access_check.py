@@ -8,13 +8,13 @@ from uuid import UUID
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.access_check import AccessDecision, Cause, check_access
-from msmq.structures.access_masks import QUEUE_KIND, AccessMask, QueueAccess
-from msmq.structures.claims import Claim, Claims, Value, ValueType, named
-from msmq.structures.sddl import parse_sddl
-from msmq.structures.security_descriptor import Control, SecurityDescriptor
-from msmq.structures.security_descriptor_aces import Ace, AceType, Acl
-from msmq.structures.well_known_sids import EVERYONE, PRINCIPAL_SELF
+from msmq.windows.access_check import AccessDecision, Cause, check_access
+from msmq.windows.access_masks import QUEUE_KIND, AccessMask, QueueAccess
+from msmq.windows.claims import Claim, Claims, Value, ValueType, named
+from msmq.windows.sddl import parse_sddl
+from msmq.windows.security_descriptor import Control, SecurityDescriptor
+from msmq.windows.security_descriptor_aces import Ace, AceType, Acl
+from msmq.windows.well_known_sids import EVERYONE, PRINCIPAL_SELF
 from msmq.wire.sid import parse_sid
 from tests.structures.access_support import DOMAIN, TOKENS, ask_samba, question, rows, token
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.access_masks import (
+from msmq.windows.access_masks import (
     CONNECTED_NETWORK_KIND,
     ENTERPRISE_KIND,
     QUEUE_KIND,

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.session.packets.connection_parameters import ConnectionParameters
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.packets.order_queue import AckEnvelope
-from msmq.session.packets.session_ack import SessionAck
-from msmq.structures.base_header import INFINITE, BaseHeader
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_class import MessageClass
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.internal.session_ack import SessionAck
+from msmq.structures.packet.base_header import INFINITE, BaseHeader
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA, user_packet
 from tests.strategies import base_headers

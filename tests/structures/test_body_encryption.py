@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.structures.body_encryption import (
+from msmq.structures.packet.body_encryption import (
     EncryptedBody,
     encryption_input,
     is_encrypted,
     with_clear_body,
     with_encrypted_body,
 )
-from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader, SenderIdType
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import user_packet
 from tests.strategies import packet_of, user_messages
 

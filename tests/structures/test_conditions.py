@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.structures import claims as claims_module
-from msmq.structures.claims import (
+from msmq.windows import claims as claims_module
+from msmq.windows.claims import (
     Claim,
     Claims,
     Value,
@@ -19,21 +19,21 @@ from msmq.structures.claims import (
     read_claim,
     resource_claims,
 )
-from msmq.structures.condition_text import (
+from msmq.windows.condition_text import (
     DEEPEST,
     ConditionTextError,
     format_condition,
     parse_condition,
 )
-from msmq.structures.conditions import (
+from msmq.windows.conditions import (
     Circumstances,
     Operator,
     Truth,
     evaluate,
     read_condition,
 )
-from msmq.structures.security_descriptor_aces import Ace, AceFlags, AceType, Acl
-from msmq.structures.well_known_sids import (
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl
+from msmq.windows.well_known_sids import (
     ADMINISTRATORS,
     ANONYMOUS,
     EVERYONE,

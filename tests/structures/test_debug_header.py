@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
-from msmq.structures.debug_header import DebugHeader
+from msmq.structures.packet.debug_header import DebugHeader
 from msmq.wire.reader import Reader
 from tests.builders import GAMMA
 from tests.strategies import debug_headers

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.format_name import (
+from msmq.structures.names.format_name import (
     ConnectorFormatName,
     DirectFormatName,
     DirectProtocol,

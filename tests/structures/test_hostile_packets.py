@@ -15,17 +15,17 @@ from msmq.errors import RemoteProtocolError
 from msmq.moment import Moment
 from msmq.session.effects import Closed, CloseReason, Effect, Transmit
 from msmq.session.session import Session
-from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState
-from msmq.structures.multi_queue_format_header import (
+from msmq.settings import SessionSettings
+from msmq.structures.packet.multi_queue_format_header import (
     MAXIMUM_ELEMENTS,
     MQFAddressHeader,
     MQFDirectQueueFormatName,
     MultiQueueFormatHeader,
     end_of_text,
 )
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import UserMessageView, measure_user_message
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
 from msmq.wire.reader import Reader
 from tests import hostile_packets

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.structures.format_name import DistributionListFormatName, parse_format_name
 from msmq.structures.identifiers import (
     DistributionListIdentifier,
     MessageIdentifier,
@@ -19,6 +18,7 @@ from msmq.structures.identifiers import (
     TxSequenceID,
     XactUow,
 )
+from msmq.structures.names.format_name import DistributionListFormatName, parse_format_name
 from msmq.structures.status import MQError, Status
 from msmq.wire.reader import Reader
 from tests import strategies

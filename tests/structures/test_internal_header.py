@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.internal_header import InternalHeader, InternalPacketType
+from msmq.structures.packet.internal_header import InternalHeader, InternalPacketType
 from msmq.wire.reader import Reader
 from tests.strategies import internal_headers
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
-from msmq.queues.message import Message
-from msmq.queues.packing import build_packet
-from msmq.structures.format_name import PrivateFormatName
-from msmq.structures.kept_packet import DeadLetterHeader, ExtensionHeader, kept_headers, packet_of
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_patches import patch_dead_letter, patch_message_class
-from msmq.structures.user_message_view import UserMessageView
+from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.packing import build_packet
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.packet.kept_packet import DeadLetterHeader, ExtensionHeader, kept_headers, packet_of
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import patch_dead_letter, patch_message_class
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA
 

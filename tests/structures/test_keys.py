@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import (
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import (
     AES_PROVIDER,
     BASE_PROVIDER,
     ENHANCED_PROVIDER,
@@ -21,7 +21,7 @@ from msmq.structures.public_keys import (
     MqdsPublicKeys,
     ProviderType,
 )
-from msmq.structures.simple_blob import SessionKeyAlgorithm, SimpleBlob
+from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlob
 from msmq.wire.reader import Reader
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
 

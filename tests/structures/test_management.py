@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.format_name import MulticastFormatName, parse_format_name
 from msmq.structures.management import (
     PROPID_MGMT_QUEUE_NEXTHOPS,
     ConnectionStatus,
@@ -21,6 +20,7 @@ from msmq.structures.management import (
     parse_multicast_address,
     parse_next_hop,
 )
+from msmq.structures.names.format_name import MulticastFormatName, parse_format_name
 from msmq.structures.prop_variant import PropVariant
 from msmq.structures.status import MQError, Status
 from tests.strategies_names import multicast_format_names

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.message_class import MessageClass, class_name, is_application_class
-from msmq.structures.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.message_class import MessageClass, class_name, is_application_class
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
 from msmq.wire.reader import Reader
 
 TABLE = {

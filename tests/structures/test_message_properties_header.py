@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.packets.order_queue import AckEnvelope
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_class import MessageClass
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_patches import (
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_patches import (
     patch_hop_count,
     patch_session_header,
     patch_time_to_reach_queue,
 )
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA
 from tests.strategies import message_properties_headers, packet_of, user_messages

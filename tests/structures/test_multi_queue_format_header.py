@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.format_name import (
+from msmq.structures.names.format_name import (
     DistributionListFormatName,
     PrivateFormatName,
     PublicFormatName,
     parse_format_name,
 )
-from msmq.structures.multi_queue_format_header import (
+from msmq.structures.names.queue_names import PrivateQueueFormatName, PublicQueueFormatName
+from msmq.structures.packet.multi_queue_format_header import (
     ElementName,
     FormatType,
     MQFAddressHeader,
@@ -23,7 +24,6 @@ from msmq.structures.multi_queue_format_header import (
     MQFSignatureHeader,
     MultiQueueFormatHeader,
 )
-from msmq.structures.queue_names import PrivateQueueFormatName, PublicQueueFormatName
 from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
 from tests.builders import ALPHA

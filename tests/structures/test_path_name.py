@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.format_name import QueueSuffix
-from msmq.structures.name_text import is_format_name, is_outgoing_path
-from msmq.structures.path_name import PathKind, PathName, parse_path_name
+from msmq.structures.names.format_name import QueueSuffix
+from msmq.structures.names.name_text import is_format_name, is_outgoing_path
+from msmq.structures.names.path_name import PathKind, PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 from tests.strategies_names import path_names
 

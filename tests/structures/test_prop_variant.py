@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
 from msmq.structures.prop_variant import PropVariant, VarEnum
 from msmq.wire.reader import Reader
 from tests.strategies_names import prop_variants

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
-from msmq.structures.format_name import (
+from msmq.structures.identifiers import ObjectIdentifier
+from msmq.structures.names.format_name import (
     ConnectorFormatName,
     DistributionListFormatName,
     FormatName,
@@ -16,9 +17,8 @@ from msmq.structures.format_name import (
     PublicFormatName,
     parse_format_name,
 )
-from msmq.structures.identifiers import ObjectIdentifier
-from msmq.structures.queue_format import QueueFormat, QueueFormatType
 from tests.strategies_names import format_names
+from tests.structures.queue_format import QueueFormat, QueueFormatType
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
 from tests.vectors import INITIATOR as GUID
 

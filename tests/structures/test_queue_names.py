@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.format_name import (
+from msmq.structures.names.format_name import (
     FormatName,
     PrivateFormatName,
     PublicFormatName,
     parse_format_name,
 )
-from msmq.structures.queue_names import (
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.claims import ClaimKind, ResourceAttribute, resource_claims
-from msmq.structures.sddl import MOST_CHARACTERS, format_sddl, parse_sddl
-from msmq.structures.security_descriptor import Control, SecurityDescriptor
-from msmq.structures.security_descriptor_aces import Ace, AceType, Acl, AnyAce, UnknownAce
-from msmq.structures.well_known_sids import ANONYMOUS, EVERYONE, SDDL_DOMAIN_RIDS, SDDL_SIDS
+from msmq.windows.claims import ClaimKind, ResourceAttribute, resource_claims
+from msmq.windows.sddl import MOST_CHARACTERS, format_sddl, parse_sddl
+from msmq.windows.security_descriptor import Control, SecurityDescriptor
+from msmq.windows.security_descriptor_aces import Ace, AceType, Acl, AnyAce, UnknownAce
+from msmq.windows.well_known_sids import ANONYMOUS, EVERYONE, SDDL_DOMAIN_RIDS, SDDL_SIDS
 from msmq.wire.sid import format_sid, parse_sid
 from tests.structures.access_support import DOMAIN, ask_samba, rows
 from tests.structures.test_security_descriptor import DESCRIPTORS

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.access_check import Token, check_access
-from msmq.structures.access_masks import (
+from msmq.windows.access_check import Token, check_access
+from msmq.windows.access_masks import (
     CONNECTED_NETWORK_KIND,
     ENTERPRISE_KIND,
     QUEUE_KIND,
     QUEUE_MANAGER_KIND,
     SITE_KIND,
 )
-from msmq.structures.sddl import parse_sddl
-from msmq.structures.security_descriptor import (
+from msmq.windows.sddl import parse_sddl
+from msmq.windows.security_descriptor import (
     Control,
     SecurityDescriptor,
     allow,
@@ -26,8 +26,8 @@ from msmq.structures.security_descriptor import (
     with_entry,
     without_entries_of,
 )
-from msmq.structures.security_descriptor_aces import Ace, AceFlags, AceType, Acl, UnknownAce
-from msmq.structures.well_known_sids import ADMINISTRATORS, ANONYMOUS, EVERYONE, parse_principal, sid_text
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl, UnknownAce
+from msmq.windows.well_known_sids import ADMINISTRATORS, ANONYMOUS, EVERYONE, parse_principal, sid_text
 from msmq.wire.sid import parse_sid
 
 # As a Windows tool writes it: owner and group behind the head, then the DACL of two entries.

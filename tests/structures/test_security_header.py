@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.security_header import ProviderInfo, SecurityHeader, SenderIdType
+from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader, SenderIdType
 from msmq.wire.reader import Reader
 from tests.strategies import security_headers
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.session_header import SessionHeader
+from msmq.structures.packet.session_header import SessionHeader
 from msmq.wire.reader import Reader
 from tests.strategies import session_headers
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways

@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.signature_input import SIGNATURE_INPUTS
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.signed_messages import CHANGES, COVERED, Fields
 
 SEVERAL = ("TCP:127.0.0.3\\private$\\plain", "OS:gamma\\private$\\others")

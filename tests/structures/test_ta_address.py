@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.ta_address import AddressType, TaAddress
+from tests.structures.ta_address import AddressType, TaAddress
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
 from tests.vectors import INITIATOR as GUID
 

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.transaction_header import TransactionHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.wire.reader import Reader
 from tests.builders import GAMMA
 from tests.strategies import transaction_headers

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.base_header import INFINITE
-from msmq.structures.format_name import PrivateFormatName, parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.queue_names import (
+from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,
     PublicQueueFormatName,
     QueueNameKind,
 )
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA, GAMMA, user_packet

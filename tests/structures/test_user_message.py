@@ -11,27 +11,27 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.session.packets.classify import PacketKind, classify
-from msmq.session.packets.session_ack import SessionAck
-from msmq.structures.base_header import INFINITE, BaseHeader
-from msmq.structures.debug_header import DebugHeader
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.multi_queue_format_header import MultiQueueFormatHeader
-from msmq.structures.queue_names import (
+from msmq.structures.internal.classification import PacketKind, classify
+from msmq.structures.internal.session_ack import SessionAck
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
     PrivateQueueFormatNameId,
     PublicQueueFormatName,
     QueueNameKind,
 )
-from msmq.structures.security_header import SecurityHeader, SenderIdType
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.soap_header import SoapHeader
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.base_header import INFINITE, BaseHeader
+from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.multi_queue_format_header import MultiQueueFormatHeader
+from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.soap_header import SoapHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA, GAMMA, session_header, user_packet
 from tests.strategies import packet_of, spoilt_packets, user_messages

@@ -11,11 +11,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.queue_names import DirectQueueFormatName
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import (
+from msmq.structures.names.queue_names import DirectQueueFormatName
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import (
     UserMessageView,
     patch_hop_count,
     patch_sequence,

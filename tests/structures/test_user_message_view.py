@@ -10,22 +10,26 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
-from msmq.structures.base_header import INFINITE, BaseHeader
-from msmq.structures.format_name import parse_format_name
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.message_properties_header import MessagePropertiesHeader
-from msmq.structures.queue_names import (
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatNameId,
     PublicQueueFormatName,
     QueueNameKind,
 )
-from msmq.structures.security_header import ProviderInfo, SecurityHeader
-from msmq.structures.session_header import SessionHeader
+from msmq.structures.packet.base_header import INFINITE, BaseHeader
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_view import (
+    UserMessageView,
+    measure_user_message,
+    patch_session_header,
+)
 from msmq.structures.status import MQError
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_view import UserMessageView, measure_user_message, patch_session_header
 from tests.builders import ALPHA, BETA, GAMMA, base_header, session_header, user_packet
 from tests.strategies import packet_of, spoilt_packets, user_messages, user_packets
 from tests.vectors import vector

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from tests.structures.three_ways import assert_only_remote_errors, assert_read_three_ways
 from tests.vectors import INITIATOR as GUID
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
-from msmq.structures.user_message_view import measure_user_message
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.wire.framer import Frame, StreamFramer
 from tests.builders import (
     ALPHA,

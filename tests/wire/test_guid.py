@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.structures.user_message import UserMessage
+from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.guid import NULL_GUID, braced, format_guid, guid_from_bytes, parse_guid
 from tests.vectors import vector
 

@@ -33,12 +33,12 @@ from msmq.interfaces.directory import (
     IObservedDirectory,
     IServedDirectory,
 )
-from msmq.queues.directory.entry import DirectoryEntry, check_names
-from msmq.queues.directory.names import MOST_ELEMENTS
-from msmq.queues.directory.objects import DirectoryObject
-from msmq.queues.directory.requests import Attributes
-from msmq.queues.directory.selecting import AttributeFilter, SortOrder, check_query, select
-from msmq.structures.format_name import (
+from msmq.membership.entry import DirectoryEntry, check_names
+from msmq.membership.names import MOST_ELEMENTS
+from msmq.membership.objects import DirectoryObject
+from msmq.membership.queries import AttributeFilter, SortOrder, check_query, select
+from msmq.membership.requests import Attributes
+from msmq.structures.names.format_name import (
     DistributionListFormatName,
     FormatName,
     PublicFormatName,

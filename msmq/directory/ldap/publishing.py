@@ -38,9 +38,9 @@ from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.filters import Equal, of_class
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Scope, Values
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
-from msmq.queues.directory.attributes import attributes_of_type
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.objects import (
+from msmq.membership.attributes import attributes_of_type
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.objects import (
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
@@ -49,7 +49,7 @@ from msmq.queues.directory.objects import (
     SiteObject,
     UserObject,
 )
-from msmq.queues.directory.selecting import equals
+from msmq.membership.queries import equals
 from msmq.wire.guid import NULL_GUID
 
 _ALSO_NAMED = {QueueManagerObject: ("site_identifier_list",), RoutingLinkObject: ("actual_cost",)}

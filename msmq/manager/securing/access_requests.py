@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from msmq.manager.parts import Parts
-from msmq.manager.securing.acting import ActingQueueManager
+from msmq.manager.assembly import Parts
 from msmq.manager.securing.permissions import Permissions
+from msmq.manager.securing.restricted_manager import ActingQueueManager
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:

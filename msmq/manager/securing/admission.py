@@ -8,15 +8,15 @@ from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
 from msmq.manager.securing.descriptors import Descriptors, protected_queue
-from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.judging import Judgement, judge
 from msmq.manager.securing.protection import Protection
+from msmq.manager.securing.trusted_peers import Gate
 from msmq.queues.queue import Queue
-from msmq.structures.access_check import AccessDecision
-from msmq.structures.access_masks import QUEUE_KIND, QueueAccess
-from msmq.structures.message_class import MessageClass
-from msmq.structures.security_header import SenderIdType
-from msmq.structures.well_known_sids import ANONYMOUS, EVERYONE
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SenderIdType
+from msmq.windows.access_check import AccessDecision
+from msmq.windows.access_masks import QUEUE_KIND, QueueAccess
+from msmq.windows.well_known_sids import ANONYMOUS, EVERYONE
 
 _WRITE = int(QueueAccess.MQSEC_WRITE_MESSAGE)
 _MOST_OPEN = 10_000

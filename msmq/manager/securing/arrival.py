@@ -18,11 +18,11 @@ from twisted.logger import Logger
 from msmq.interfaces.session import ISession
 from msmq.queues.queue import Queue
 from msmq.structures.algorithms import AuthenticationLevel
-from msmq.structures.message_class import MessageClass
-from msmq.structures.security_header import SecurityHeader
-from msmq.structures.user_header import UserHeader
-from msmq.structures.user_message_patches import patch_authentication_level
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SecurityHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_patches import patch_authentication_level
+from msmq.structures.packet.user_message_view import UserMessageView
 
 PATIENCE: Final = 30.0
 """Seconds for which messages that arrived together wait for those who are asked about them."""

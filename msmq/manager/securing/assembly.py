@@ -14,18 +14,18 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.signing import ICertificateStore, ISigning
 from msmq.manager.securing.admission import Admission
 from msmq.manager.securing.arrival import Inspector, Step
-from msmq.manager.securing.authenticating import Authentication, ReadDirectory, SigningPolicy
+from msmq.manager.securing.authentication import Authentication, ReadDirectory, SigningPolicy
 from msmq.manager.securing.certificate_publishing import CertificatePublisher, UserDirectory
 from msmq.manager.securing.certificates import Certificates
-from msmq.manager.securing.decrypting import Decryption
+from msmq.manager.securing.decryption import Decryption
 from msmq.manager.securing.demands import Demands
 from msmq.manager.securing.descriptors import Descriptors
-from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.replies import Replies
-from msmq.manager.securing.signing import Signer
+from msmq.manager.securing.signatures import Signer
+from msmq.manager.securing.trusted_peers import Gate
 from msmq.queues.model import QueueManagerModel
-from msmq.session.securing.certificate_cache import UserCertCache
-from msmq.session.securing.unproven_senders import UnprovenSenders
+from msmq.transfer.security.certificate_cache import UserCertCache
+from msmq.transfer.security.unproven_senders import UnprovenSenders
 from msmq.wire.sid import parse_sid
 
 NOBODY: Final = parse_sid("S-1-5-7")

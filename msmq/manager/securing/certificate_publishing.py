@@ -10,14 +10,14 @@ import attrs
 
 from msmq.interfaces.signing import KeptCertificate
 from msmq.manager.securing.certificates import Certificates
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import UserObject
-from msmq.queues.directory.requests import Outcome
-from msmq.session.securing.certificate_cache import UserCertCache
-from msmq.session.securing.unproven_senders import UnprovenSenders
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import UserObject
+from msmq.membership.requests import Outcome
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.structures.status import MQError, Status
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.transfer.security.certificate_cache import UserCertCache
+from msmq.transfer.security.unproven_senders import UnprovenSenders
 from msmq.wire.sid import format_sid
 
 ATTEMPTS: Final = 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import Accepted, Outcome, Refused
-from msmq.queues.definition import QueuePrivacy
+from msmq.persistence.definition import QueuePrivacy
 from msmq.queues.queue import Queue
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
 
 
 class Demands:

@@ -13,16 +13,16 @@ from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.interfaces.access import AccountUnknown, IAccessControl
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.public_security import PublicSecurity
+from msmq.persistence.definition import QueueType
 from msmq.queues.default_security import documented_security, queue_manager_security, strict_security
-from msmq.queues.definition import QueueType
 from msmq.queues.queue import Queue
-from msmq.structures.access_check import DECIDING
-from msmq.structures.access_masks import QUEUE_KIND, ObjectKind
-from msmq.structures.sddl import parse_sddl
-from msmq.structures.security_descriptor import SecurityDescriptor, restricted
-from msmq.structures.security_descriptor_aces import Ace
 from msmq.structures.status import MQError, Status
-from msmq.structures.well_known_sids import domain_of
+from msmq.windows.access_check import DECIDING
+from msmq.windows.access_masks import QUEUE_KIND, ObjectKind
+from msmq.windows.sddl import parse_sddl
+from msmq.windows.security_descriptor import SecurityDescriptor, restricted
+from msmq.windows.security_descriptor_aces import Ace
+from msmq.windows.well_known_sids import domain_of
 
 
 class DefaultDescriptor(enum.Enum):

@@ -8,10 +8,10 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.access import IAccessControl
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY
-from msmq.queues.directory.rights import MESSAGE_RIGHTS
-from msmq.structures.access_check import AccessDecision
-from msmq.structures.access_masks import QUEUE_KIND, ObjectKind
-from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.membership.rights import MESSAGE_RIGHTS
+from msmq.windows.access_check import AccessDecision
+from msmq.windows.access_masks import QUEUE_KIND, ObjectKind
+from msmq.windows.security_descriptor import SecurityDescriptor
 
 
 @attrs.frozen

@@ -11,36 +11,36 @@ from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.access import AccountUnknown
-from msmq.manager.describing import queue_path
-from msmq.manager.local_queues import LocalQueues
-from msmq.manager.performing import Performer
+from msmq.manager.administration.descriptions import queue_path
+from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.applications.targets import own_queue
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.performer import Performer
 from msmq.manager.securing.descriptors import (
     Descriptors,
     checked,
     protected_queue,
     read_descriptor,
 )
-from msmq.manager.securing.gate import Gate
 from msmq.manager.securing.judging import judge
 from msmq.manager.securing.protection import Protection
-from msmq.manager.targets import own_queue
-from msmq.manager.undivided import undivided
-from msmq.queues.changes import PutState
-from msmq.queues.definition import QueueType
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.persistence.changes import PutState
+from msmq.persistence.definition import QueueType
 from msmq.queues.queue import Queue
-from msmq.structures.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind, QueueAccess
-from msmq.structures.condition_text import format_condition
-from msmq.structures.sddl import format_sddl
-from msmq.structures.security_descriptor import (
+from msmq.structures.status import MQError, Status
+from msmq.windows.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind, QueueAccess
+from msmq.windows.condition_text import format_condition
+from msmq.windows.sddl import format_sddl
+from msmq.windows.security_descriptor import (
     SecurityDescriptor,
     allow,
     deny,
     with_entry,
     without_entries_of,
 )
-from msmq.structures.security_descriptor_aces import Ace, AceFlags, AceType, AnyAce
-from msmq.structures.status import MQError, Status
-from msmq.structures.well_known_sids import ANONYMOUS
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, AnyAce
+from msmq.windows.well_known_sids import ANONYMOUS
 from msmq.wire.sid import format_sid
 
 MACHINE: Final = "."

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.windows.security_descriptor import SecurityDescriptor
 
 OWN: Final = "its descriptor"
 """Where a descriptor is stored that no rule replaces."""

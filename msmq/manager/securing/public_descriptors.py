@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.clock import IClock
-from msmq.queues.directory.rights import from_directory, is_untranslated, lists_rights
-from msmq.structures.security_descriptor import SecurityDescriptor
-from msmq.structures.security_descriptor_aces import Ace, AceFlags, Acl
+from msmq.membership.rights import from_directory, is_untranslated, lists_rights
+from msmq.windows.security_descriptor import SecurityDescriptor
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, Acl
 
 LIFETIME: Final = 60.0
 """Seconds for which an answer of the directory is used."""

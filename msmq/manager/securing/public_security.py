@@ -13,8 +13,8 @@ from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
-from msmq.manager.describing import queue_path
-from msmq.manager.divergences import DirectoryDivergences
+from msmq.manager.administration.descriptions import queue_path
+from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.public_descriptors import (
     IN_THE_DIRECTORY,
@@ -23,14 +23,14 @@ from msmq.manager.securing.public_descriptors import (
     own_entries,
     parsed,
 )
-from msmq.queues.directory.divergence import DirectoryChanges, list_divergence
-from msmq.queues.directory.rights import class_default, is_untranslated, lists_rights
-from msmq.queues.directory.rights_change import to_directory
+from msmq.membership.divergence import DirectoryChanges, list_divergence
+from msmq.membership.rights import class_default, is_untranslated, lists_rights
+from msmq.membership.rights_change import to_directory
 from msmq.queues.queue import Queue
-from msmq.structures.security_descriptor import SecurityDescriptor
-from msmq.structures.security_descriptor_aces import Ace, AceFlags, Acl
 from msmq.structures.status import MQError, Status
-from msmq.structures.well_known_sids import domain_of
+from msmq.windows.security_descriptor import SecurityDescriptor
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, Acl
+from msmq.windows.well_known_sids import domain_of
 
 LIST: Final = "list"
 """The subject of differences between lists."""

@@ -18,11 +18,11 @@ from msmq.manager.securing.admission import Admission
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
-from msmq.structures.format_name import PrivateFormatName
-from msmq.structures.message_class import MessageClass
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import without_acknowledgements
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.structures.user_message_patches import without_acknowledgements
-from msmq.structures.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.manager.parts import Parts
+from msmq.manager.assembly import Parts
 from msmq.manager.securing.certificates import DAYS, Certificates
 from msmq.structures.status import MQError, Status
 

@@ -30,8 +30,8 @@ from msmq.pipeline.rows import (
     signed,
 )
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
-from msmq.storage.beside import StoreBeside, open_beside
-from msmq.structures.name_text import is_format_name
+from msmq.storage.readers import StoreBeside, open_beside
+from msmq.structures.names.name_text import is_format_name
 from msmq.wire.guid import NULL_GUID
 
 FILE_ROWS: Final = 100_000

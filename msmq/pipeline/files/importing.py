@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.control.client import ControlClient
-from msmq.control.properties import read_message
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient
+from msmq.control.protocol.records import Record
+from msmq.control.server.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
@@ -27,10 +27,10 @@ from msmq.pipeline.files.directory import turn_of
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
-from msmq.structures.message_class import class_name
-from msmq.structures.name_text import is_format_name
+from msmq.structures.names.name_text import is_format_name
+from msmq.structures.packet.message_class import class_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.structures.user_message_view import UserMessageView
 
 PROGRESS_NAME: Final = "_msmq_import"
 """Names of files that tell how far an import came begin so; they are no data for anybody."""

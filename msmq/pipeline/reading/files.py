@@ -17,8 +17,8 @@ from msmq.pipeline.reading.streams import is_called
 from msmq.pipeline.reading.wanted import Wanted
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
 from msmq.pipeline.schema import PACKET_COLUMN, VERSION, VERSION_KEY
-from msmq.storage.beside import STORE_FILE
-from msmq.structures.name_text import is_outgoing_path
+from msmq.storage.readers import STORE_FILE
+from msmq.structures.names.name_text import is_outgoing_path
 from msmq.wire.framer import SIGNATURE
 
 if TYPE_CHECKING:

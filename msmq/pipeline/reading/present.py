@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msmq.pipeline.reading.slices import LEVEL, level_spans
 from msmq.pipeline.reading.stores import LOGS
 from msmq.pipeline.reading.streams import topics_of
-from msmq.storage.beside import StoreBeside, open_beside
+from msmq.storage.readers import StoreBeside, open_beside
 
 
 def streams_present(location: str, streams: Iterable[str]) -> list[str]:

@@ -15,9 +15,9 @@ from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_s
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.reading.wanted import Wanted
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
-from msmq.storage.beside import StoreBeside, open_beside
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.storage.readers import StoreBeside, open_beside
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 
 LOGS: Final = {"log": "log", "events": "events"}

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import attrs
 
+from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.rows import text
-from msmq.queues.definition import QueueDefinition, QueueType
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
 
 _SYSTEM: Final = {

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from msmq.control.client import ControlClient
-from msmq.control.records import Record
+from msmq.control.client.client import ControlClient
+from msmq.control.protocol.records import Record
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.writing.location import location_of
 from msmq.pipeline.writing.options import WriteOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msmq.control.locations import Location, LocationError, UnixLocation, parse_location
+from msmq.control.client.locations import Location, LocationError, UnixLocation, parse_location
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.writing.options import WriteOptions
 

@@ -11,7 +11,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.security.access.deciding import Deciding, token_of
 from msmq.security.access.rules import NO_RULES, Rules
-from msmq.structures.access_check import Token
+from msmq.windows.access_check import Token
 from msmq.wire.sid import format_sid
 
 LIFETIME: Final = 300.0

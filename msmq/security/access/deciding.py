@@ -8,10 +8,10 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.access import Account, AccountUnknown, Ruling
 from msmq.security.access.rules import NO_RULES, Rules
-from msmq.structures.access_check import AccessDecision, Token, check_access
-from msmq.structures.access_masks import ObjectKind
-from msmq.structures.security_descriptor import SecurityDescriptor
-from msmq.structures.well_known_sids import (
+from msmq.windows.access_check import AccessDecision, Token, check_access
+from msmq.windows.access_masks import ObjectKind
+from msmq.windows.security_descriptor import SecurityDescriptor
+from msmq.windows.well_known_sids import (
     ANONYMOUS,
     AUTHENTICATED_USERS,
     EVERYONE,

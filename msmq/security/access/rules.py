@@ -29,13 +29,13 @@ import attrs
 
 from msmq.errors import MsmqError
 from msmq.interfaces.access import Ruling
-from msmq.structures.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind
-from msmq.structures.security_descriptor import SecurityDescriptor, allow, deny
-from msmq.structures.security_descriptor_aces import Ace, Acl
-from msmq.structures.well_known_sids import LOCAL_SYSTEM, parse_principal
 from msmq.toml.document import Document, DocumentError, nearest, read_document
 from msmq.toml.kinds import type_name
 from msmq.toml.lines import Path as KeyPath
+from msmq.windows.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind
+from msmq.windows.security_descriptor import SecurityDescriptor, allow, deny
+from msmq.windows.security_descriptor_aces import Ace, Acl
+from msmq.windows.well_known_sids import LOCAL_SYSTEM, parse_principal
 from msmq.wire.sid import parse_sid
 
 

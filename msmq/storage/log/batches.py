@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     Change,
     MoveMessage,

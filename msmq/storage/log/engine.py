@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from msmq.interfaces.storage import StorageError, StoreNotOpen
-from msmq.queues.changes import Change
+from msmq.persistence.changes import Change
 from msmq.storage.log.batches import Batch, is_removing, pieces_of
 from msmq.storage.log.core.adaptive import WritePolicy
 from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST, SegmentHeader

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.durable import write_durably
-from msmq.queues.changes import AppendEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import Batch
 from msmq.storage.log.core.plan import Plan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE

@@ -25,8 +25,8 @@ from msmq.interfaces.storage import (
     StoredEvent,
     StoreNotOpen,
 )
-from msmq.queues.changes import Change
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.changes import Change
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log.batches import Batch
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure

@@ -16,9 +16,9 @@ import psycopg
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import AppendEvent, Change
-from msmq.queues.definition import QueueDefinition
-from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.snapshot import Snapshot, StoredMessage
 from msmq.storage.plan import Plan
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import Link, connect

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from msmq.queues.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
+from msmq.persistence.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
 from msmq.storage.plan import LogStep
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers
 from msmq.storage.postgresql.statement import Statement, chunks

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
-from msmq.queues.changes import PutMessage
+from msmq.persistence.changes import PutMessage
 from msmq.storage.identity import identity_of
 from msmq.storage.part_plan import Move, PartPlan, Stage
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers, nullable_bigints

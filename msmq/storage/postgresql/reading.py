@@ -12,7 +12,7 @@ from uuid import UUID
 import psycopg
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
-from msmq.queues.changes import AppendEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.storage.log_answer import LOG_BYTES
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.arrays import bigints

@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
 from msmq.interfaces.storage import IMessageStore, StorageError
-from msmq.queues.changes import AppendLog, Change, PutMessage
+from msmq.persistence.changes import AppendLog, Change, PutMessage
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reading import DatabaseReader

@@ -12,7 +12,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import Change
+from msmq.persistence.changes import Change
 from msmq.storage.postgresql.database import Outcomes, ServerDatabase
 from msmq.storage.postgresql.failures import Away, StatementRefused
 from msmq.storage.postgresql.reading import DatabaseReader

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import StorageError, StorageFull
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendLog,
     Change,
     MoveMessage,
@@ -26,7 +26,7 @@ from msmq.queues.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.queues.snapshot import Snapshot
+from msmq.persistence.snapshot import Snapshot
 from msmq.storage.part_plan import PartPlan
 from msmq.storage.plan import Plan
 from msmq.storage.sqlite.express import ExpressLog, express_path, open_express, remove_express

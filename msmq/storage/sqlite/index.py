@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.persistence.snapshot import Snapshot, StoredMessage
 from msmq.storage.records import lookup_id_of, read_definition
 
 

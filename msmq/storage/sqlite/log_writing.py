@@ -8,7 +8,7 @@ from itertools import chain
 
 import attrs
 
-from msmq.queues.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
+from msmq.persistence.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
 from msmq.storage.plan import LogStep
 from msmq.storage.records import stored_lookup_id
 from msmq.storage.sqlite.statements import chunks, marks, pieces

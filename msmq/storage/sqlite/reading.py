@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
-from msmq.queues.changes import AppendEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.storage.log_answer import one_answer
 from msmq.storage.records import lookup_id_of, stored_lookup_id
 from msmq.storage.sqlite.express import express_path

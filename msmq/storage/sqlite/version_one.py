@@ -6,7 +6,7 @@ import sqlite3
 from struct import Struct
 from typing import Final
 
-from msmq.queues.definition import QueueType
+from msmq.persistence.definition import QueueType
 from msmq.storage.identity import identity_of
 from msmq.storage.records import read_definition
 
@@ -34,7 +34,7 @@ def fill_in_from_packets(connection: sqlite3.Connection) -> None:
 
 
 def _due(head: bytes, kind: str) -> int | None:
-    """When a message has to leave its queue, by the rules of L{msmq.queues.expiring}."""
+    """When a message has to leave its queue, by the rules of L{msmq.queues.leaving.deadlines}."""
     if len(head) < _HEAD or kind == QueueType.SYSTEM.value:
         return None
     time_to_reach_queue, time_to_be_received, sent = _TIMES(head)

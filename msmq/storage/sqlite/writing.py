@@ -9,7 +9,7 @@ from itertools import chain
 
 import attrs
 
-from msmq.queues.changes import PutMessage
+from msmq.persistence.changes import PutMessage
 from msmq.storage.identity import identity_of
 from msmq.storage.part_plan import Move, PartPlan, Stage
 from msmq.storage.plan import Plan

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import Change
+from msmq.persistence.changes import Change
 from msmq.storage.reading_thread import Outcome, Read, storage_error
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.writing_thread import Stop, WritingThread

@@ -19,12 +19,17 @@ from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.directory.ldap.transport.wire import Values
 from msmq.interfaces.directory import DirectoryError
+from msmq.membership.objects import QueueManagerObject, QueueObject, UserObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, UserObject
-from msmq.queues.directory.selecting import equals
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import ENHANCED_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import (
+    ENHANCED_PROVIDER,
+    MqdsPublicKey,
+    MqdsPublicKeys,
+    ProviderType,
+)
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.wire.sid import parse_sid
 from tests.contracts.directory import CERTIFICATE
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, shared_server

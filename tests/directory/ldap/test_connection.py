@@ -22,16 +22,16 @@ from msmq.directory.ldap.settings import Dialect, LdapServer, LdapSettings
 from msmq.directory.ldap.transport.connection import ATTEMPTS_APART, LdapConfigurationError, LdapConnection
 from msmq.interfaces import DirectoryError
 from msmq.interfaces.plugins import DirectoryContext
-from msmq.net.clock import SystemClock
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import (
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import (
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,
     RoutingLinkObject,
     SiteObject,
 )
-from msmq.queues.directory.selecting import equals
+from msmq.membership.queries import equals
+from msmq.net.clock import SystemClock
 from tests.servers.certificates import make_credentials
 from tests.servers.emulated_ldap import EmulatedDirectory
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, SlapdServer

@@ -24,9 +24,9 @@ from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope, Values
 from msmq.interfaces.directory import DirectoryError
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
-from msmq.queues.directory.selecting import equals
 from msmq.wire.sid import format_sid
 from tests.directory.ldap.test_access_rules import KEYS
 from tests.servers import samba

@@ -29,15 +29,15 @@ from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import DirectoryError
 from msmq.manager.service import QueueManagerService
-from msmq.net.clock import SystemClock
-from msmq.queues.directory.objects import (
+from msmq.membership.objects import (
     DirectoryObject,
     QueueManagerObject,
     RoutingLinkObject,
     SiteObject,
 )
-from msmq.queues.directory.selecting import equals
-from msmq.queues.message import Message
+from msmq.membership.queries import equals
+from msmq.net.clock import SystemClock
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from tests.directory.test_openldap import make_base

@@ -20,10 +20,10 @@ from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.wire import Entry
 from msmq.interfaces import DirectoryError
 from msmq.interfaces.plugins import DirectoryContext
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import QueueManagerObject, QueueObject, UserObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, UserObject
-from msmq.queues.directory.selecting import equals
 from msmq.wire.sid import parse_sid
 from tests.servers.emulated_ldap import SUFFIX, EmulatedDirectory, Record
 

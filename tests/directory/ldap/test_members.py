@@ -22,10 +22,10 @@ from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.manager.service import QueueManagerService
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject, SiteObject
-from msmq.queues.directory.selecting import equals
-from msmq.queues.message import Message
+from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status

@@ -14,9 +14,9 @@ from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.interfaces import DirectoryError
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
-from msmq.queues.directory.selecting import equals
 from tests.servers.emulated_ldap import SUFFIX, EmulatedDirectory
 
 ALPHA = UUID(int=0xA)

@@ -17,10 +17,10 @@ from msmq.directory.ldap.transport.referrals import writable_servers
 from msmq.directory.ldap.transport.results import describe
 from msmq.directory.ldap.transport.wire import LdapWireError, Result, decode
 from msmq.interfaces import DirectoryError
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import QueueManagerObject, QueueObject
-from msmq.queues.directory.selecting import equals
 from tests.servers.emulated_ldap import SUFFIX, EmulatedDirectory
 
 ALPHA = UUID(int=0xA)

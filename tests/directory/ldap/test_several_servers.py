@@ -18,9 +18,9 @@ from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.interfaces import DirectoryError, IServedDirectory
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import QueueManagerObject
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import QueueManagerObject
 from tests.patience import DEADLINE
 from tests.servers.slapd import SUFFIX, SlapdServer
 from tests.test_examples import own_address

@@ -15,11 +15,11 @@ from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.ranges import ValueList, ValueRangeError
 from msmq.directory.ldap.transport.wire import Entry
 from msmq.interfaces import DirectoryError
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import QueueManagerObject
+from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
-from msmq.queues.directory.enumerations import DirectoryOperationResult
-from msmq.queues.directory.objects import QueueManagerObject
-from msmq.queues.directory.selecting import equals
-from msmq.structures.format_name import DistributionListFormatName, PublicFormatName
+from msmq.structures.names.format_name import DistributionListFormatName, PublicFormatName
 from msmq.wire.sid import parse_sid
 from tests.servers.emulated_ldap import SUFFIX, EmulatedDirectory
 

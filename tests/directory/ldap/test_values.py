@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.ldap.entries.values import PRIVACY
-from msmq.queues.definition import QueuePrivacy
+from msmq.persistence.definition import QueuePrivacy
 
 
 class PrivacyTests(SynchronousTestCase):

@@ -11,7 +11,7 @@ from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
 from msmq.security.signatures import Signing
 from msmq.structures.algorithms import EncryptionAlgorithm, HashAlgorithm
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
+from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from tests.fuzz.finding import expect
 
 PROVIDERS: Final = (AES_PROVIDER, ENHANCED_PROVIDER, BASE_PROVIDER, "", "nobody's")

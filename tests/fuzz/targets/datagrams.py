@@ -7,9 +7,9 @@ from uuid import UUID
 from msmq.discovery.packets import TopologyClientRequest, TopologyServerReply, read_topology_packet
 from msmq.discovery.server import DiscoveryServer, Unanswered
 from msmq.moment import Moment
-from msmq.session.packets.ping import Ping
 from msmq.session.ping_responder import REPEATS_ANSWERED, SILENCE, Ignored, PingResponder
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
+from msmq.structures.internal.ping import Ping
 from tests.fuzz.finding import accepted, expect, written
 
 SOMEBODY = UUID(int=7)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from msmq.errors import LocalProtocolError
-from msmq.structures.access_check import Privilege, Token, check_access
-from msmq.structures.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, AccessMask
-from msmq.structures.sddl import format_sddl, parse_sddl
-from msmq.structures.security_descriptor import (
+from msmq.windows.access_check import Privilege, Token, check_access
+from msmq.windows.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, AccessMask
+from msmq.windows.sddl import format_sddl, parse_sddl
+from msmq.windows.security_descriptor import (
     SecurityDescriptor,
     allow,
     deny,

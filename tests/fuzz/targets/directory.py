@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from msmq.structures.directory.public_key_blob import PublicKeyBlob
+from msmq.structures.directory.public_keys import MqdsPublicKey, MqdsPublicKeys
+from msmq.structures.directory.simple_blob import SimpleBlob
+from msmq.structures.directory.user_sign_certs import MqUserSignCerts
 from msmq.structures.identifiers import (
     DistributionListIdentifier,
     MulticastIdentifier,
@@ -12,15 +16,11 @@ from msmq.structures.identifiers import (
     XactUow,
 )
 from msmq.structures.prop_variant import PropVariant
-from msmq.structures.public_key_blob import PublicKeyBlob
-from msmq.structures.public_keys import MqdsPublicKey, MqdsPublicKeys
-from msmq.structures.queue_format import QueueFormat
-from msmq.structures.simple_blob import SimpleBlob
-from msmq.structures.ta_address import TaAddress
-from msmq.structures.user_sign_certs import MqUserSignCerts
 from msmq.wire.reader import Reader
 from msmq.wire.sid import format_sid, parse_sid
 from tests.fuzz.finding import accepted, expect
+from tests.structures.queue_format import QueueFormat
+from tests.structures.ta_address import TaAddress
 
 KINDS: Final = (
     MqdsPublicKeys,

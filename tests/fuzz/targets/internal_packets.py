@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from msmq.decoding.packets_json import packet_record
-from msmq.session.packets.classify import classify
-from msmq.session.packets.connection_parameters import ConnectionParameters
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.packets.session_ack import SessionAck
+from msmq.structures.internal.classification import classify
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.session_ack import SessionAck
 from tests.fuzz.finding import accepted, expect, written
 from tests.fuzz.repairing import repaired
 

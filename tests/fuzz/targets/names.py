@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msmq.structures.direct_format_name import DirectFormatName
-from msmq.structures.format_name import parse_format_name, parse_format_names
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.management import format_next_hop, parse_multicast_address, parse_next_hop
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import parse_format_name, parse_format_names
+from msmq.structures.names.path_name import parse_path_name
 from msmq.wire.sid import format_sid, parse_sid
 from tests.fuzz.finding import expect, named
 

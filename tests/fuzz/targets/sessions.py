@@ -20,9 +20,9 @@ from msmq.session.effects import (
     Transmit,
 )
 from msmq.session.session import Session
-from msmq.session.settings import SessionSettings
 from msmq.session.state import SessionState
-from msmq.structures.user_message_view import measure_user_message
+from msmq.settings import SessionSettings
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.wire.framer import StreamFramer
 from tests.builders import establish, parameters, session_ack, session_header, user_packet
 from tests.fuzz.finding import expect

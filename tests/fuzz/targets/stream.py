@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.structures.user_message_view import measure_user_message
+from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.wire.framer import MAXIMUM_PACKET_SIZE, SESSION_HEADER_SIZE, Frame, StreamFramer
 from tests.fuzz.finding import expect
 

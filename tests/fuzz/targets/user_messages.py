@@ -9,17 +9,17 @@ import attrs
 from msmq.decoding.message_json import message_json
 from msmq.decoding.packets_json import packet_record
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.session.packets.classify import classify
-from msmq.structures.body_encryption import encryption_input, is_encrypted, with_clear_body
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.signature_input import (
+from msmq.structures.internal.classification import classify
+from msmq.structures.packet.body_encryption import encryption_input, is_encrypted, with_clear_body
+from msmq.structures.packet.signature_input import (
     signature_input_1_0,
     signature_input_2_0,
     signature_input_3_0,
 )
-from msmq.structures.user_message import UserMessage
-from msmq.structures.user_message_patches import patch_dead_letter, patch_transaction
-from msmq.structures.user_message_view import (
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_patches import patch_dead_letter, patch_transaction
+from msmq.structures.packet.user_message_view import (
     UserMessageView,
     measure_user_message,
     patch_hop_count,

@@ -11,13 +11,13 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.access import Account
-from msmq.manager.securing.acting import ActingQueueManager
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.queues.message import Acknowledge, Message
-from msmq.security.access.memory import MemoryAccessControl
-from msmq.structures.format_name import PrivateFormatName, parse_format_name
-from msmq.structures.path_name import parse_path_name
+from msmq.manager.securing.restricted_manager import ActingQueueManager
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
+from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.status import MQError, Status
+from msmq.testing.access_control import MemoryAccessControl
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import parse_sid
 from tests.builders import BETA

@@ -12,14 +12,14 @@ from msmq.interfaces.session import ISession
 from msmq.manager.securing.admission import Admission
 from msmq.manager.securing.arrival import Accepted
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.manager.securing.gate import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
 from msmq.queues.queue import Queue
-from msmq.security.access.memory import MemoryAccessControl
 from msmq.security.access.rules import QueueRule, Rules
-from msmq.structures.message_class import MessageClass
-from msmq.structures.path_name import parse_path_name
-from msmq.structures.sddl import parse_sddl
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.sddl import parse_sddl
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 from tests.builders import ALPHA, with_security

@@ -10,8 +10,8 @@ from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import PATIENCE, Accepted, Answer, Inspector, Refused
 from msmq.queues.queue import Queue
 from msmq.structures.algorithms import AuthenticationLevel
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.sid import parse_sid
 from tests.builders import BETA, with_security
 from tests.nodes.scripted import transactional

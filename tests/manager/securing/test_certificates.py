@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.signing import KeptCertificate
 from msmq.manager.securing import certificate_publishing
 from msmq.manager.securing.certificate_publishing import ATTEMPTS
-from msmq.queues.directory.objects import UserObject
-from msmq.queues.directory.selecting import equals
+from msmq.membership.objects import UserObject
+from msmq.membership.queries import equals
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.status import MQError
 from msmq.wire.sid import parse_sid

@@ -11,17 +11,17 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import Accepted, Refused
-from msmq.manager.securing.decrypting import Decryption
+from msmq.manager.securing.decryption import Decryption
 from msmq.queues.queue import Queue
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
-from msmq.session.securing.choosing import Preferences
-from msmq.structures.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
-from msmq.structures.message_class import MessageClass
-from msmq.structures.public_keys import AES_PROVIDER
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.directory.public_keys import AES_PROVIDER
+from msmq.structures.packet.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
+from msmq.transfer.security.cipher_choice import Preferences
 from tests.builders import user_packet
 
 BODY = b"a body that is longer than two blocks of any cipher"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.manager.securing.gate import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
 from msmq.wire.addresses import AddressSet
 
 HERE, PEER, STRANGER = "127.0.0.9", "192.0.2.7", "198.51.100.1"

@@ -10,11 +10,11 @@ from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.access import Account, Ruling
 from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
-from msmq.security.access.memory import MemoryAccessControl
 from msmq.security.access.rules import QueueRule, Rules
 from msmq.storage.memory import MemoryMessageStore
-from msmq.structures.sddl import parse_sddl
 from msmq.structures.status import MQError, Status
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.sddl import parse_sddl
 from msmq.wire.sid import parse_sid
 from tests.control.support import Disk
 from tests.nodes.support import Node, NodesTestCase

@@ -11,13 +11,13 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.access import Account
 from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, published_list
-from msmq.queues.directory.divergence import DirectoryChanges
-from msmq.queues.directory.rights import PEEK, RECEIVE, RECEIVE_JOURNAL, SEND
-from msmq.security.access.memory import MemoryAccessControl
-from msmq.structures.sddl import format_sddl, parse_sddl
-from msmq.structures.security_descriptor import SecurityDescriptor
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.rights import PEEK, RECEIVE, RECEIVE_JOURNAL, SEND
 from msmq.structures.status import Status
-from msmq.structures.well_known_sids import domain_of
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.sddl import format_sddl, parse_sddl
+from msmq.windows.security_descriptor import SecurityDescriptor
+from msmq.windows.well_known_sids import domain_of
 from msmq.wire.sid import parse_sid
 from tests.nodes.support import Node
 from tests.nodes.test_public_queues import ORDERS, DirectoryTestCase

@@ -8,13 +8,13 @@ from uuid import UUID
 from msmq.interfaces.access import Account
 from msmq.interfaces.signing import KeptCertificate
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.queues.message import Acknowledge, Message
-from msmq.security.access.memory import MemoryAccessControl
+from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.algorithms import AuthenticationLevel
-from msmq.structures.format_name import FormatName, PrivateFormatName, parse_format_name
-from msmq.structures.message_class import MessageClass
-from msmq.structures.path_name import parse_path_name
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.testing.access_control import MemoryAccessControl
 from msmq.wire.guid import NULL_GUID
 from tests.builders import BETA
 from tests.contracts.signing import SID

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, NO_CORRELATION
-from msmq.structures.message_class import class_name
+from msmq.structures.packet.message_class import class_name
 from tests.pipeline.local_spark import table
 
 SOURCE = "A1FA0000-0000-4000-8000-000000000001"

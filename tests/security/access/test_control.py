@@ -8,9 +8,9 @@ from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.access import Account
 from msmq.security.access import control
 from msmq.security.access.control import LIFETIME, AccessControl
-from msmq.security.access.memory import MemoryAccessControl
-from msmq.structures.well_known_sids import AUTHENTICATED_USERS, EVERYONE
+from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.clock import ManualClock
+from msmq.windows.well_known_sids import AUTHENTICATED_USERS, EVERYONE
 from tests.contracts.access_control import ACCOUNTS, ALICE, CLERKS, RULES, STRANGER, AccessControlContract
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.security.access.rules import Rules, RulesError, load_rules
-from msmq.structures.sddl import format_sddl
+from msmq.windows.sddl import format_sddl
 
 WHOLE = """
 [names]

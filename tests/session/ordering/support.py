@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from msmq.moment import Moment
-from msmq.session.ordering.incoming_stream import Verdict
-from msmq.session.ordering.incoming_streams import IncomingStreams, OwedOrderAck
-from msmq.session.ordering.outgoing_stream import OutgoingStream
-from msmq.session.ordering.outgoing_streams import OutgoingStreams
-from msmq.session.ordering.records import StateChange
-from msmq.session.ordering.transfers import Transmission
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.packets.order_queue import AckEnvelope
-from msmq.session.settings import SessionSettings
-from msmq.session.state import OutgoingMessage
+from msmq.persistence.state_records import StateChange
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.incoming_stream import Verdict
+from msmq.transfer.incoming_streams import IncomingStreams, OwedOrderAck
+from msmq.transfer.outgoing_stream import OutgoingStream
+from msmq.transfer.outgoing_streams import OutgoingStreams
+from msmq.transfer.stream_changes import Transmission
 from tests.builders import ALPHA, BETA, NULL, base_header
 
 START = Moment(1000.0, 1_700_000_000.0)

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
-from msmq.session.ordering.acknowledgements import (
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.names.queue_names import DirectQueueFormatName
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from msmq.transfer.acknowledgements import (
     final_ack,
     order_ack,
     order_queue,
     read_acknowledgement,
     wants_final_ack,
 )
-from msmq.session.ordering.incoming_streams import OwedOrderAck
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_class import MessageClass
-from msmq.structures.queue_names import DirectQueueFormatName
-from msmq.structures.status import MQError
-from msmq.structures.user_message_view import UserMessageView
+from msmq.transfer.incoming_streams import OwedOrderAck
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
 from tests.session.ordering.support import JN, JP, Receiver, transactional_packet
 

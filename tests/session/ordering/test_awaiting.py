@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.awaiting_final_acks import PREFIX, AwaitingFinalAcks, AwaitingPage
-from msmq.session.ordering.records import StateChange, StateError
-from msmq.session.ordering.transfers import (
+from msmq.persistence.state_records import StateChange, StateError
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.packet.message_class import MessageClass
+from msmq.transfer.awaiting_final_acks import PREFIX, AwaitingFinalAcks, AwaitingPage
+from msmq.transfer.stream_changes import (
     WANTS_DEAD_LETTER,
     WANTS_FINAL_ACK,
     WANTS_JOURNAL,
@@ -19,10 +23,6 @@ from msmq.session.ordering.transfers import (
     Settlement,
     Transfer,
 )
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_queue import AckEnvelope
-from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_class import MessageClass
 from tests.builders import ALPHA, BETA
 from tests.session.ordering.support import Position, transactional_packet
 

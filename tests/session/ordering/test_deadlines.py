@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.deadlines import Deadlines
+from msmq.transfer.deadlines import Deadlines
 
 steps = st.one_of(
     st.tuples(st.just("set"), st.integers(0, 3), st.integers(0, 20)),

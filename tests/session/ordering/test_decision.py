@@ -9,7 +9,13 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import CloseReason
-from msmq.session.ordering.decision import (
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import patch_hop_count
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.decision import (
     NOT_FOR_US,
     TOO_MANY_QUEUES,
     ArrivalDecision,
@@ -22,13 +28,7 @@ from msmq.session.ordering.decision import (
     cut_at,
     decide,
 )
-from msmq.session.ordering.incoming_stream import Verdict
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_queue import AckEnvelope
-from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_patches import patch_hop_count
-from msmq.structures.user_message_view import UserMessageView
+from msmq.transfer.incoming_stream import Verdict
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
 from tests.session.ordering.support import transactional_packet
 

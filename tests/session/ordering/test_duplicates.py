@@ -11,10 +11,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
-from msmq.session.ordering.duplicates import PREFIX, DuplicateHistory
-from msmq.session.ordering.records import StateChange, StateError
-from msmq.session.settings import SessionSettings
-from msmq.structures.user_message_view import UserMessageView
+from msmq.persistence.state_records import StateChange, StateError
+from msmq.settings import SessionSettings
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.duplicates import PREFIX, DuplicateHistory
 from tests.builders import ALPHA, GAMMA, user_packet
 from tests.session.ordering.support import SETTINGS, START, transactional_packet
 

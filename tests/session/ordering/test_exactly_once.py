@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.ordering.acknowledgements import final_ack, order_ack, read_acknowledgement
-from msmq.session.ordering.incoming_stream import Verdict
-from msmq.session.ordering.outgoing_streams import OutgoingStreams
-from msmq.session.ordering.transfers import AckOutcome
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.settings import SessionSettings
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.settings import SessionSettings
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.acknowledgements import final_ack, order_ack, read_acknowledgement
+from msmq.transfer.incoming_stream import Verdict
+from msmq.transfer.outgoing_streams import OutgoingStreams
+from msmq.transfer.stream_changes import AckOutcome
 from tests.builders import ALPHA, BETA
 from tests.session.ordering.support import START, Position, Receiver, transactional_packet
 

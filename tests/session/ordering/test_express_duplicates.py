@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.express_duplicates import ExpressDuplicates
-from msmq.session.settings import SessionSettings
-from msmq.structures.user_message_patches import patch_queue_manager_address
-from msmq.structures.user_message_view import UserMessageView
+from msmq.settings import SessionSettings
+from msmq.structures.packet.user_message_patches import patch_queue_manager_address
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.express_duplicates import ExpressDuplicates
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
 from tests.session.ordering.support import START

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.session.ordering.incoming_stream import Verdict
-from msmq.session.ordering.incoming_streams import PREFIX, IncomingStreams, destination_key
-from msmq.session.ordering.records import StateError
-from msmq.session.settings import SessionSettings
+from msmq.persistence.state_records import StateError
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.incoming_stream import Verdict
+from msmq.transfer.incoming_streams import PREFIX, IncomingStreams, destination_key
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.session.ordering.support import SETTINGS, START, Receiver, transactional_packet
 

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.incoming_streams import OwedOrderAck
-from msmq.session.settings import SessionSettings
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.incoming_streams import OwedOrderAck
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.session.ordering.support import Receiver, transactional_packet
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.transfer_info import NO_SEQUENCE
-from msmq.session.ordering.transfers import Disposal
 from msmq.structures.identifiers import SequenceInfo, TxSequenceID
-from msmq.structures.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass
+from msmq.transfer.stream_changes import Disposal
+from msmq.transfer.transfer_info import NO_SEQUENCE
 from tests.builders import BETA, GAMMA
 from tests.session.ordering.support import (
     JN,

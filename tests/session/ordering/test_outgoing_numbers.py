@@ -6,12 +6,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
-from msmq.session.ordering.outgoing_streams import OutgoingStreams
-from msmq.session.ordering.records import StateError
-from msmq.session.ordering.sequence_identifiers import NAME, SequenceIdentifiers
-from msmq.session.settings import SessionSettings
+from msmq.persistence.state_records import StateError
+from msmq.settings import SessionSettings
 from msmq.structures.identifiers import SequenceInfo
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.outgoing_streams import OutgoingStreams
+from msmq.transfer.sequence_identifiers import NAME, SequenceIdentifiers
 from tests.builders import ALPHA, GAMMA, user_packet
 from tests.session.ordering.support import (
     SETTINGS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.transfer_info import NO_SEQUENCE
-from msmq.session.settings import SessionSettings
-from msmq.structures.message_class import MessageClass
+from msmq.settings import SessionSettings
+from msmq.structures.packet.message_class import MessageClass
+from msmq.transfer.transfer_info import NO_SEQUENCE
 from tests.session.ordering.support import (
     START,
     Sender,

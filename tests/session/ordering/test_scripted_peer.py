@@ -6,14 +6,14 @@ import struct
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.ordering.acknowledgements import final_ack, order_ack, order_queue, read_acknowledgement
-from msmq.session.ordering.awaiting_final_acks import AwaitingFinalAcks
-from msmq.session.ordering.incoming_stream import Verdict
-from msmq.session.ordering.transfers import Disposal
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.structures.message_class import MessageClass
-from msmq.structures.user_message_view import UserMessageView
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.acknowledgements import final_ack, order_ack, order_queue, read_acknowledgement
+from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
+from msmq.transfer.incoming_stream import Verdict
+from msmq.transfer.stream_changes import Disposal
 from tests.builders import ALPHA, BETA, GAMMA, base_header, session_header
 from tests.session.ordering.support import JP, START, Receiver, Sender, transactional_packet
 

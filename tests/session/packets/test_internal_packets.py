@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.session.packets.connection_parameters import ConnectionParameters
-from msmq.session.packets.establish_connection import EstablishConnection
-from msmq.session.packets.session_ack import SessionAck
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.user_message import UserMessage
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.structures.internal.session_ack import SessionAck
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.guid import NULL_GUID
 from tests.vectors import ACCEPTOR, INITIATOR, vector
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.session.packets.ping import Ping
+from msmq.structures.internal.ping import Ping
 from tests.vectors import ACCEPTOR, INITIATOR, vector
 
 pings = st.builds(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
-from msmq.session.packets.session_ack import SessionAck
+from msmq.structures.internal.session_ack import SessionAck
 from tests.builders import ALPHA, establish, session_ack, session_header, user_packet
 
 GOOD = session_ack(session_header(7, 9, recoverable_base=3, recoverable_flags=5, window_size=2))

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.session.packets.final_ack import FinalAck
-from msmq.session.packets.order_ack import OrderAck
-from msmq.session.packets.order_queue import AckEnvelope
-from msmq.structures.base_header import BaseHeader
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.message_class import MessageClass
-from msmq.structures.session_header import SessionHeader
-from msmq.structures.transaction_header import TransactionHeader
-from msmq.structures.user_header import UserHeader
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
 from tests.vectors import ACCEPTOR as BETA
 from tests.vectors import INITIATOR as ALPHA
 from tests.vectors import vector

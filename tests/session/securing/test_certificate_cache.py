@@ -7,8 +7,8 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.securing.certificate_cache import CACHE_SIZE, LIFETIME, UserCertCache
-from msmq.structures.user_sign_certs import MqUserSignCert
+from msmq.structures.directory.user_sign_certs import MqUserSignCert
+from msmq.transfer.security.certificate_cache import CACHE_SIZE, LIFETIME, UserCertCache
 
 SID, OTHER = b"a sid", b"another sid"
 MINUTE = 60.0

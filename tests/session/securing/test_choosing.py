@@ -5,7 +5,17 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.session.securing.choosing import (
+from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
+from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
+from msmq.structures.directory.public_keys import (
+    AES_PROVIDER,
+    BASE_PROVIDER,
+    ENHANCED_PROVIDER,
+    MqdsPublicKey,
+    MqdsPublicKeys,
+    ProviderType,
+)
+from msmq.transfer.security.cipher_choice import (
     CannotEncryptError,
     Choice,
     Preferences,
@@ -13,16 +23,6 @@ from msmq.session.securing.choosing import (
     is_padded,
     public_key_of,
     why_not_decrypted,
-)
-from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
-from msmq.structures.public_key_blob import KeyAlgorithm, PublicKeyBlob
-from msmq.structures.public_keys import (
-    AES_PROVIDER,
-    BASE_PROVIDER,
-    ENHANCED_PROVIDER,
-    MqdsPublicKey,
-    MqdsPublicKeys,
-    ProviderType,
 )
 
 BASE, ENHANCED, ADVANCED = PrivacyLevel.BASE, PrivacyLevel.ENHANCED, PrivacyLevel.ADVANCED

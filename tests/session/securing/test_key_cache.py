@@ -8,13 +8,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
-from msmq.session.securing.key_cache import (
+from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER
+from msmq.transfer.security.key_cache import (
     RECEIVE_SYMMETRIC_KEY_CACHE_SIZE,
     SEND_SYMMETRIC_KEY_CACHE_SIZE,
     CachedSymmetricKey,
     SymmetricKeyCache,
 )
-from msmq.structures.public_keys import AES_PROVIDER, BASE_PROVIDER
 
 START = Moment(monotonic=5000.0, wall=1_700_000_000.0)
 MINUTE = 60.0

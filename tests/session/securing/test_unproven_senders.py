@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.securing.unproven_senders import LIFETIME, UnprovenSenders
+from msmq.transfer.security.unproven_senders import LIFETIME, UnprovenSenders
 
 SID, OTHER = b"a sid", b"another sid"
 

@@ -22,7 +22,7 @@ from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.root import Root
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
 from msmq.errors import MsmqError
-from msmq.queues.directory.enumerations import OperatingSystemType
+from msmq.membership.enumerations import OperatingSystemType
 from msmq.wire.guid import format_guid
 
 ROUTING: Final = "mSMQRoutingServices"

@@ -9,8 +9,8 @@ import attrs
 
 from msmq.directory.ldap.entries import values
 from msmq.directory.ldap.entries.values import Syntax
-from msmq.queues.directory.attributes import directory_attributes
-from msmq.queues.directory.objects import (
+from msmq.membership.attributes import directory_attributes
+from msmq.membership.objects import (
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,

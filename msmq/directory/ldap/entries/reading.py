@@ -21,10 +21,10 @@ from msmq.directory.ldap.entries.mapping import (
 from msmq.directory.ldap.entries.values import unpack_guid, unpack_time
 from msmq.directory.ldap.names import DistinguishedNameError, folded, parent, queue_name, value_at
 from msmq.directory.ldap.transport.wire import Entry
-from msmq.queues.directory.attributes import attributes_of_type
-from msmq.queues.directory.entry import DirectoryEntry
-from msmq.queues.directory.enumerations import DirectoryServerType
-from msmq.queues.directory.objects import (
+from msmq.membership.attributes import attributes_of_type
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import DirectoryServerType
+from msmq.membership.objects import (
     DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,

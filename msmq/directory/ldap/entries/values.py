@@ -11,10 +11,10 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import RemoteProtocolError
-from msmq.queues.definition import LABEL_LENGTH, QueuePrivacy
-from msmq.queues.directory.enumerations import OperatingSystemType
-from msmq.structures.public_keys import MqdsPublicKeys
-from msmq.structures.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.membership.enumerations import OperatingSystemType
+from msmq.persistence.definition import LABEL_LENGTH, QueuePrivacy
+from msmq.structures.directory.public_keys import MqdsPublicKeys
+from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.wire.guid import guid_from_bytes
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msmq.directory.ldap.entries.mapping import CLASSES, MappedAttribute
 from msmq.directory.ldap.entries.reading import REMOTE_ACCESS, ROUTES, SERVER_BITS
-from msmq.queues.directory.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
 
 SERVICES: Final = frozenset(
     {

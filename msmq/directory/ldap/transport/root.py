@@ -10,7 +10,7 @@ import attrs
 from msmq.directory.ldap.names import SERVICES, child
 from msmq.directory.ldap.settings import Dialect, LdapSettings
 from msmq.directory.ldap.transport.wire import Entry
-from msmq.queues.directory.objects import DirectoryObject, EnterpriseObject, RoutingLinkObject, SiteObject
+from msmq.membership.objects import DirectoryObject, EnterpriseObject, RoutingLinkObject, SiteObject
 
 ROOT_ATTRIBUTES: Final = (
     "defaultNamingContext",

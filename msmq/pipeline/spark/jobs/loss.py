@@ -11,6 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from msmq.persistence.changes import ADMINISTERED
 from msmq.pipeline.spark.jobs.estate import (
     ARRIVED,
     DEAD,
@@ -21,7 +22,6 @@ from msmq.pipeline.spark.jobs.estate import (
     WIRE,
     is_about_another,
 )
-from msmq.queues.changes import ADMINISTERED
 
 DELIVERED: Final = "delivered"
 """It is, or was, once in a queue whose content is among the input."""

@@ -13,7 +13,7 @@ from msmq.pipeline.spark.inputs import JobInput, read_rows
 from msmq.pipeline.spark.jobs.replay import CHOSEN_BY, CONTENT, addressed, chosen
 from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
 from msmq.pipeline.spark.running.times import add_times
-from msmq.structures.format_name import parse_format_name
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
 
 _STREAMS = ("log", "journal", "queue", "source_journal", "dead_letter", "dead_letter_transactional")

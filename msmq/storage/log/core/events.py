@@ -6,7 +6,7 @@ from struct import Struct, error
 from typing import Final
 
 from msmq.interfaces.storage import StorageError
-from msmq.queues.changes import AppendEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.core.format import Malformed
 
 _LENGTHS: Final = Struct("<IIII")

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from uuid import UUID
 
 from msmq.interfaces.storage import StorageError, UnknownQueue
-from msmq.queues.changes import (
+from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
     Change,

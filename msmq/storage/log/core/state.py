@@ -7,8 +7,8 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.definition import QueueDefinition
-from msmq.queues.snapshot import Snapshot, StoredMessage
+from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.snapshot import Snapshot, StoredMessage
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.core.rows import EventRows, LogRows

@@ -1,0 +1,124 @@
+"""Who has changed what: one line in the log, and one event, for each change that somebody asks for.
+
+Messages that are sent and received have none: there are too many of them, and each has a trace of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar, Final, TypeVar
+
+import attrs
+from twisted.logger import Logger
+
+from msmq.control.authentication.callers import Caller
+from msmq.control.protocol.refusals import internal_error
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.persistence.changes import ADMINISTERED
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError
+
+_T = TypeVar("_T")
+
+_LONGEST: Final = 1000
+
+
+@attrs.frozen
+class Operation:
+    """Something that somebody wants changed.
+
+    @ivar name: as the command has it: C{queue purge}.
+    @ivar target: what is to be changed: a path, an identifier.
+    @ivar details: how it is to be changed; nothing that is secret.
+    @ivar message: the message that it is done to, if it is one.
+    """
+
+    name: str
+    target: str
+    details: Mapping[str, object] = attrs.field(factory=dict)
+    message: MessageIdentifier | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.name} {shown(self.target)}"
+        return f"{text} {shown(json.dumps(self.details, default=str))}" if self.details else text
+
+
+class Audit:
+    """Tells the log, and the event log, who did what."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, manager: IQueueManager) -> None:
+        self._manager = manager
+
+    async def change(self, caller: Caller, operation: Operation, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do something, and tell of it once it has ended, whether its caller still listens or not."""
+        try:
+            result = await work()
+        except MQError as error:
+            self.tell(caller, operation, error=error)
+            raise
+        except Exception:
+            self.tell(caller, operation, error=internal_error())
+            raise
+        self.tell(caller, operation, result=_result(result))
+        return result
+
+    def tell_of_import(self, caller: Caller, taken: Mapping[str, int]) -> None:
+        """Say what an import has sent.
+
+        @param taken: how many messages, for each destination.
+        """
+        for destination, count in taken.items():
+            self.tell(caller, Operation("import", destination), result=_messages(count))
+
+    def tell(
+        self, caller: Caller, operation: Operation, *, result: str = "", error: MQError | None = None
+    ) -> None:
+        """Say how something ended.
+
+        What the caller has written comes last, so that nothing in it can be taken for anything else.
+
+        @param result: what came of it, in a few words.
+        @param error: why it was not done, or not to its end.
+        """
+        outcome, reason = "done", result
+        if error is not None:
+            outcome, reason = f"refused with {error.status.name}", error.detail
+        line = f"{caller}: {outcome}: {operation}" + (f" ({shown(reason)})" if reason else "")
+        self.log.info(
+            "{line}",
+            line=line,
+            caller=str(caller),
+            **attrs.asdict(caller),
+            outcome="done" if error is None else "refused",
+            error=None if error is None else error.status.name,
+            operation=operation.name,
+            target=operation.target,
+            details=dict(operation.details),
+            reason=reason,
+        )
+        # What was tried in vain has happened to no message, and perhaps there is none.
+        message = operation.message if error is None else None
+        self._manager.note(ADMINISTERED, line, queue=shown(operation.target), message=message)
+
+
+def shown(text: str) -> str:
+    """A text of a caller on one line, and not too long: what does not print is escaped."""
+    cut = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in cut
+    )
+
+
+def _result(result: object) -> str:
+    """What came of a change: how many messages it was about, or what message was made."""
+    if isinstance(result, int):
+        return _messages(result)
+    return str(result) if isinstance(result, MessageIdentifier) else ""
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"

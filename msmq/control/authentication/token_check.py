@@ -1,0 +1,233 @@
+"""The control API for callers over a network: nobody is heard before showing the token.
+
+Of a caller who has not shown it, nothing is kept but the head of one request, for a few seconds, and of no
+more callers than there are places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.http import HTTPChannel
+from twisted.web.http import Request as HTTPRequest
+from twisted.web.server import Site
+
+from msmq.control.authentication.tokens import TokenFile
+from msmq.control.protocol.refusals import refusal
+from msmq.control.server.channel import ControlChannel
+from msmq.control.server.requests import ControlRequest
+from msmq.control.server.responses import to_json
+from msmq.structures.status import MQError, Status
+from msmq.wire.addresses import counted_host
+
+if TYPE_CHECKING:
+    from msmq.control.server.factory import ControlSite
+    from msmq.control.server.limits import ControlLimits
+    from msmq.control.server.sending import SendStream
+
+STRANGERS: Final = 64
+"""Callers at one time who have not shown the token; one more displaces another, of the host that has most."""
+
+PATIENCE: Final = 10.0
+"""Seconds that they have, the handshake of TLS included."""
+
+_QUIET: Final = 60.0
+"""Seconds between two lines of the log about callers who were refused."""
+
+_REFUSAL: Final = MQError(
+    Status.MQ_ERROR_ACCESS_DENIED, "this endpoint wants a token, and the one that was shown is not known here"
+)
+
+
+class Guard:
+    """Knows the token, and who has not shown it yet."""
+
+    _log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        tokens: TokenFile,
+        clock: IReactorTime,
+        *,
+        strangers: int = STRANGERS,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._tokens = tokens
+        self._clock = clock
+        self._limit = strangers
+        self._patience = patience
+        # The one that has waited the longest comes first.
+        self._strangers: dict[GuardedChannel, IDelayedCall] = {}
+        self._refused = 0
+        self._quiet_until = clock.seconds()
+
+    def enter(self, channel: GuardedChannel) -> None:
+        """Somebody is there whom nothing is known of; the connection is cut if that stays so."""
+        if channel in self._strangers:
+            return
+        if len(self._strangers) >= self._limit:
+            displaced = self._displaced_by(channel)
+            self.leave(displaced)
+            displaced.cut()
+        self._strangers[channel] = self._clock.callLater(self._patience, self._out_of_time, channel)
+
+    def _displaced_by(self, channel: GuardedChannel) -> GuardedChannel:
+        """Who gives way to one more: a host that comes often keeps nobody out but itself."""
+        own = counted_host(channel.host)
+        hosts = {stranger: counted_host(stranger.host) for stranger in self._strangers}
+        places = Counter((*hosts.values(), own))
+        most = max(places.values())
+        alike = [stranger for stranger, host in hosts.items() if places[host] == most]
+        return next((stranger for stranger in alike if hosts[stranger] == own), alike[0])
+
+    def leave(self, channel: GuardedChannel) -> None:
+        """They have shown the token, or are gone."""
+        call = self._strangers.pop(channel, None)
+        if call is not None and call.active():
+            call.cancel()
+
+    def shown_by(self, request: HTTPRequest) -> str:
+        """What the token is called that a request shows, which it has no more after that; empty for none."""
+        shown = request.requestHeaders.getRawHeaders(b"authorization", [])
+        request.requestHeaders.removeHeader(b"authorization")
+        return self._tokens.name_of(shown[0]) if len(shown) == 1 else ""
+
+    def refused(self, peer: str) -> None:
+        """Tell the log of a caller without the token, now and then."""
+        self._refused += 1
+        now = self._clock.seconds()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _QUIET
+            self._log.warn(
+                "remote control: {peer} did not show the token; {count} such requests since the last such"
+                " line",
+                peer=peer,
+                count=self._refused,
+            )
+            self._refused = 0
+
+    def _out_of_time(self, channel: GuardedChannel) -> None:
+        del self._strangers[channel]
+        channel.cut()
+
+
+class GuardedChannel(ControlChannel):
+    """A connection whose requests show the token, each of them."""
+
+    _is_over = False
+
+    @property
+    def _guard(self) -> Guard:
+        site: GuardedSite = vars(self)["site"]
+        return site.guard
+
+    @property
+    def host(self) -> str:
+        """Where the caller is, as far as there are addresses."""
+        return getattr(cast(Any, self.transport).getPeer(), "host", "somebody")
+
+    def connectionMade(self) -> None:
+        """Nothing is known of the caller."""
+        self._guard.enter(self)
+        HTTPChannel.connectionMade(self)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """The caller is gone."""
+        self._guard.leave(self)
+        HTTPChannel.connectionLost(self, reason)
+
+    def cut(self) -> None:
+        """Close here and now."""
+        self._is_over = True
+        cast(Any, self.transport).abortConnection()
+
+    def loseConnection(self) -> None:
+        """Close when what was written has left, and hear nothing more."""
+        self._is_over = True
+        HTTPChannel.loseConnection(self)
+
+    def allHeadersReceived(self) -> None:
+        """The head of a request is in, and nothing of it has had an effect."""
+        guard = self._guard
+        request = self.requests[-1]
+        if name := guard.shown_by(request):
+            cast(ControlRequest, request).token_name = name
+            guard.leave(self)
+            HTTPChannel.allHeadersReceived(self)
+            return
+        self._is_over = True
+        self.requests.pop()
+        # The answer would be lost if the connection were closed under a request that is still being sent;
+        # so its rest is dropped until the caller closes, or runs out of time.
+        guard.enter(self)
+        guard.refused(self.host)
+        cast(Any, self.transport).write(_ANSWER)
+
+    def allContentReceived(self) -> None:
+        """The whole request is in."""
+        self._unless_over(super().allContentReceived)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Bytes arrive."""
+        self._unless_over(super().dataReceived, data)
+
+    def lineReceived(self, line: bytes) -> None:
+        """A line of the head of a request is in."""
+        self._unless_over(super().lineReceived, line)
+
+    def rawDataReceived(self, data: bytes) -> None:
+        """Bytes behind a head arrive."""
+        self._unless_over(super().rawDataReceived, data)
+
+    def _unless_over(self, take: Callable[..., None], *data: bytes) -> None:
+        if not self._is_over:
+            take(*data)
+
+
+class GuardedSite(Site):
+    """The same API as on the control socket, for those who show the token."""
+
+    protocol = GuardedChannel  # type: ignore[assignment]
+    requestFactory = ControlRequest
+
+    def __init__(self, site: ControlSite, tokens: TokenFile, clock: IReactorTime, **bounds: Any) -> None:
+        """Put a guard before a site.
+
+        @param bounds: those of L{Guard}.
+        """
+        Site.__init__(self, site.resource, reactor=clock)
+        self.guard = Guard(tokens, clock, **bounds)
+        self._site = site
+
+    @property
+    def limits(self) -> ControlLimits:
+        """How much is taken at once."""
+        return self._site.limits
+
+    def take_in(self, pause: Callable[[], None], resume: Callable[[], None]) -> SendStream:
+        """See L{ControlSite.take_in}."""
+        return self._site.take_in(pause, resume)
+
+    def acceptableProtocols(self) -> list[bytes]:
+        """What TLS may agree on: the API is HTTP/1.1."""
+        return [b"http/1.1"]
+
+    def log(self, request: HTTPRequest) -> None:
+        """Nothing, as on the control socket."""
+
+
+def _answer() -> bytes:
+    body = to_json(refusal(_REFUSAL)) + b"\n"
+    head = (
+        'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm="msmq"\r\n'
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+_ANSWER: Final = _answer()

@@ -1,0 +1,303 @@
+"""The control API from the other side, for programs without a reactor; the command is one."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import attrs
+
+from msmq.control.client.requests import Asking
+from msmq.control.client.streams import ClientSending, Delivered, Receipt, ReceiveStream
+from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.protocol.refusals import read_refusal
+from msmq.control.server.certificates import DEFAULT
+from msmq.structures.status import MQError
+
+__all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
+
+_BATCH_MESSAGES: Final = 500
+_BATCH_BYTES: Final = 0x100000
+_OUTSTANDING: Final = 1000
+
+
+class ControlClient(Asking):
+    """Everything that one server can be asked for."""
+
+    def status(self) -> dict[str, Any]:
+        """What the queue manager is and how it does."""
+        return self.one("GET", "/v1/status")
+
+    def route(self, source: str, destination: str, down: Sequence[str] = ()) -> dict[str, Any]:
+        """The way of a message between two queue managers, by name or GUID.
+
+        @param down: queue managers that are down.
+        """
+        named = {"down": ",".join(down)} if down else {}
+        query = urlencode({"source": source, "destination": destination, **named})
+        return self.one("GET", f"/v1/route?{query}")
+
+    def topology(self) -> dict[str, Any]:
+        """The sites, links and queue managers of the enterprise, as routing knows them."""
+        return self.one("GET", "/v1/topology")
+
+    def control_servers(self) -> list[dict[str, Any]]:
+        """The members whose control endpoint is known: C{name}, C{endpoint}, C{source}."""
+        return self.several("/v1/control_servers")
+
+    def control_server(self, name: str) -> dict[str, Any]:
+        """One of them; its C{endpoint} is C{None} if it is the queue manager that is asked."""
+        return self.one("GET", f"/v1/control_servers/{_segment(name)}")
+
+    def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
+        """Every queue; with C{system} those of the system too."""
+        return self.several("/v1/queues?system=true" if system else "/v1/queues")
+
+    def public_queues(
+        self, *, label: str | None = None, kind: str | None = None, path: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The public queues of the enterprise that match; C{kind} is the GUID that is their type."""
+        given = {"label": label, "type": kind, "path": path}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return self.several(f"/v1/public_queues?{query}" if query else "/v1/public_queues")
+
+    def queue(self, path: str) -> dict[str, Any]:
+        """One queue."""
+        return self.one("GET", _queue_target(path))
+
+    def create_queue(self, path: str, options: Mapping[str, object]) -> dict[str, Any]:
+        """Make a queue; the options are those of L{msmq.interfaces.queue_manager.IQueueManager}."""
+        return self.one("POST", "/v1/queues", _json({"path": path, **options}))
+
+    def set_queue(self, path: str, properties: Mapping[str, object]) -> dict[str, Any]:
+        """Give a queue other properties; a quota of C{None} sets no limit."""
+        return self.one("PATCH", _queue_target(path), _json(properties))
+
+    def purge_queue(self, path: str) -> dict[str, Any]:
+        """Remove all messages in a queue; C{purged} says how many."""
+        return self.one("POST", f"{_queue_target(path)}/purge")
+
+    def replay(
+        self,
+        path: str,
+        into: str,
+        *,
+        begin: int | str | None = None,
+        end: int | str | None = None,
+        in_clear: bool = False,
+    ) -> dict[str, Any]:
+        """Send copies of what the message log of a queue holds; C{replayed} says how many.
+
+        @param into: a destination, as of L{send}.
+        @param in_clear: none of them is encrypted on its way, whatever its sender asked for.
+        @param begin: the first, as C{end} is the last: a sequence number, or a time of arrival in ISO 8601.
+        """
+        wanted: dict[str, object] = {"into": into, "from": begin, "to": end}
+        if in_clear:
+            wanted["in_clear"] = True
+        return self.one("POST", f"{_queue_target(path)}/replay", _json(wanted))
+
+    def delete_queue(self, path: str) -> dict[str, Any]:
+        """Remove a queue and all that is in it."""
+        return self.one("DELETE", _queue_target(path))
+
+    def acl(self, path: str) -> dict[str, Any]:
+        """Who may do what with one queue, or with the queue manager, which is named C{.}."""
+        return self.one("GET", f"{_queue_target(path)}/acl")
+
+    def change_acl(
+        self, path: str, action: str, principal: str, rights: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """C{allow} or C{deny} somebody something, or C{revoke} all that is said of him."""
+        wanted = {"action": action, "principal": principal, "rights": list(rights)}
+        return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
+
+    def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
+        """Whether somebody may do something with one queue, and what decides it."""
+        asked = urlencode({"principal": principal, "right": right})
+        return self.one("GET", f"{_queue_target(path)}/why?{asked}")
+
+    def outgoing(self) -> list[dict[str, Any]]:
+        """Every outgoing queue."""
+        return self.several("/v1/outgoing")
+
+    def outgoing_queue(self, name: str) -> dict[str, Any]:
+        """One outgoing queue, by its format name."""
+        return self.one("GET", f"/v1/outgoing/{_segment(name)}")
+
+    def pause_outgoing(self, name: str) -> dict[str, Any]:
+        """Send nothing more from an outgoing queue until it is resumed."""
+        return self.one("POST", f"/v1/outgoing/{_segment(name)}/pause")
+
+    def resume_outgoing(self, name: str) -> dict[str, Any]:
+        """Send again from an outgoing queue that was paused."""
+        return self.one("POST", f"/v1/outgoing/{_segment(name)}/resume")
+
+    def hold_outgoing(self, action: str, next_hop: str | None = None) -> list[dict[str, Any]]:
+        """C{pause} or C{resume} what goes to one next hop, or everything; the queues that this concerns.
+
+        @param next_hop: an address, the name of a computer, or the GUID of a queue manager; C{None} for all.
+        """
+        wanted: dict[str, object] = {"all": True} if next_hop is None else {"next_hop": next_hop}
+        return self.several(f"/v1/outgoing/{action}", "POST", _json(wanted))
+
+    def certificates(self) -> list[dict[str, Any]]:
+        """Every certificate that messages can be signed with."""
+        return self.several("/v1/certificates")
+
+    def certificate(self, fingerprint: str = "") -> dict[str, Any]:
+        """One of them; by default the one that is signed with."""
+        return self.one("GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT)}")
+
+    def add_certificate(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """Generate one (C{sid}, C{name}, C{days}, C{renew}), or import that of a file (C{file_base64})."""
+        return self.one("POST", "/v1/certificates", _json(properties))
+
+    def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
+        """Register one with its user in the directory."""
+        return self.one("POST", f"/v1/certificates/{_segment(fingerprint or DEFAULT)}/publish")
+
+    def delete_certificate(self, fingerprint: str) -> dict[str, Any]:
+        """Forget one, and its key."""
+        return self.one("DELETE", f"/v1/certificates/{_segment(fingerprint)}")
+
+    def transactions(self) -> list[dict[str, Any]]:
+        """Every transaction that has not ended."""
+        return self.several("/v1/transactions")
+
+    def transaction(self, identifier: str) -> dict[str, Any]:
+        """One transaction, with what it does under C{messages}."""
+        return self.one("GET", f"/v1/transactions/{_segment(identifier)}")
+
+    def abort_transaction(self, identifier: str) -> dict[str, Any]:
+        """Abort a transaction of whomever."""
+        return self.one("POST", f"/v1/transactions/{_segment(identifier)}/abort")
+
+    def explain(self, message: str) -> dict[str, Any]:
+        """All that is known of a message: C{message}, C{events}, C{places}."""
+        return self.one("GET", f"/v1/messages/{_segment(message)}")
+
+    def move(self, message: str, queue: str) -> dict[str, Any]:
+        """Move a message between a queue and its subqueues, or into a system queue."""
+        target = f"/v1/messages/{_segment(message)}/move"
+        return self.one("POST", target, _json({"queue": queue}))
+
+    def dead_letters(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What lies in both dead-letter queues, the first so many of each."""
+        return self.several("/v1/deadletters" if limit is None else f"/v1/deadletters?limit={limit}")
+
+    def requeue(self, message: str) -> dict[str, Any]:
+        """Send a dead letter again, and remove it; C{id} is that of the new message."""
+        return self.one("POST", f"/v1/deadletters/{_segment(message)}/requeue")
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every session."""
+        return self.several("/v1/sessions")
+
+    def send(self, messages: Iterable[Record], *, one_transaction: bool = False) -> Iterator[str]:
+        """Send messages, one batch at a time, and give their identifiers as each batch is taken.
+
+        @param messages: the header of each holds its properties, C{destination} among them, and
+            C{extension_size} if its body ends with an extension.
+        @param one_transaction: send all of them or none; they are transactional.
+        """
+        if one_transaction:
+            yield from self._send(_batches(_marked(messages)))
+        else:
+            for batch in _batches(messages):
+                yield from self._send(batch)
+
+    def _send(self, stream: bytes | Iterator[bytes]) -> Iterator[str]:
+        with contextlib.closing(self.open()) as connection:
+            response = self.ask(connection, "POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE})
+            with self.losing(), response:
+                refused: MQError | None = None
+                for line in response:
+                    answer = json.loads(line)
+                    if "id" in answer:
+                        yield answer["id"]
+                    else:
+                        refused = read_refusal(line, line.decode("utf-8", "replace"))
+            if refused is not None:
+                raise refused
+            if response.status >= http.HTTPStatus.BAD_REQUEST:
+                raise self.lost(f"HTTP status {response.status}")
+
+    def receive(
+        self,
+        queue: str,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        peek: bool = False,
+        transactional: bool = False,
+    ) -> ReceiveStream:
+        """Receive messages, or look at them; waits for the first.
+
+        @param timeout: the longest wait for the next message in seconds; C{None} for no limit.
+        @param transactional: receive all in one transaction; the one receipt comes behind the last message.
+        @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if none came.
+        """
+        parameters = {"queue": queue, "count": str(count)}
+        if timeout is not None:
+            parameters["timeout"] = repr(timeout)
+        if peek:
+            parameters["peek"] = "true"
+        if transactional:
+            parameters["transactional"] = "true"
+        connection = self.open()
+        try:
+            return ReceiveStream(self, connection, f"/v1/receive?{urlencode(parameters, errors='replace')}")
+        except BaseException:
+            connection.close()
+            raise
+
+    def send_steadily(
+        self, messages: Iterable[Record], *, outstanding: int = _OUTSTANDING, is_import: bool = False
+    ) -> Iterator[str]:
+        """Send messages over one connection, and give their identifiers as each is taken.
+
+        @param messages: as of L{send}; they are asked for one by one, as far as C{outstanding} allows.
+        @param outstanding: messages that are sent and not taken yet, at most.
+        @param is_import: the server's log tells how many these were, and who sent them.
+        @raise MQError: a message is refused; those behind it may have been sent, and then have no answer.
+        """
+        with contextlib.closing(self.open()) as connection:
+            self.upgrade(connection, "/v1/send?import=true" if is_import else "/v1/send")
+            with self.losing():
+                yield from ClientSending(self, connection.sock, messages, outstanding)
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+def _queue_target(path: str) -> str:
+    return f"/v1/queues/{_segment(path)}"
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    return json.dumps(dict(value)).encode("ascii")
+
+
+def _marked(messages: Iterable[Record]) -> Iterator[Record]:
+    """The messages, the first of them saying that all are one transaction."""
+    for number, record in enumerate(messages):
+        yield record if number else attrs.evolve(record, header={**record.header, "one_transaction": True})
+
+
+def _batches(messages: Iterable[Record]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    for message in messages:
+        parts.append(message.to_bytes())
+        size += len(parts[-1])
+        if len(parts) == _BATCH_MESSAGES or size >= _BATCH_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)

@@ -1,0 +1,281 @@
+r"""Where the control API of a queue manager is, and how a program without a reactor gets there.
+
+It is a unix socket, C{unix:PATH} or simply the path; C{tcp:HOST:PORT} on this computer; or
+C{ssl:HOST:PORT} anywhere.  The last two want a token, which C{tokenFile=FILE} names or the caller adds.
+Whose server may be at the other end of C{ssl:} is told by C{caFile=FILE}, the certificates of those who
+vouch for it, or by C{pins=FINGERPRINT,...}, its own; without either those whom the system trusts vouch.
+A colon in a value is escaped: C{\:}.
+"""
+
+from __future__ import annotations
+
+import hmac
+import http.client
+import ipaddress
+import os
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, Final, Protocol
+
+import attrs
+
+from msmq.control.authentication.tokens import read_tokens
+from msmq.wire.fingerprints import read_pins
+
+CONNECT_TIMEOUT: Final = 15.0
+"""Seconds until a computer that does not answer counts as one that cannot be reached."""
+
+_PART: Final = re.compile(r"(?:[^:\\]|\\.)*", re.DOTALL)
+_TLS_ARGUMENTS: Final = ("tokenFile", "caFile", "pins")
+_ARGUMENTS: Final = {"tcp": ("tokenFile",), "ssl": _TLS_ARGUMENTS, "tls": _TLS_ARGUMENTS}
+_SILENCE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+
+
+class LocationError(ValueError):
+    """Nothing can be there; says why, in words that finish "LOCATION ...", and names it."""
+
+
+class Location(Protocol):
+    """Where a control API is; printed, it says so to people."""
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A connection there, which is not connected yet."""
+
+    def headers(self) -> Mapping[str, str]:
+        """What every request has to show.
+
+        @raise TokenError: what it needs cannot be read.
+        """
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """An HTTP connection over a unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.sock.connect(os.fspath(self._path))
+        except OSError:
+            self.sock.close()
+            raise
+
+
+class PlainConnection(http.client.HTTPConnection):
+    """An HTTP connection over TCP, which may be silent for as long as its computer is there."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port, timeout=CONNECT_TIMEOUT)
+
+    def connect(self) -> None:
+        """Connect the socket."""
+        super().connect()
+        _be_patient(self.sock)
+
+
+class TlsConnection(http.client.HTTPSConnection):
+    """The same over TLS, with a server that is the right one before anything is said to it."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext, pins: frozenset[str]) -> None:
+        super().__init__(host, port, timeout=CONNECT_TIMEOUT, context=context)
+        self._pins = pins
+
+    def connect(self) -> None:
+        """Connect the socket, and look at the certificate of the server.
+
+        @raise ssl.SSLError: it is another server, or no TLS.
+        """
+        super().connect()
+        if self._pins:
+            certificate = self.sock.getpeercert(binary_form=True) or b""
+            found = sha256(certificate).hexdigest()
+            if not any(hmac.compare_digest(found, pin) for pin in self._pins):
+                self.sock.close()
+                raise ssl.SSLError(f"its certificate has the fingerprint {found}, which is not pinned")
+        _be_patient(self.sock)
+
+
+def _be_patient(sock: socket.socket) -> None:
+    """Wait for an answer for as long as the other computer is there."""
+    sock.settimeout(None)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _SILENCE:
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+@attrs.frozen
+class UnixLocation:
+    """A unix socket, whose file says who may use it."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return os.fspath(self.path)
+
+    def connection(self) -> http.client.HTTPConnection:
+        """See L{Location.connection}."""
+        return UnixConnection(self.path)
+
+    def headers(self) -> Mapping[str, str]:
+        """Nothing."""
+        return {}
+
+
+@attrs.frozen
+class RemoteLocation:
+    """A port that wants a token.
+
+    @ivar ca_file: PEM certificates of those who vouch for the server.
+    @ivar pins: SHA-256 fingerprints of the certificates that the server may have; without C{ca_file}
+        nobody needs to vouch for it then.
+    """
+
+    host: str
+    port: int
+    token_file: Path
+    is_tls: bool = True
+    ca_file: Path | None = None
+    pins: frozenset[str] = frozenset()
+
+    _KINDS: ClassVar[Mapping[bool, str]] = {True: "ssl", False: "tcp"}
+
+    def __attrs_post_init__(self) -> None:
+        if not self.is_tls and not _is_this_computer(self.host):
+            raise LocationError(f"{self} would send the token for all to read; ssl: keeps it secret")
+
+    def __str__(self) -> str:
+        host = self.host.replace(":", "\\:")
+        return f"{self._KINDS[self.is_tls]}:{host}:{self.port}"
+
+    def connection(self) -> http.client.HTTPConnection:
+        """See L{Location.connection}.
+
+        @raise OSError: the certificates in C{ca_file} cannot be read.
+        """
+        if not self.is_tls:
+            return PlainConnection(self.host, self.port)
+        return TlsConnection(self.host, self.port, self._context(), self.pins)
+
+    def headers(self) -> Mapping[str, str]:
+        """The token."""
+        return {"Authorization": read_tokens(self.token_file)[0].authorization}
+
+    def _context(self) -> ssl.SSLContext:
+        if self.ca_file is None and self.pins:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            # The fingerprint says more than a name and a signature could.
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            try:
+                context = ssl.create_default_context(cafile=self.ca_file)
+            except OSError as error:
+                reason = "it holds no certificates" if isinstance(error, ssl.SSLError) else error.strerror
+                raise OSError(error.errno, f"caFile {self.ca_file}: {reason}") from error
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        return context
+
+
+def parse_location(text: str, *, token_file: str | Path | None = None) -> Location:
+    """Read where a control API is.
+
+    @param token_file: for a location that wants a token and names none.
+    @raise LocationError: it cannot be there.
+    """
+    kind, _, rest = text.partition(":")
+    if kind not in _ARGUMENTS or not rest:
+        path = text.removeprefix("unix:")
+        if not path:
+            raise LocationError(f"{text!r} names no control socket")
+        return UnixLocation(Path(path))
+    positional, named = _split(text, rest)
+    unknown = sorted(set(named) - set(_ARGUMENTS[kind]))
+    if len(positional) != 2 or not positional[0] or unknown:
+        takes = ", ".join(f"{name}=" for name in _ARGUMENTS[kind])
+        raise LocationError(f"{text!r} is not {kind}:HOST:PORT, with {takes} behind it")
+    host, port = positional
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 0x10000):
+        raise LocationError(f"{text!r} names the port {port!r}, which is not a number from 1 to 65535")
+    if not (chosen := named.get("tokenFile") or token_file):
+        raise LocationError(f"{text!r} wants a token; name the file that it is in")
+    ca_file = named.get("caFile")
+    return RemoteLocation(
+        host.strip("[]"),
+        int(port),
+        Path(chosen),
+        is_tls=kind != "tcp",
+        ca_file=Path(ca_file) if ca_file else None,
+        pins=_pins(named["pins"]) if "pins" in named else frozenset(),
+    )
+
+
+def with_absolute_files(text: str) -> str:
+    """The same location with absolute paths, for a program that runs in another directory.
+
+    @param text: what L{parse_location} accepts.
+    """
+    kind, _, rest = text.partition(":")
+    if kind not in _ARGUMENTS or not rest:
+        return f"unix:{os.path.abspath(text.removeprefix('unix:'))}"
+    positional, named = _split(text, rest)
+    for name in ("caFile", "tokenFile"):
+        if named.get(name):
+            named[name] = os.path.abspath(named[name])
+    arguments = [_escaped(part) for part in positional]
+    arguments += [f"{name}={_escaped(value)}" for name, value in named.items()]
+    return ":".join([kind, *arguments])
+
+
+def _split(text: str, rest: str) -> tuple[list[str], dict[str, str]]:
+    positional: list[str] = []
+    named: dict[str, str] = {}
+    parts = []
+    while True:
+        match = _PART.match(rest)
+        assert match is not None
+        parts.append(match[0])
+        rest = rest[match.end() :]
+        if not rest:
+            break
+        if not rest.startswith(":"):
+            raise LocationError(f"{text!r} ends with a backslash that escapes nothing")
+        rest = rest[1:]
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not equals:
+            positional.append(_unescaped(part))
+        elif name in named:
+            raise LocationError(f"{text!r} gives {name} twice")
+        else:
+            named[name] = _unescaped(value)
+    return positional, named
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(":", "\\:")
+
+
+def _pins(text: str) -> frozenset[str]:
+    try:
+        return read_pins(text)
+    except ValueError as error:
+        raise LocationError(str(error)) from None
+
+
+def _is_this_computer(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,137 @@
+"""Requests to the control API, without a reactor."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msmq.control.authentication.tokens import TokenError
+from msmq.control.client.locations import Location, UnixLocation
+from msmq.control.protocol.records import PROTOCOL
+from msmq.control.protocol.refusals import read_refusal
+from msmq.structures.status import MQError, Status
+
+_LONGEST_REFUSAL: Final = 0x10000
+
+
+class Asking:
+    """Asks one server; every request has a connection of its own.
+
+    Every refusal is an L{MQError}; MQ_ERROR_SERVICE_NOT_AVAILABLE if the server cannot be reached or
+    goes away.
+    """
+
+    def __init__(self, where: Path | Location) -> None:
+        """Ask a server.
+
+        @param where: its control socket, or what L{msmq.control.client.locations.parse_location} reads.
+        """
+        self._where = UnixLocation(where) if isinstance(where, Path) else where
+
+    def call(self, method: str, target: str, body: bytes = b"") -> Any:
+        """One request that is answered with JSON."""
+        with contextlib.closing(self.open()) as connection:
+            response = self.begin(connection, method, target, body)
+            with self.losing():
+                return json.loads(response.read())
+
+    def begin(
+        self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes = b""
+    ) -> http.client.HTTPResponse:
+        """Send a request, and wait for the beginning of its answer.
+
+        @raise MQError: the answer is a refusal.
+        """
+        headers = {"Content-Type": "application/json"} if body else {}
+        response = self.ask(connection, method, target, body, headers)
+        if response.status >= http.HTTPStatus.BAD_REQUEST:
+            with self.losing():
+                raise read_refusal(response.read(_LONGEST_REFUSAL), f"HTTP status {response.status}")
+        return response
+
+    @contextlib.contextmanager
+    def losing(self) -> Iterator[None]:
+        """Turn every way in which an answer breaks off into one refusal."""
+        try:
+            yield
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self.lost(str(error) or type(error).__name__) from error
+
+    def lost(self, reason: str) -> MQError:
+        """The refusal that stands for a server that went away, or is none."""
+        return MQError(
+            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"the queue manager at {self._where} was lost: {reason}"
+        )
+
+    def open(self) -> http.client.HTTPConnection:
+        """A connection that is not made yet.
+
+        @raise MQError: none can be.
+        """
+        try:
+            return self._where.connection()
+        except OSError as error:
+            raise self._unreachable(error) from error
+
+    def ask(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        target: str,
+        body: bytes | Iterator[bytes],
+        headers: Mapping[str, str],
+    ) -> http.client.HTTPResponse:
+        """Connect and send a request; whatever the answer says, this gives it.
+
+        @raise MQError: there is no answer, or no token to show.
+        """
+        try:
+            shown = self._where.headers()
+            connection.connect()
+        except TokenError as error:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
+        except OSError as error:
+            raise self._unreachable(error) from error
+        with self.losing():
+            connection.request(method, target, body, {**headers, **shown})
+            return connection.getresponse()
+
+    def _unreachable(self, error: OSError) -> MQError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = f"its certificate is not trusted: {error.verify_message}"
+        else:
+            reason = error.strerror or str(error)
+        return MQError(
+            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"no queue manager answers at {self._where}: {reason}"
+        )
+
+    def upgrade(self, connection: http.client.HTTPConnection, target: str) -> http.client.HTTPResponse:
+        """Make a connection one of records in both directions, and wait until the server agrees.
+
+        @raise MQError: it refuses.
+        """
+        headers = {"Connection": "Upgrade", "Upgrade": PROTOCOL}
+        response = self.ask(connection, "GET", target, b"", headers)
+        if response.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
+            with self.losing():
+                raise read_refusal(response.read(_LONGEST_REFUSAL), f"HTTP status {response.status}")
+        return response
+
+    def one(self, method: str, target: str, body: bytes = b"") -> dict[str, Any]:
+        """One request that is answered with a JSON object."""
+        answer = self.call(method, target, body)
+        if not isinstance(answer, dict):
+            raise self.lost("it answered with something else than an object")
+        return answer
+
+    def several(self, target: str, method: str = "GET", body: bytes = b"") -> list[dict[str, Any]]:
+        """What there is, as JSON objects."""
+        answer = self.call(method, target, body)
+        if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
+            raise self.lost("it answered with something else than a list of objects")
+        return answer

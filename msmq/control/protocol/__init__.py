@@ -1,0 +1,1 @@
+"""What server and client of the control API share: records and refusals."""

@@ -1,0 +1,1 @@
+"""The control API over HTTP and JSON. docs/control.md."""

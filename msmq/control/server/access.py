@@ -1,0 +1,59 @@
+"""Changes of who may do what, as they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from msmq.control.protocol.refusals import invalid
+from msmq.control.server.properties import shown, text
+from msmq.control.server.requests import refuse_rest
+from msmq.interfaces.queue_manager import IQueueManager
+
+_KEYS: Final = "action, principal and rights"
+_ACTIONS: Final = ("allow", "deny", "revoke")
+
+
+@attrs.frozen
+class AclChange:
+    """What is to become of what is said of somebody.
+
+    @ivar action: C{allow}, C{deny} or C{revoke}.
+    """
+
+    action: str
+    principal: str
+    rights: Sequence[str]
+
+    @property
+    def details(self) -> dict[str, object]:
+        """Of whom it is, and about what."""
+        return {"principal": self.principal, "rights": list(self.rights)}
+
+    def ask(self, manager: IQueueManager, path: str) -> Awaitable[Mapping[str, Any]]:
+        """Have it done."""
+        match self.action:
+            case "allow":
+                return manager.allow(path, self.principal, self.rights)
+            case "deny":
+                return manager.deny(path, self.principal, self.rights)
+        return manager.revoke(path, self.principal)
+
+
+def read_acl_change(wanted: dict[str, Any]) -> AclChange:
+    """What a request body says: C{action}, C{principal} and C{rights}.
+
+    @raise MQError: it says something else.
+    """
+    action = text("action", wanted.pop("action", None))
+    principal = text("principal", wanted.pop("principal", None))
+    rights = wanted.pop("rights", [])
+    refuse_rest(wanted, _KEYS)
+    if not isinstance(rights, list):
+        raise invalid(f"rights is a list of texts, not {shown(rights)}")
+    words = [text("rights", right) for right in rights]
+    if action not in _ACTIONS:
+        raise invalid(f"action is allow, deny or revoke, not {shown(action)}")
+    return AclChange(action, principal, words)

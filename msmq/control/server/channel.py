@@ -1,0 +1,106 @@
+"""Connections that carry records in both directions once HTTP has agreed to it (RFC 9110, 7.8 Upgrade)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from twisted.web.http import HTTPChannel
+
+from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, Record
+from msmq.control.server.responses import ResponseStream
+
+if TYPE_CHECKING:
+    from msmq.control.server.requests import ControlRequest
+
+_SWITCHING: Final = (
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + PROTOCOL.encode() + b"\r\n\r\n"
+)
+
+
+class ControlChannel(HTTPChannel):
+    """HTTP, until a request makes its connection a stream of records in both directions."""
+
+    def __init__(self) -> None:
+        HTTPChannel.__init__(self)
+        self._take: Callable[[bytes], None] | None = None
+
+    def switch(self, take: Callable[[bytes], None]) -> None:
+        """Agree to the upgrade; whatever arrives from now on is handed over, and nothing more is HTTP.
+
+        The request goes on for as long as the connection does, and is told of its end as always.
+        """
+        self._take = take
+        HTTPChannel.write(self, _SWITCHING)
+
+    def rawDataReceived(self, data: bytes) -> None:
+        """More of a request body, of a later request, or of the records."""
+        if self._take is None:
+            super().rawDataReceived(data)
+        else:
+            self._take(data)
+
+
+def asks_for_records(request: ControlRequest) -> bool:
+    """Whether a request wants its connection to carry records in both directions."""
+    asked = request.requestHeaders.getRawHeaders("upgrade", [])
+    return any(PROTOCOL == word.strip().lower() for line in asked for word in line.split(","))
+
+
+class RecordConnection(ResponseStream):
+    """The connection of a request as a stream of records in both directions, from L{open} on.
+
+    @param take: gets the bytes that arrive.
+    @param caught_up: called when the reader has taken enough of what was written, after L{is_behind}.
+    """
+
+    def __init__(
+        self,
+        request: ControlRequest,
+        take: Callable[[bytes], None],
+        caught_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(request, CONTENT_TYPE)
+        self._channel = cast(ControlChannel, request.channel)
+        self._connection = request.connection
+        self._take = take
+        self._caught_up = caught_up
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the reader has still to take much of what was written."""
+        return self._paused
+
+    def resumeProducing(self) -> None:
+        """The reader has caught up."""
+        super().resumeProducing()
+        self._caught_up()
+
+    def open(self) -> None:
+        """Agree to the upgrade; a refusal can only be a record from now on."""
+        if not self.is_open:
+            self.is_open = True
+            self._request.startedWriting = 1
+            self._request.registerProducer(self, True)
+            self._channel.switch(self._take)
+
+    def write(self, data: bytes) -> None:
+        """Hand over the next records."""
+        if not self._is_broken:
+            self.open()
+            HTTPChannel.write(self._channel, data)
+
+    def tell(self, **header: object) -> None:
+        """Hand over a record that is nothing but a header."""
+        self.write(Record(header).to_bytes())
+
+    def abort(self) -> None:
+        """Close the connection here and now: the other side broke the rules."""
+        self._connection.abortConnection()
+
+    def end(self) -> None:
+        """Close the connection behind what was written."""
+        self.close()
+        if not self._is_broken:
+            self._is_broken = True
+            HTTPChannel.loseConnection(self._channel)

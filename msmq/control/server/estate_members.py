@@ -1,0 +1,110 @@
+"""Where the control APIs of the members of an estate are. [MS-MQOD] 3.3 and 3.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from msmq.control.client.locations import LocationError, RemoteLocation, parse_location, with_absolute_files
+from msmq.interfaces.directory import IControlBook
+from msmq.structures.status import MQError, Status
+
+CONFIGURATION: Final = "[control_servers]"
+DIRECTORY: Final = "directory"
+ITSELF: Final = "this queue manager"
+
+_SHOWN: Final = 20
+"""Names of members that an error lists."""
+
+
+@attrs.frozen
+class Member:
+    """One member of the estate.
+
+    @ivar endpoint: a location as L{parse_location} reads it; C{None} for the queue manager that was asked.
+    @ivar source: what says so: C{[control_servers]}, C{directory} or C{this queue manager}.
+    """
+
+    name: str
+    endpoint: str | None
+    source: str
+
+
+def check_endpoint(text: str) -> str:
+    """A control endpoint of another queue manager, with absolute paths of its files.
+
+    It names no file with a token: the token is that of the caller.
+
+    @raise ValueError: it cannot be one; its text tells why.
+    """
+    location = parse_location(text, token_file="-")
+    if isinstance(location, RemoteLocation) and str(location.token_file) != "-":
+        raise LocationError(
+            f"{text!r} names a tokenFile, which is the caller's to name (--token-file, MSMQ_TOKEN_FILE)"
+        )
+    return with_absolute_files(text)
+
+
+@attrs.frozen
+class Members:
+    """The members whose control APIs are known; the configuration wins over the directory.
+
+    @ivar own: the names of the queue manager that is asked.
+    @ivar configured: control endpoints by name.
+    @ivar book: a directory that has others.
+    """
+
+    own: Sequence[str]
+    configured: Mapping[str, str]
+    book: IControlBook | None
+
+    def find(self, name: str) -> Member:
+        """One member, by its name or its qualified name, without case.
+
+        @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if no control endpoint is known of it;
+            MQ_ERROR_INVALID_PARAMETER if the directory has an endpoint that cannot be one.
+        """
+        wanted = name.casefold()
+        for known, endpoint in self.configured.items():
+            if known.casefold() == wanted:
+                return Member(known, endpoint, CONFIGURATION)
+        if wanted in [own.casefold() for own in self.own]:
+            return Member(name, None, ITSELF)
+        found = None if self.book is None else self.book.control_of(name)
+        if found is None:
+            raise MQError(Status.MQ_ERROR_MACHINE_NOT_FOUND, self._unknown(name))
+        try:
+            return Member(name, check_endpoint(found), DIRECTORY)
+        except ValueError as error:
+            raise MQError(
+                Status.MQ_ERROR_INVALID_PARAMETER,
+                f"the control endpoint of {name} in the directory cannot be used: {error}",
+            ) from error
+
+    def all(self) -> list[Member]:
+        """Every member whose control endpoint is known, by name; what the directory has wrong is left out."""
+        found = []
+        for name in self._names():
+            try:
+                found.append(self.find(name))
+            except MQError:
+                continue
+        return found
+
+    def _names(self) -> list[str]:
+        names = {name.casefold(): name for name in (() if self.book is None else self.book.controlled())}
+        names |= {name.casefold(): name for name in self.configured}
+        return [name for _, name in sorted(names.items())]
+
+    def _unknown(self, name: str) -> str:
+        known = self._names()
+        listed = ", ".join(known[:_SHOWN]) + (
+            f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+        )
+        here = "" if self.book is None else ", or as control to its [[queue_manager]] in the directory"
+        return (
+            f"no control endpoint is known of {name} here (known are: {listed or 'none'}); add it to"
+            f" [control_servers] of {self.own[0]}{here}"
+        )

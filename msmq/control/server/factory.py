@@ -1,0 +1,61 @@
+"""The control API as a factory to listen with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.http import Request as HTTPRequest
+from twisted.web.server import Site
+
+from msmq.control.server.api import ControlAPI
+from msmq.control.server.channel import ControlChannel
+from msmq.control.server.estate_members import Members
+from msmq.control.server.limits import ControlLimits
+from msmq.control.server.requests import ControlRequest
+from msmq.control.server.sending import SendStream
+from msmq.interfaces.queue_manager import IQueueManager
+
+
+class ControlSite(Site):
+    """The control API for any stream of bytes, a unix socket as a rule; it keeps no access log."""
+
+    # Without the wrapper that chooses between HTTP/1.1 and HTTP/2.
+    protocol = ControlChannel  # type: ignore[assignment]
+    requestFactory = ControlRequest
+
+    def __init__(
+        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
+    ) -> None:
+        Site.__init__(self, ControlAPI(manager, limits, clock, members).app.resource(), reactor=clock)
+        self._manager = manager
+        self._clock = clock
+        self.limits = limits
+
+    def take_in(self, pause: Callable[[], None], resume: Callable[[], None]) -> SendStream:
+        """Where a stream of records goes that begins to arrive; the arguments steer its connection."""
+        return SendStream(self._manager, self.limits, self._clock, pause, resume)
+
+    def log(self, request: HTTPRequest) -> None:
+        """Nothing: what is worth a line is logged where it happens."""
+
+
+def make_site(
+    manager: IQueueManager,
+    *,
+    members: Members,
+    limits: ControlLimits | None = None,
+    clock: IReactorTime | None = None,
+) -> ControlSite:
+    """The control API of a queue manager, as a factory to listen with.
+
+    @param members: where the control APIs of other members are.
+    @param limits: how much it takes at once; the defaults of L{ControlLimits}.
+    @param clock: the reactor, or one that a test advances.
+    """
+    if clock is None:
+        from twisted.internet import reactor
+
+        clock = IReactorTime(reactor)
+    chosen = ControlLimits() if limits is None else limits
+    return ControlSite(manager, chosen, clock, members)

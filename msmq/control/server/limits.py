@@ -1,0 +1,48 @@
+"""How much the control API takes at once."""
+
+from __future__ import annotations
+
+import attrs
+
+from msmq.control.protocol.records import RecordLimits
+
+
+@attrs.frozen(kw_only=True)
+class ControlLimits:
+    """Sizes are bytes; what is over a limit is refused with a status of its own, not cut.
+
+    The slices are no promise to callers: they bound how long the reactor is held at a time.
+    """
+
+    records: RecordLimits = attrs.field(factory=RecordLimits)
+    """The parts of one record in a stream; the stream itself has no limit."""
+
+    request_body: int = 0x400000
+    """The body of any request that is no stream of records."""
+
+    document: int = 0x10000
+    """A request body in JSON."""
+
+    receives: int = 1000
+    """Receives that wait, or hold messages, at one time."""
+
+    receive_batch: int = 64
+    """Messages under one receipt."""
+
+    open_receipts: int = 4
+    """Receipts of one stream that may wait for their confirmation; the stream pauses before more."""
+
+    unread_answers: int = 64
+    """Answers to confirmations that a caller may have unread before more of them are heard."""
+
+    peek: int = 10000
+    """Messages that one peek shows."""
+
+    send_backlog: int = 0x100000
+    """What a stream of records may have sent ahead of the queue manager before it is paused."""
+
+    slice_messages: int = 32
+    """Messages handled without giving way."""
+
+    slice_bytes: int = 0x100000
+    """Bytes handled without giving way, when the messages are larger than this allows together."""

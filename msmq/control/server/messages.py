@@ -1,0 +1,89 @@
+"""Messages in queues as JSON, with what only their queue manager knows of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msmq.decoding.message_json import message_json
+from msmq.decoding.values import unix_time
+from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
+from msmq.persistence.changes import AppendEvent
+from msmq.structures.names.name_text import is_outgoing_path
+from msmq.structures.packet.message_class import class_name
+from msmq.wire.guid import format_guid, guid_from_bytes
+
+_OF_A_PLACE: Final = ("lookup_id", "arrived_time", "class", "class_name", "abort_count", "move_count")
+"""The properties that the same message has anew in each of its places."""
+
+
+def properties_of(message: ReceivedMessage) -> dict[str, Any]:
+    """A message in JSON without its body, and C{abort_count} and C{move_count}."""
+    return {
+        **message_json(message.view, lookup_id=message.lookup_id, arrived=message.arrived, body=False),
+        "abort_count": message.aborts,
+        "move_count": message.moves,
+    }
+
+
+def letter_of(place: Place) -> dict[str, Any]:
+    """A message, the C{queue} that it lies in, and its C{state} there."""
+    return {"queue": place.queue, "state": place.state, **properties_of(place.message)}
+
+
+def explanation_of(explanation: Explanation) -> dict[str, Any]:
+    """All that is known of a message: C{message}, C{events}, C{places}, C{reports}.
+
+    Of a message that is nowhere only the identifier is known.
+    """
+    places = sorted(explanation.places, key=lambda place: place.message.arrived)
+    message = {"id": str(explanation.identifier)}
+    if places:
+        properties = properties_of(places[0].message)
+        message |= {key: value for key, value in properties.items() if key not in _OF_A_PLACE}
+    return {
+        "message": message,
+        "events": [_event(event) for event in explanation.events],
+        "places": [_place(place) for place in places],
+        "reports": [_report(report) for report in explanation.reports],
+    }
+
+
+def _report(report: FoundReport) -> dict[str, Any]:
+    hop = report.hop
+    return {
+        "time": unix_time(report.view.sent_time),
+        "event": "arrived" if hop.next_hop is None else "sent",
+        "queue_manager": format_guid(guid_from_bytes(report.view.source_queue_manager)),
+        "next_hop": hop.next_hop,
+        "hops": hop.hop_count,
+        "target_queue": hop.target_queue,
+        "queue": report.queue,
+    }
+
+
+def _event(event: AppendEvent) -> dict[str, Any]:
+    number = event.message_class or None
+    return {
+        "time": unix_time(event.time),
+        "event": event.event,
+        "reason": event.reason,
+        "class": number,
+        "class_name": None if number is None else class_name(number),
+        "queue": _shown_queue(event.queue),
+    }
+
+
+def _shown_queue(path: str) -> str | None:
+    if not path:
+        return None
+    return path if is_outgoing_path(path) else f".\\{path}"
+
+
+def _place(place: Place) -> dict[str, Any]:
+    properties = properties_of(place.message)
+    return {
+        "queue": place.queue,
+        "state": place.state,
+        "transaction": None if place.transaction is None else format_guid(place.transaction),
+        **{key: properties[key] for key in _OF_A_PLACE},
+    }

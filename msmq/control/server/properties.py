@@ -1,0 +1,233 @@
+"""The properties of a message as they come in: query parameters of one, record headers of many.
+
+The names are those of a message in JSON, so that what was received can be sent again.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from msmq.control.protocol.refusals import invalid
+from msmq.persistence.send_key import check_key
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm, PrivacyLevel
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import FormatName, parse_format_name
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import parse_guid
+
+ACKNOWLEDGE: Final = {
+    "none": Acknowledge.NONE,
+    "reach": Acknowledge.POSITIVE_ARRIVAL,
+    "receive": Acknowledge.POSITIVE_RECEIVE,
+    "nack-reach": Acknowledge.NEGATIVE_ARRIVAL,
+    "full-reach": Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.POSITIVE_ARRIVAL,
+    "nack-receive": Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE,
+    "full-receive": (
+        Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE | Acknowledge.POSITIVE_RECEIVE
+    ),
+}
+"""[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: what each of its names asks for."""
+
+PRIVACY_LEVELS: Final = {level.name.lower(): level for level in PrivacyLevel}
+"""[MS-MQDMPR] 3.1.1.12 PrivacyLevel, by its names."""
+
+LARGEST: Final = (1 << 63) - 1
+"""The largest number that a store can keep."""
+
+_LONGEST_SHOWN: Final = 100
+_DIGITS: Final = re.compile(r"[0-9]{1,20}")
+_FLAGS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
+
+
+def shown(value: object) -> str:
+    """A value that is refused, as the refusal tells it: not more of it than is read."""
+    whole = repr(value)
+    return whole if len(whole) <= _LONGEST_SHOWN else f"{whole[:_LONGEST_SHOWN]}..."
+
+
+def text(name: str, value: object) -> str:
+    """The value of a property that is text."""
+    if not isinstance(value, str):
+        raise invalid(f"{name} is text, not {shown(value)}")
+    return value
+
+
+def number(name: str, value: object) -> int:
+    """The value of a property that is a whole number from 0 on."""
+    found = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= LARGEST:
+        raise invalid(f"{name} is a whole number from 0 on, not {shown(value)}")
+    return found
+
+
+def flag(name: str, value: object) -> bool:
+    """The value of a property that is true or false; a parameter that is only named is true."""
+    if isinstance(value, bool):
+        return value
+    found = _FLAGS.get(value.lower()) if isinstance(value, str) else None
+    if found is None:
+        raise invalid(f"{name} is true or false, not {shown(value)}")
+    return found
+
+
+def seconds(name: str, value: object) -> float:
+    """The value of a parameter that is a time: seconds from 0 on, with or without decimals."""
+    try:
+        found = float(value) if isinstance(value, str | int | float) else -1.0
+    except (ValueError, OverflowError):
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise invalid(f"{name} is a number of seconds from 0 on, not {shown(value)}")
+    return found
+
+
+def _delivery(name: str, value: object) -> Delivery:
+    try:
+        return Delivery(value)
+    except ValueError:
+        raise invalid(f"{name} is express or recoverable, not {shown(value)}") from None
+
+
+def _privacy_level(name: str, value: object) -> PrivacyLevel:
+    level = PRIVACY_LEVELS.get(value) if isinstance(value, str) else None
+    if level is None:
+        raise invalid(f"{name} is {', '.join(PRIVACY_LEVELS)}, not {shown(value)}")
+    return level
+
+
+def _acknowledge(name: str, value: object) -> Acknowledge:
+    found = Acknowledge.NONE
+    for word in value if isinstance(value, list) else text(name, value).split(","):
+        asked = ACKNOWLEDGE.get(word.strip()) if isinstance(word, str) else None
+        if asked is None:
+            raise invalid(f"{name} has {', '.join(ACKNOWLEDGE)}, not {shown(word)}")
+        found |= asked
+    return found
+
+
+def _format_name(name: str, value: object) -> FormatName | None:
+    if value is None or value == "":
+        return None
+    try:
+        return parse_format_name(text(name, value))
+    except MQError as error:
+        raise MQError(error.status, f"{name}: {error.detail}") from error
+
+
+def _path(name: str, value: object) -> str:
+    return "" if value is None else text(name, value)
+
+
+def _correlation(name: str, value: object) -> bytes:
+    return MessageIdentifier.parse(text(name, value)).to_bytes()
+
+
+def _base64(name: str, value: object) -> bytes:
+    try:
+        return base64.b64decode(text(name, value), validate=True)
+    except ValueError:
+        raise invalid(f"{name} is not base64") from None
+
+
+def guid(name: str, value: object) -> UUID:
+    """The value of a property that is a GUID, with or without braces."""
+    try:
+        return parse_guid(text(name, value))
+    except ValueError:
+        raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} is no GUID: {shown(value)}") from None
+
+
+def _guid(name: str, value: object) -> UUID | None:
+    return None if value is None else guid(name, value)
+
+
+_SIGNATURES: Final[Mapping[object, AuthenticationLevel]] = {
+    "1.0": AuthenticationLevel.SIG_1_0,
+    "2.0": AuthenticationLevel.SIG_2_0,
+    "3.0": AuthenticationLevel.SIG_3_0,
+}
+_HASHES: Final[Mapping[object, HashAlgorithm]] = {
+    algorithm.name.lower().replace("sha_", "sha"): algorithm for algorithm in HashAlgorithm
+}
+
+
+def _signature(name: str, value: object) -> AuthenticationLevel:
+    if not isinstance(value, str) or value not in _SIGNATURES:
+        raise invalid(f"{name} is {', '.join(map(str, _SIGNATURES))}, not {shown(value)}")
+    return _SIGNATURES[value]
+
+
+def _hash(name: str, value: object) -> HashAlgorithm:
+    if not isinstance(value, str) or value not in _HASHES:
+        raise invalid(f"{name} is {', '.join(map(str, _HASHES))}, not {shown(value)}")
+    return _HASHES[value]
+
+
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "extension_base64": "extension",
+    "sign": "authentication_level",
+    "hash": "hash_algorithm",
+    "certificate": "sender_certificate",
+}
+"""What some properties are called in a L{Message}."""
+
+PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
+    "label": text,
+    "body_type": number,
+    "priority": number,
+    "delivery": _delivery,
+    "transactional": flag,
+    "time_to_reach_queue": number,
+    "time_to_be_received": number,
+    "journal": flag,
+    "dead_letter": flag,
+    "dead_letter_queue": _path,
+    "acknowledge": _acknowledge,
+    "admin_queue": _format_name,
+    "response_queue": _format_name,
+    "correlation_id": _correlation,
+    "application_tag": number,
+    "extension_base64": _base64,
+    "trace": _guid,
+    "privacy_level": _privacy_level,
+    "sign": _signature,
+    "hash": _hash,
+    "certificate": text,
+}
+"""The properties that a sender chooses, and how each is read."""
+
+
+def read_properties(properties: Mapping[str, object]) -> dict[str, Any]:
+    """The arguments of L{Message} that these properties stand for, without the body.
+
+    @raise MQError: a property is unknown, or its value is none of its values.
+    """
+    arguments = {}
+    for name, value in properties.items():
+        read = PROPERTIES.get(name)
+        if read is None:
+            raise invalid(f"a message has no property {name!r}; it has {', '.join(PROPERTIES)}")
+        arguments[_ARGUMENTS.get(name, name)] = read(name, value)
+    return arguments
+
+
+def read_key(value: object) -> str | None:
+    """The key under which a message is sent, if it has one; it is no property of the message itself."""
+    if value is None:
+        return None
+    key = text("key", value)
+    check_key(key)
+    return key
+
+
+def read_message(properties: Mapping[str, object], body: bytes) -> Message:
+    """The message that is to be sent.
+
+    @raise MQError: a property is unknown, or its value is not within its range.
+    """
+    return Message(body=body, **read_properties(properties))

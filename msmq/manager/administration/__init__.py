@@ -1,0 +1,1 @@
+"""Queue administration, and what it reports."""

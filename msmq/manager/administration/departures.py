@@ -1,0 +1,147 @@
+"""Messages that leave their queues unread: each leaves a trace, and its sender is told if it asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.interfaces.storage import MessageNotStored
+from msmq.manager.answers import Answers
+from msmq.manager.events import EventLog
+from msmq.manager.log_summaries import shown
+from msmq.manager.outbox import Outbox
+from msmq.manager.peers.sequences import Sequences
+from msmq.manager.performer import RETRY, Performer
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.leaving.departure_kinds import Departure, Settlement
+from msmq.queues.position import MessagePosition
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.status import MQError
+
+PATIENCE = 10
+"""How often the packets of messages that leave are asked for, before they leave without."""
+
+_TIMEOUTS = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+
+
+class Departures:
+    """[MS-MQDMPR] 3.1.7.2.1 and [MS-MQQB] 3.1.7.1.2, 3.1.7.2: what follows when messages leave unread."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog, sequences: Sequences) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._events = events
+        self._sequences = sequences
+        self.expired: Counter[str] = Counter()
+        """Messages that were not received, or not delivered, in time, by the class that says which."""
+
+    def let_go(self, departure: Departure) -> None:
+        """See that these messages leave; nobody gets them meanwhile."""
+        if any(position.is_stored for position in departure.positions):
+            Deferred.fromCoroutine(self._persist(departure))
+            return
+        performer = self._performer
+        settlement = performer.model.settle(departure, performer.clock.now())
+        others: list[Change] = []
+        for change in settlement.changes:
+            if isinstance(change, AppendEvent):
+                self._events.record(change)
+            else:
+                others.append(change)
+        performer.commit_later(others, "what follows from messages that left")
+        answers = self._answers(departure)
+        self._gone(settlement)
+        answers.send()
+
+    async def finish(self, departure: Departure, *, is_patient: bool = False) -> None:
+        """Let these messages leave, durably, and tell of it.
+
+        @param is_patient: not before their packets could be read, without which nobody can be told, and there
+            are no dead letters.
+        @raise MQError: the store could not forget them; they are still leaving.
+        """
+        performer = self._performer
+        await self._read(departure, is_patient)
+        settlement = performer.model.settle(departure, performer.clock.now())
+        answers = self._answers(departure)
+        try:
+            await performer.commit([*self._events.trim(settlement.changes), *answers.prepare()])
+        except Exception:
+            answers.withdraw()
+            performer.model.unsettle(settlement)
+            raise
+        self._gone(settlement)
+        answers.show()
+
+    def _answers(self, departure: Departure) -> Answers:
+        answers = self._outbox.answers()
+        if not departure.queue.is_system:
+            # The sender of a copy was told of the message itself.
+            views = (position.view for position in departure.positions if position.view is not None)
+            answers.tell(views, departure.message_class)
+        return answers
+
+    async def _read(self, departure: Departure, is_patient: bool) -> None:
+        performer = self._performer
+        try:
+            await performer.load(departure.positions)
+            return
+        except MQError:
+            # One that cannot be read costs the others nothing.
+            pass
+        for position in departure.positions:
+            try:
+                await performer.load((position,))
+            except MQError as error:
+                if is_patient and not isinstance(error.__cause__, MessageNotStored):
+                    raise
+                self.log.warn(
+                    "who sent a message to {queue} may not be told: {error}",
+                    queue=shown(departure.queue.definition.path),
+                    error=error,
+                )
+
+    async def _persist(self, departure: Departure) -> None:
+        """Let these messages leave, however often the store has to be asked."""
+        performer = self._performer
+        tries = 0
+        while not performer.is_stopped:
+            tries += 1
+            try:
+                await self.finish(departure, is_patient=tries < PATIENCE)
+                return
+            except MQError as error:
+                self.log.error(
+                    "messages that left {queue} are still stored: {error}",
+                    queue=shown(departure.queue.definition.path),
+                    error=error,
+                )
+            await performer.pause(RETRY)
+
+    def _gone(self, settlement: Settlement) -> None:
+        departure = settlement.departure
+        positions = departure.positions
+        performer = self._performer
+        effects = performer.model.settled(settlement, performer.clock.now())
+        reason = departure.message_class
+        if reason in _TIMEOUTS:
+            self.expired[reason.name] += len(positions)
+        self.log.info(
+            "{count} message(s) left {queue} unread, {reason}: {messages}",
+            count=len(positions),
+            queue=shown(departure.queue.definition.path),
+            reason=reason.name,
+            messages=", ".join(map(_name, positions)),
+        )
+        self._sequences.left(departure.queue, positions)
+        performer.perform(effects)
+        performer.tidy(positions)
+
+
+def _name(position: MessagePosition) -> str:
+    return str(position.lookup_id) if position.view is None else str(position.view.identifier)

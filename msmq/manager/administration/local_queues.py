@@ -1,0 +1,141 @@
+"""Changes and deletions of queues in the model and the store, whatever a directory says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.events import EventLog
+from msmq.manager.outbox import Outbox
+from msmq.manager.performer import Performer
+from msmq.persistence.changes import Change
+from msmq.queues.creation import Deletion
+from msmq.queues.position import MessagePosition
+from msmq.queues.queue import Queue
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.status import MQError
+
+SLICE = 200
+"""Messages that are dealt with in one turn of the reactor when a whole queue goes."""
+
+UNDECIDED = 0.1
+"""Seconds after which it is looked again whether nothing is on its way into a deleted queue, or out of it."""
+
+
+class LocalQueues:
+    """Changes and deletes the queues of this queue manager."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, outbox: Outbox, events: EventLog, reactor: IReactorTime) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._events = events
+        self._reactor = reactor
+        self._altering = DeferredLock()
+
+    async def alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change] = ()) -> None:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties.
+
+        @param values: attributes of L{msmq.persistence.definition.QueueDefinition}.
+        @param also: what is stored with it.
+        """
+        await undivided(self._alter_in_turn(queue, values, also))
+
+    async def _alter_in_turn(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
+        # One after the other, so that what is stored last has the changes of all.
+        await self._altering.run(self._alter, queue, values, also)
+
+    async def _alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
+        alteration = self._performer.model.alter_queue(queue, self._performer.clock.now(), **values)
+        await self._performer.commit([*alteration.changes, *also])
+        self._performer.model.altered(alteration)
+
+    async def remove(self, queue: Queue, also: Sequence[Change] = ()) -> None:
+        """[MS-MQDMPR] 3.1.7.1.4 delete a queue with all that is in it.
+
+        @param also: what is stored with it.
+        """
+        deletion = self._performer.model.delete_queue(queue)
+        deletion = attrs.evolve(deletion, changes=[*deletion.changes, *also])
+        if deletion.positions:
+            self.log.warn(
+                "queue {path} was deleted with {count} messages in it",
+                path=queue.definition.path,
+                count=len(deletion.positions),
+            )
+        self._performer.perform(deletion.effects)
+        told: Deferred[None] = Deferred()
+        Deferred.fromCoroutine(self._finish_deletion(deletion, told)).addErrback(
+            lambda failure: self.log.failure("a queue was not deleted to the end", failure)
+        )
+        await told
+
+    async def _finish_deletion(self, deletion: Deletion, told: Deferred[None]) -> None:
+        """Let what was in a queue go, a slice in each turn of the reactor, each message with its event.
+
+        What is on its way in or out is told of by whoever decides about that.
+
+        @param told: fires when all of it is stored, or fails as soon as something could not be; that is tried
+            again, until it is.
+        """
+        performer = self._performer
+        gone = deletion.positions
+        while gone and not performer.is_stopped:
+            slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
+            resting = [position for position in slice_of_it if position.is_at_rest]
+            await self._read(resting)
+            # Those that began to leave meanwhile are told of by whoever lets them.
+            resting = [position for position in resting if position.is_at_rest]
+            removal = performer.model.delete_messages(slice_of_it, performer.clock.now())
+            answers = self._outbox.answers()
+            views = (position.view for position in resting if position.view is not None)
+            answers.tell(views, MessageClass.NACK_Q_DELETED)
+            if not await self._see_to([*self._events.trim(removal.changes), *answers.prepare()], told):
+                return
+            performer.perform(performer.model.messages_deleted(removal, performer.clock.now()))
+            answers.show()
+            for position in resting:
+                position.view = None
+            if gone:
+                await deferLater(self._reactor, 0)
+        while await self._see_to(deletion.fence, told):
+            if deletion.is_decided:
+                break
+            await deferLater(self._reactor, UNDECIDED)
+        else:
+            return
+        if await self._see_to(deletion.changes, told):
+            performer.model.deleted(deletion)
+            if not told.called:
+                told.callback(None)
+
+    async def _read(self, positions: Sequence[MessagePosition]) -> None:
+        """Read what can be read; a message that somebody has just received costs the others nothing."""
+        try:
+            views = await self._performer.load(positions)
+        except MQError as error:
+            if len(positions) == 1:
+                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
+                return
+            for position in positions:
+                await self._read((position,))
+            return
+        for position, view in zip(positions, views, strict=True):
+            position.view = view
+
+    async def _see_to(self, changes: Sequence[Change], told: Deferred[None]) -> bool:
+        try:
+            await self._performer.commit(changes)
+            return True
+        except MQError as error:
+            if not told.called:
+                told.errback(error)
+        return await self._performer.insist(changes, "that a queue is deleted")

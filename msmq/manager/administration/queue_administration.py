@@ -1,0 +1,258 @@
+"""Queues are made, changed, purged and deleted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from twisted.internet.defer import DeferredLock
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from msmq.manager.administration.departures import Departures
+from msmq.manager.administration.descriptions import describe_queue
+from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.applications.targets import own_queue
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.membership.integration import Integration
+from msmq.manager.performer import Performer
+from msmq.manager.securing.descriptors import Descriptors, parse_security
+from msmq.persistence.definition import UNLIMITED, QueuePrivacy, QueueType
+from msmq.queues.creation import Creation
+from msmq.queues.leaving.departure_kinds import Departure
+from msmq.queues.queue import Queue
+from msmq.structures.names.path_name import PathKind, parse_path_name
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
+
+PURGED_AT_ONCE = 50
+"""Messages that leave in one turn of the reactor when a queue is purged."""
+
+
+class Administration:
+    """What an administrator does to the queues of a queue manager.
+
+    @param directory: creates, changes and deletes public queues; C{None} in workgroup mode.
+    @param descriptors: makes those of new queues; C{None} if access is not controlled.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        departures: Departures,
+        local: LocalQueues,
+        directory: Integration | None,
+        descriptors: Descriptors | None,
+        reactor: IReactorTime,
+        new_identifier: Callable[[], uuid.UUID],
+    ) -> None:
+        self._performer = performer
+        self._departures = departures
+        self._local = local
+        self._directory = directory
+        self._descriptors = descriptors
+        self._reactor = reactor
+        self._new_identifier = new_identifier
+        self._purging: dict[Queue, DeferredLock] = {}
+
+    async def create(
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        journal: bool = False,
+        log: bool = False,
+        quota: int | None = None,
+        journal_quota: int | None = None,
+        label: str = "",
+        authenticate: bool = False,
+        privacy: str = "optional",
+        log_age: int = 0,
+        log_size: int | None = None,
+        security: str | None = None,
+        creator: bytes | None = None,
+        application_type: uuid.UUID | None = None,
+    ) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its description.
+
+        @param path: C{.\\private$\\orders}.
+        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
+        @param privacy: C{none}, C{optional} or C{body}.
+        @param log_age: seconds after which the message log forgets a message; 0 for never.
+        @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
+        @param security: what its descriptor is to be, or some of it, as SDDL.
+        @param application_type: Type ([MS-MQDMPR] 3.1.1.2), the same for all queues of one service.
+        @param creator: the SID in whose name it is made; by default the owner of the queue manager.
+        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
+            public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
+        """
+        name = parse_path_name(path)
+        properties: dict[str, Any] = {
+            "label": label,
+            "transactional": transactional,
+            "journal": journal,
+            "log": log,
+            "quota": _kilobytes(quota),
+            "journal_quota": _kilobytes(journal_quota),
+            "authenticate": authenticate,
+            "privacy": _privacy(privacy),
+            "log_age": log_age,
+            "log_size": _kilobytes(log_size),
+            "application_type": application_type or NULL_GUID,
+        }
+        supplied = parse_security(security)
+        if self._descriptors is not None:
+            properties["security"] = await self._descriptors.for_new(supplied, creator)
+        elif security is not None:
+            raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "nobody here decides who may do what")
+        model = self._performer.model
+        if self._directory is not None and name.kind is PathKind.PUBLIC:
+            # What is given by default is for us alone: it may let everybody change the entry there.
+            is_told = supplied is not None and supplied.dacl is not None
+            listed = b""
+            if is_told and self._descriptors is not None:
+                listed = await self._descriptors.published_list(path, properties["security"])
+            return describe_queue(model, await self._directory.create(name, properties, listed))
+        identifier = self._new_identifier()
+        creation = model.create_queue(
+            name, identifier=identifier, now=self._performer.clock.now(), **properties
+        )
+        await undivided(self._create(creation))
+        return describe_queue(model, creation.queue)
+
+    async def _create(self, creation: Creation) -> None:
+        try:
+            await self._performer.commit(creation.changes)
+        except Exception:
+            self._performer.model.abandon(creation)
+            raise
+        self._performer.model.created(creation)
+
+    async def set(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers with its description.
+
+        @param properties: those of L{create} that are to change. Whether a queue is transactional
+            is decided once.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_PROPERTY_NOTALLOWED for a property that does
+            not change, MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_LABEL_TOO_LONG.
+        """
+        queue = own_queue(self._performer.model, path)
+        values: dict[str, Any] = {}
+        for name, value in properties.items():
+            read = _SETTABLE.get(name)
+            if read is None:
+                raise MQError(
+                    Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+                    f"{name} of a queue does not change; {', '.join(_SETTABLE)} do",
+                )
+            try:
+                values[name] = read(value)
+            except (TypeError, ValueError):
+                raise MQError(
+                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {value!r} is of the wrong type"
+                ) from None
+        if self._needs_directory(queue):
+            await self._directory_of(queue).alter(queue, values)
+        else:
+            await self._local.alter(queue, values)
+        return describe_queue(self._performer.model, queue)
+
+    def _needs_directory(self, queue: Queue) -> bool:
+        return queue.parent is None and queue.definition.type is QueueType.PUBLIC
+
+    def _directory_of(self, queue: Queue) -> Integration:
+        if self._directory is None:
+            raise MQError(
+                Status.MQ_ERROR_NO_DS, f"{queue.definition.path} is a public queue, which needs a directory"
+            )
+        return self._directory
+
+    async def purge(self, path: str) -> int:
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
+
+        What readers have leaves too, whatever they decide; it is not counted.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
+            forget the messages; those that are left are back in their places.
+        """
+        return await self.purge_messages(own_queue(self._performer.model, path))
+
+    async def purge_messages(self, queue: Queue) -> int:
+        """The same for a queue that was found already.
+
+        A purge waits for one that runs: what that lets leave is not there for the second, which may not say
+        so before it is stored.
+        """
+        through = self._performer.model.last_sequential
+        lock = self._purging.setdefault(queue, DeferredLock())
+        try:
+            return await lock.run(self._purge_all, queue, through)
+        finally:
+            if not lock.locked:
+                self._purging.pop(queue, None)
+
+    async def _purge_all(self, queue: Queue, through: int) -> int:
+        purged = 0
+        while (departure := self._performer.model.purge(queue, through, PURGED_AT_ONCE)) is not None:
+            await undivided(self._purge(departure))
+            purged += len(departure.positions)
+            if len(departure.positions) == PURGED_AT_ONCE:
+                await deferLater(self._reactor, 0)
+        if queue.main.is_deleted:
+            # What was left goes with it, but may be there again if the process dies before that.
+            raise MQError(
+                Status.MQ_ERROR_QUEUE_DELETED, f"{queue.definition.path} was deleted while it was purged"
+            )
+        await self._performer.commit(self._performer.model.purged(queue))
+        return purged
+
+    async def _purge(self, departure: Departure) -> None:
+        try:
+            await self._departures.finish(departure)
+        except Exception:
+            self._performer.perform(self._performer.model.stay(departure, self._performer.clock.now()))
+            raise
+
+    async def delete(self, path: str) -> None:
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, that the name is malformed, or that the store failed: the
+            queue is gone all the same, and the store is asked again until it has forgotten it.
+        """
+        queue = own_queue(self._performer.model, path)
+        if self._needs_directory(queue):
+            await self._directory_of(queue).delete(queue)
+        else:
+            await self._local.remove(queue)
+
+
+def _kilobytes(quota: int | None) -> int:
+    return UNLIMITED if quota is None else int(quota)
+
+
+def _privacy(name: str) -> QueuePrivacy:
+    try:
+        return QueuePrivacy(name)
+    except ValueError:
+        raise MQError(
+            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {name!r} is none of none, optional, body"
+        ) from None
+
+
+_SETTABLE: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "journal": bool,
+    "log": bool,
+    "log_age": int,
+    "log_size": _kilobytes,
+    "quota": _kilobytes,
+    "journal_quota": _kilobytes,
+    "label": str,
+    "authenticate": bool,
+    "privacy": _privacy,
+}
+"""The properties of a queue that may change, and how each is read."""

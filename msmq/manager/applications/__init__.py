@@ -1,0 +1,1 @@
+"""What applications ask for: open queues, sends, receives, transactions."""

@@ -1,0 +1,240 @@
+"""[MS-MQDMPR] 3.1.7.1.27 and 3.1.7.3.8: resolves destination names to queues, with the directory's help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces.clock import IClock
+from msmq.manager.applications.targets import Target
+from msmq.manager.membership.public_names import PublicNames, UnknownPublicQueue
+from msmq.queues.arriving.packing import PacketBuilder, list_of_destinations
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import TRANSIT_NUMBER
+from msmq.queues.queue import Queue
+from msmq.queues.reading.opening import expand
+from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.names.format_name import (
+    DistributionListFormatName,
+    FormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    is_read_only,
+    parse_format_names,
+)
+from msmq.structures.names.name_text import is_format_name
+from msmq.structures.names.path_name import PathKind, PathName, parse_path_name
+from msmq.structures.status import MQError, Status
+
+_OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
+
+
+class Destinations:
+    """Resolves the names that messages are sent to.
+
+    A queue of another queue manager resolves to its outgoing queue, which is created if there is none.
+    What only the directory knows has to be learned first: L{resolve} raises L{UnknownPublicQueue}, L{learn}
+    asks the directory, and L{find} does both.
+
+    @param names: public queues of other queue managers, and distribution lists; C{None} in workgroup mode,
+        where such a name is refused.
+    """
+
+    def __init__(self, model: QueueManagerModel, clock: IClock, names: PublicNames | None) -> None:
+        self._model = model
+        self._clock = clock
+        self._names = names
+
+    async def find(self, text: str) -> list[Target]:
+        """As L{resolve}, after what the directory has to be asked for.
+
+        @raise MQError: as L{resolve}, and L{learn}.
+        """
+        while True:
+            try:
+                return self.resolve(text)
+            except UnknownPublicQueue as unknown:
+                await self.learn(unknown)
+
+    async def learn(self, unknown: UnknownPublicQueue) -> None:
+        """Have a public queue or a distribution list looked up in the directory.
+
+        @raise MQError: as L{PublicNames.learn}; MQ_ERROR_NO_DS without a directory.
+        """
+        if self._names is None:
+            raise unknown
+        await self._names.learn(unknown.name)
+
+    def resolve(self, text: str) -> list[Target]:
+        """The queues of a format name, of several with commas, or of a local path.
+
+        Several names are in alphabetical order, each queue once (reading 58).
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND for a local queue that does not exist;
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
+            MQ_ERROR_NO_DS for a public name without a directory; or that a name is malformed.
+        @raise UnknownPublicQueue: a public queue of another queue manager, or what is in a distribution list,
+            has to be learned first.
+        """
+        return self.all(self._expanded(_parse_destinations(text)))
+
+    def all(self, names: Iterable[FormatName | PathName]) -> list[Target]:
+        """[MS-MQDMPR] 3.1.7.1.27 the queues of these names, each once.
+
+        If there are several, each message lists them, and each copy has its own as
+        DestinationQueueFormatName.
+
+        @raise MQError: as L{resolve}.
+        """
+        found: dict[Queue, Target] = {}
+        for name in names:
+            target = self.one(name)
+            found.setdefault(target.queue, target)
+        targets = list(found.values())
+        if len(targets) == 1:
+            return targets
+        destinations = _list_of_destinations(tuple(target.name for target in targets))
+        return [
+            attrs.evolve(target, builder=self._builder(target.name, target.owner, destinations))
+            for target in targets
+        ]
+
+    def names(self, text: str) -> list[FormatName]:
+        """The format names of L{resolve}, whose queues exist; the directory is not asked for public ones yet.
+
+        @raise MQError: as L{resolve}.
+        @raise UnknownPublicQueue: a path names a public queue, whose format name has to be learned first, or
+            a name is a distribution list, whose members have to.
+        """
+        model = self._model
+        found: dict[FormatName, None] = {}
+        for name in self._expanded(_parse_destinations(text)):
+            if isinstance(name, PublicFormatName) and self._names is not None and model.find(name) is None:
+                queue: Queue = model.outgoing(name, self._clock.now())
+            else:
+                queue = self.one(name).queue
+            found[model.format_name(queue)] = None
+        return list(found)
+
+    def one(self, name: FormatName | PathName) -> Target:
+        """The queue of one name.
+
+        @raise MQError: as L{resolve}.
+        """
+        model = self._model
+        if not isinstance(name, PathName) and is_read_only(name):
+            raise _unsupported(f"{name} can only be read")
+        if (
+            isinstance(name, PathName | DirectFormatName)
+            and name.subqueue is not None
+            and model.is_local(name)
+        ):
+            raise _unsupported(f"{name} is a subqueue, which only moving fills")
+        queue = model.find(name)
+        if queue is not None:
+            if queue.is_system:
+                raise _unsupported(f"{name} can only be read")
+            own = model.format_name(queue) if isinstance(name, PathName) else name
+            return Target(own, queue, self._builder(own, model.identifier), True, model.identifier)
+        if isinstance(name, PathName):
+            return self._path(name)
+        if model.is_local(name):
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
+        match name:
+            case DirectFormatName():
+                if name.protocol not in _OFFERED:
+                    raise _unsupported(f"{name}: the {name.protocol.name} transport is not offered")
+            case PrivateFormatName():
+                if name.number == TRANSIT_NUMBER:
+                    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"no queue has the number of {name}")
+            case PublicFormatName():
+                return self._public(name, self._names)
+            case _:
+                raise _unsupported(f"{name}: names of this kind cannot be sent to")
+        owner = model.identifier
+        outgoing = model.outgoing(name, self._clock.now())
+        return Target(name, outgoing, self._builder(name, owner), False, owner)
+
+    def _path(self, name: PathName) -> Target:
+        """A path that is the path of no queue here."""
+        if not self._model.is_local(name):
+            if name.kind is PathKind.PUBLIC and self._names is not None:
+                return self._public(name, self._names)
+            raise _unsupported(
+                f"{name} is on another computer; send to DIRECT=OS:{name.computer}\\{name.queue_path}"
+            )
+        if name.kind is PathKind.PUBLIC:
+            raise _no_directory(name)
+        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
+
+    def _public(self, name: PublicFormatName | PathName, names: PublicNames | None) -> Target:
+        """A public queue of another queue manager, whose GUID is written into the packets for it."""
+        if names is None:
+            raise _no_directory(name)
+        found = names.find(name)
+        queue = self._model.outgoing(found.name, self._clock.now(), base_priority=found.base_priority)
+        if queue.definition.base_priority != found.base_priority:
+            queue.definition = attrs.evolve(queue.definition, base_priority=found.base_priority)
+        return Target(found.name, queue, self._builder(found.name, found.owner), False, found.owner)
+
+    def _expanded(self, names: tuple[FormatName | PathName, ...]) -> tuple[FormatName | PathName, ...]:
+        """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: the queues of distribution lists in place of these.
+
+        @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION without a directory, which knows the
+            members.
+        """
+        found: list[FormatName] = []
+        is_list = False
+        for name in names:
+            if isinstance(name, PathName):
+                return names
+            if isinstance(name, DistributionListFormatName) and self._names is not None:
+                found += self._names.members(name)
+                is_list = True
+            else:
+                found.append(name)
+        return expand(found) if is_list or len(found) > 1 else names
+
+    def _builder(self, name: FormatName, owner: UUID, destinations: bytes = b"") -> PacketBuilder:
+        return _built(name, self._model.identifier, owner, destinations, self._model.time_to_reach_queue)
+
+
+@lru_cache(maxsize=1024)
+def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
+    """Applications send to the same few names again and again."""
+    if not is_format_name(text):
+        return (parse_path_name(text),)
+    names = parse_format_names(text)
+    if len(names) > 1 and not any(isinstance(name, DistributionListFormatName) for name in names):
+        return expand(names)
+    return names
+
+
+@lru_cache(maxsize=1024)
+def _built(
+    name: FormatName, source: UUID, owner: UUID, destinations: bytes, time_to_reach_queue: int
+) -> PacketBuilder:
+    """What packets to one destination have in common is laid out once."""
+    return PacketBuilder(
+        name,
+        source=source,
+        destination_queue_manager=owner,
+        destinations=destinations,
+        time_to_reach_queue=time_to_reach_queue,
+    )
+
+
+@lru_cache(maxsize=64)
+def _list_of_destinations(names: tuple[FormatName, ...]) -> bytes:
+    return list_of_destinations(names)
+
+
+def _no_directory(name: FormatName | PathName) -> MQError:
+    return MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+
+
+def _unsupported(problem: str) -> MQError:
+    return MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, problem)

@@ -1,0 +1,192 @@
+"""Messages that are sent under keys: each key once, whoever sends it, and however often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.clock import IClock
+from msmq.manager.applications.send_keys import KeyPage, SendKeys, digest_of
+from msmq.manager.applications.targets import Target
+from msmq.manager.states import as_changes
+from msmq.persistence.changes import Change
+from msmq.queues.leaving.transaction import Transaction, TransactionState
+from msmq.structures.status import MQError, Status
+
+_OPEN: Final = frozenset({TransactionState.ACTIVE, TransactionState.PREPARED})
+"""In these states a transaction waits for its application."""
+
+
+@attrs.define(eq=False)
+class Claim:
+    """Keys that are being sent, and that nobody else sends meanwhile.
+
+    @ivar transaction: in which they are sent, if they are in one.
+    @ivar is_of_application: whether an application ends that.
+    @ivar numbers: the MessageIDs that they stand for, as far as these are known.
+    @ivar page: what is being stored.
+    """
+
+    transaction: Transaction | None
+    is_of_application: bool = False
+    digests: set[bytes] = attrs.field(factory=set)
+    numbers: dict[bytes, int] = attrs.field(factory=dict)
+    page: KeyPage | None = None
+    _waiting: list[Deferred[None]] = attrs.field(factory=list)
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether it is not for an application to say when it ends."""
+        return self.transaction is None or not self.is_of_application or self.transaction.state not in _OPEN
+
+    def holds_for(self, transaction: Transaction | None, digest: bytes) -> bool:
+        """Whether this key is part of that transaction already, which may be told its number."""
+        return transaction is not None and self.transaction is transaction and digest in self.numbers
+
+    def wait(self) -> Deferred[None]:
+        """Fires when it has ended; it may be cancelled."""
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        return waiting
+
+    def end(self) -> None:
+        """Tell who waits."""
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done.callback(None)
+
+
+class KeyedMessages:
+    """The keys of a queue manager: which are remembered, and which are being sent.
+
+    @ivar keys: those that are remembered.
+    """
+
+    def __init__(self, clock: IClock, keys: SendKeys) -> None:
+        self._clock = clock
+        self.keys = keys
+        self._claims: dict[bytes, Claim] = {}
+        self._in_transactions: dict[Transaction, Claim] = {}
+
+    def digests(self, targets: Sequence[Target], keys: Iterable[str | None]) -> list[bytes | None]:
+        """What stands for each of these keys.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+        """
+        scope = [
+            str(target.queue.definition.identifier) if target.is_local else str(target.name)
+            for target in targets
+        ]
+        return [None if key is None else digest_of(key, scope) for key in keys]
+
+    def busy(self, digests: Iterable[bytes | None], transaction: Transaction | None) -> Deferred[None] | None:
+        """Fires when one of these is no longer being sent by somebody else; C{None} if none is.
+
+        @raise MQError: MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is being sent in a transaction that
+            an application may yet commit or abort.
+        """
+        for digest in digests:
+            claim = None if digest is None else self._claims.get(digest)
+            if digest is None or claim is None or claim.holds_for(transaction, digest):
+                continue
+            if claim.ends_by_itself:
+                return claim.wait()
+            raise MQError(
+                Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+                "a message with the same key is part of a transaction that has not ended",
+            )
+        return None
+
+    def known(self, digest: bytes) -> int | None:
+        """The number of the message that was sent under a key, or is in the same transaction."""
+        claim = self._claims.get(digest)
+        return self.keys.find(digest, self._clock.now()) if claim is None else claim.numbers.get(digest)
+
+    # Without a transaction of an application
+
+    def claim(self, digests: Iterable[bytes]) -> Claim:
+        """Send these, which are neither known nor busy; L{stored} or L{failed} has to follow."""
+        return self._claim(Claim(None), digests)
+
+    def changes(self, claim: Claim, numbers: Mapping[bytes, int]) -> list[Change]:
+        """What has to be stored together with the messages, whose numbers are known now."""
+        claim.numbers.update(numbers)
+        claim.page = self.keys.page(claim.numbers, self._clock.now())
+        return as_changes(claim.page.changes())
+
+    def stored(self, claim: Claim) -> None:
+        """The messages are stored."""
+        if claim.page is not None:
+            self.keys.stored(claim.page, self._clock.now())
+        self._end(claim)
+
+    def failed(self, claim: Claim) -> None:
+        """They were not sent."""
+        if claim.page is not None:
+            self.keys.failed(claim.page)
+        self._end(claim)
+
+    # In a transaction
+
+    def claim_in(
+        self, transaction: Transaction, digests: Iterable[bytes], *, is_of_application: bool = True
+    ) -> Claim:
+        """Send these in a transaction.
+
+        @param is_of_application: whether it goes on until its application ends it; else it ends with them.
+        """
+        claim = self._in_transactions.setdefault(transaction, Claim(transaction, is_of_application))
+        return self._claim(claim, digests)
+
+    def numbered(self, claim: Claim, numbers: Mapping[bytes, int]) -> None:
+        """The messages are part of the transaction now."""
+        claim.numbers.update(numbers)
+
+    def given_up(self, claim: Claim, digests: Iterable[bytes]) -> None:
+        """They are not."""
+        for digest in digests:
+            claim.digests.discard(digest)
+            self._release(claim, digest)
+
+    def committing(self, transaction: Transaction) -> list[Change]:
+        """What has to be stored when a transaction commits."""
+        claim = self._in_transactions.get(transaction)
+        return self.changes(claim, {}) if claim is not None and claim.numbers else []
+
+    def uncommitted(self, transaction: Transaction) -> None:
+        """That was not stored; the transaction goes on."""
+        claim = self._in_transactions.get(transaction)
+        if claim is not None and claim.page is not None:
+            self.keys.failed(claim.page)
+            claim.page = None
+            claim.end()
+
+    def committed(self, transaction: Transaction) -> None:
+        """That was stored."""
+        claim = self._in_transactions.pop(transaction, None)
+        if claim is not None:
+            self.stored(claim)
+
+    def ended(self, transaction: Transaction) -> None:
+        """A transaction has ended; if it was not committed, what it was to send may be sent by others."""
+        claim = self._in_transactions.pop(transaction, None)
+        if claim is not None:
+            self.failed(claim)
+
+    def _claim(self, claim: Claim, digests: Iterable[bytes]) -> Claim:
+        for digest in digests:
+            claim.digests.add(digest)
+            self._claims[digest] = claim
+        return claim
+
+    def _end(self, claim: Claim) -> None:
+        for digest in claim.digests:
+            self._release(claim, digest)
+        claim.end()
+
+    def _release(self, claim: Claim, digest: bytes) -> None:
+        if self._claims.get(digest) is claim:
+            del self._claims[digest]

@@ -1,0 +1,334 @@
+"""Open queues and cursors, as applications that embed a queue manager hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from msmq.interfaces.queue_manager import ITransaction, ReceivedMessage
+from msmq.manager.administration.queue_administration import Administration
+from msmq.manager.applications.destinations import Destinations
+from msmq.manager.applications.reads import Read, Reads
+from msmq.manager.applications.reservation import Reservation
+from msmq.manager.applications.sender import Sender
+from msmq.manager.applications.targets import Target
+from msmq.manager.applications.transactions import Transactions, check_usage, move
+from msmq.manager.membership.public_names import UnknownPublicQueue
+from msmq.manager.performer import Performer
+from msmq.queues.arriving.message import Message
+from msmq.queues.leaving.transaction import Transaction
+from msmq.queues.reading.cursor import Cursor, CursorState
+from msmq.queues.reading.descriptor import OpenQueueDescriptor, Operation
+from msmq.queues.reading.descriptors import Descriptors
+from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class OpenQueue:
+    """[MS-MQDMPR] 3.1.1.16 a queue, or several to send to, open in one way until it is closed.
+
+    As an asynchronous context manager it closes when the block ends.
+    Everything raises L{MQError}: MQ_ERROR_INVALID_HANDLE once it is closed, MQ_ERROR_ACCESS_DENIED for what
+    it is not open for, MQ_ERROR_QUEUE_NOT_AVAILABLE once the queue is deleted.
+    """
+
+    def __init__(
+        self,
+        descriptor: OpenQueueDescriptor,
+        performer: Performer,
+        sender: Sender,
+        reads: Reads,
+        transactions: Transactions,
+        administration: Administration,
+        destinations: Destinations,
+    ) -> None:
+        self._descriptor = descriptor
+        self._performer = performer
+        self._sender = sender
+        self._reads = reads
+        self._transactions = transactions
+        self._administration = administration
+        self._destinations = destinations
+
+    @property
+    def format_name(self) -> str:
+        """The name that it was opened by; several with commas."""
+        return self._descriptor.format_name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed."""
+        return self._descriptor.is_open
+
+    @property
+    def _descriptors(self) -> Descriptors:
+        return self._performer.model.descriptors
+
+    async def send(
+        self,
+        messages: Sequence[Message],
+        *,
+        transaction: ITransaction | None = None,
+        keys: Sequence[str | None] | None = None,
+    ) -> list[MessageIdentifier]:
+        """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}.
+
+        @raise MQError: for a public queue that the directory does not have also
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, and MQ_ERROR_QUEUE_NOT_FOUND for one that it has here.
+        """
+        return await self._sender.send(self._targets, messages, transaction, keys)
+
+    async def _targets(self) -> list[Target]:
+        """Where its messages go; public queues of others are looked for, if need be."""
+        while True:
+            self._descriptors.queues_for(self._descriptor, Operation.SEND)
+            try:
+                return self._destinations.all(self._descriptor.names)
+            except UnknownPublicQueue as unknown:
+                await self._destinations.learn(unknown)
+
+    async def reserve(
+        self,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        transaction: ITransaction | None = None,
+    ) -> Reservation:
+        """[MS-MQDMPR] 3.1.7.1.10: lock what is there, up to C{count} messages, or wait for the first.
+
+        @param timeout: seconds; C{None} waits without a limit.
+        @param transaction: decides about the messages; the reservation does not.
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if nothing came, MQ_ERROR_OPERATION_CANCELLED if it was closed.
+        """
+        core = self._core(transaction)
+        now = self._performer.clock.now()
+        deadline = None if timeout is None else now.monotonic + timeout
+        return await self._reads.run(
+            lambda lock: self._descriptors.receive(
+                self._descriptor,
+                tag=lock.tag,
+                now=self._performer.clock.now(),
+                count=count,
+                deadline=deadline,
+                owner=lock.owner,
+                on_taken=lock.on_taken,
+            ),
+            is_peek=False,
+            transaction=core,
+        )
+
+    async def receive(
+        self, *, timeout: float | None = None, transaction: ITransaction | None = None
+    ) -> ReceivedMessage:
+        """Receive one message; it is removed for good before it is answered, or when the transaction commits.
+
+        @raise MQError: as L{reserve}.
+        """
+        return await _one(await self.reserve(timeout=timeout, transaction=transaction))
+
+    async def peek(self, *, timeout: float | None = None) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.15: look at the first message, or wait for one.
+
+        @raise MQError: as L{reserve}.
+        """
+        deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
+        reservation = await self._reads.run(
+            lambda lock: self._descriptors.peek(
+                self._descriptor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+            ),
+            is_peek=True,
+        )
+        return reservation.messages[0]
+
+    async def read(
+        self,
+        lookup_id: int = 0,
+        action: MessageSeekAction = MessageSeekAction.CURRENT,
+        *,
+        peek: bool = False,
+        transaction: ITransaction | None = None,
+    ) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.13: the message of a LookupIdentifier, or its neighbour, without waiting.
+
+        @param lookup_id: has no meaning for FIRST and LAST.
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; of CURRENT also MQ_ERROR_TRANSACTION_USAGE for a message
+            that somebody has, and MQ_ERROR_MESSAGE_ALREADY_RECEIVED.
+        """
+        core = None if peek else self._core(transaction)
+        reservation = await self._reads.run(
+            lambda lock: self._descriptors.read_by_lookup_identifier(
+                self._descriptor,
+                lookup_id,
+                action,
+                tag=lock.tag,
+                now=self._performer.clock.now(),
+                peek=peek,
+                owner=None if peek else lock.owner,
+                on_taken=lock.on_taken,
+            ),
+            is_peek=peek,
+            transaction=core,
+        )
+        return reservation.messages[0] if peek else await _one(reservation)
+
+    async def move(
+        self, lookup_id: int, target: OpenQueue, *, transaction: ITransaction | None = None
+    ) -> None:
+        """[MS-MQDMPR] 3.1.7.1.16: move a message of this queue to a queue that is open for moving.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+            MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other.
+        """
+        model = self._performer.model
+        [source] = self._descriptors.queues_for(self._descriptor, Operation.RECEIVE)
+        [into] = self._descriptors.queues_for(target._descriptor, Operation.MOVE)
+        position = source.positions.get(lookup_id)
+        if position is None:
+            raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"{self.format_name} has no message {lookup_id}")
+        core = self._core(transaction)
+        if core is None:
+            await move(self._performer, model.move(position, into))
+        else:
+            model.transacting.lock_and_move(core, position, into)
+
+    async def purge(self) -> int:
+        """[MS-MQDMPR] 3.1.7.1.7: remove what is in it now, and answer how many messages these were."""
+        [queue] = self._descriptors.queues_for(self._descriptor, Operation.PURGE)
+        return await self._administration.purge_messages(queue)
+
+    def cursor(self) -> QueueCursor:
+        """[MS-MQDMPR] 3.1.7.1.1 Open Cursor, in front of all messages."""
+        cursor = self._descriptors.open_cursor(self._descriptor)
+        if cursor is None:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE, f"{self.format_name} was deleted")
+        return QueueCursor(self, cursor, self._performer, self._reads)
+
+    def close(self) -> None:
+        """[MS-MQDMPR] 3.1.7.1.6: end its cursors and all that wait; closing again does nothing."""
+        queue = self._descriptor.queue
+        self._performer.perform(self._descriptors.close(self._descriptor))
+        if queue is not None:
+            self._performer.forget_empty((queue,))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _core(self, transaction: ITransaction | None) -> Transaction | None:
+        if transaction is None:
+            return None
+        queue = self._descriptor.queue
+        if queue is not None:
+            check_usage(self.format_name, queue)
+        return self._transactions.core(transaction)
+
+
+class QueueCursor:
+    """[MS-MQDMPR] 3.1.1.18 a place in a queue, that moves from message to message.
+
+    As an asynchronous iterator it looks at one message after the other, and ends with the last that is there;
+    the message that it has come to may be received meanwhile.
+    As an asynchronous context manager it closes when the block ends.
+    """
+
+    def __init__(self, queue: OpenQueue, cursor: Cursor, performer: Performer, reads: Reads) -> None:
+        self._cursor = cursor
+        self._performer = performer
+        self._reads = reads
+        self._queue = queue
+
+    async def peek(self, *, timeout: float | None = 0) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.15: the message at its place, or the first behind it.
+
+        @param timeout: seconds to wait for one; C{None} for as long as it takes.
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if somebody
+            has the one at its place.
+        """
+        return await self._look(timeout, is_next=False)
+
+    async def peek_next(self, *, timeout: float | None = 0) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.14: the next message.
+
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_ILLEGAL_CURSOR_ACTION if nothing was
+            looked at before, or since a message was received.
+        """
+        return await self._look(timeout, is_next=True)
+
+    async def _look(self, timeout: float | None, *, is_next: bool) -> ReceivedMessage:
+        descriptors = self._performer.model.descriptors
+        descriptor, cursor = self._cursor.descriptor, self._cursor
+        deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
+        read: Read
+        if is_next:
+            read = lambda lock: descriptors.peek_next(  # noqa: E731
+                descriptor, cursor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+            )
+        else:
+            read = lambda lock: descriptors.peek(  # noqa: E731
+                descriptor, cursor=cursor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+            )
+        reservation = await self._reads.run(read, is_peek=True)
+        return reservation.messages[0]
+
+    async def receive(
+        self, *, timeout: float | None = 0, transaction: ITransaction | None = None
+    ) -> ReceivedMessage:
+        """[MS-MQDMPR] 3.1.7.1.10: receive the message at its place, or the first behind it.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if there is none and it does not wait, MQ_ERROR_IO_TIMEOUT
+            if none came, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if somebody has the one at its place.
+        """
+        deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
+        reservation = await self._reads.run(
+            lambda lock: self._performer.model.descriptors.receive(
+                self._cursor.descriptor,
+                cursor=self._cursor,
+                tag=lock.tag,
+                now=self._performer.clock.now(),
+                deadline=deadline,
+                owner=lock.owner,
+                on_taken=lock.on_taken,
+            ),
+            is_peek=False,
+            transaction=self._queue._core(transaction),
+        )
+        return await _one(reservation)
+
+    def close(self) -> None:
+        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; who waits with it does so no more."""
+        self._performer.perform(self._performer.model.descriptors.close_cursor(self._cursor))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        try:
+            # After a receive, and at the end, there is no place yet from which a next one could be had.
+            return await (self.peek_next() if self._cursor.state is CursorState.READ else self.peek())
+        except MQError as error:
+            if error.status is Status.MQ_ERROR_IO_TIMEOUT:
+                raise StopAsyncIteration from None
+            raise
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def _one(reservation: Reservation) -> ReceivedMessage:
+    """The one message of a reservation, received for good unless a transaction decides about it."""
+    await reservation.confirm()
+    return reservation.messages[0]

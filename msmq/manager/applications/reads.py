@@ -1,0 +1,130 @@
+"""Reads that may wait, as coroutines: what they find is locked, or shown, and its packets are read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+
+from msmq.interfaces.storage import MessageNotStored
+from msmq.manager.answers import Answers
+from msmq.manager.applications.reservation import Reservation
+from msmq.manager.outbox import Outbox, told_of
+from msmq.manager.performer import Performer
+from msmq.queues.effects import Effect
+from msmq.queues.leaving.transaction import Transaction
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.reading.operations import OnTaken
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+from msmq.transfer.acknowledgements import wants_final_ack
+
+
+@attrs.frozen
+class Lock:
+    """How a read locks what it finds.
+
+    @ivar tag: by which the effects name it.
+    @ivar owner: whose locks they are.
+    @ivar on_taken: is told of the messages in the moment in which they are locked.
+    """
+
+    tag: Hashable
+    owner: Hashable
+    on_taken: OnTaken | None
+
+
+Read: TypeAlias = Callable[[Lock], Sequence[Effect]]
+"""Begins a read of the model, with this tag and these locks."""
+
+
+_LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
+
+
+class Reads:
+    """Begins reads and waits for them."""
+
+    def __init__(self, performer: Performer, outbox: Outbox) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._tags = itertools.count()
+
+    async def run(self, read: Read, *, is_peek: bool, transaction: Transaction | None = None) -> Reservation:
+        """What a read finds; cancelling the wait loses nothing.
+
+        @param transaction: decides about the messages; else who gets the reservation does.
+        @raise MQError: as the read has it, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended, or
+            MQ_ERROR_MESSAGE_STORAGE_FAILED if a packet could not be read.
+        """
+        if is_peek:
+            transaction = None
+        if transaction is not None:
+            transaction.check_active()
+        positions, views = await self._find(read, is_peek, transaction)
+        if transaction is not None:
+            # A long transaction must not fill memory with what the store has, unless it is needed at the end.
+            self._performer.model.holdings.cache(
+                position
+                for position, view in zip(positions, views, strict=True)
+                if not view.acknowledge and not wants_final_ack(view)
+            )
+        return Reservation(
+            self._performer,
+            positions,
+            views=views,
+            is_held=not is_peek and transaction is None,
+            answers=self._answers,
+        )
+
+    async def _find(
+        self, read: Read, is_peek: bool, transaction: Transaction | None
+    ) -> tuple[Sequence[MessagePosition], Sequence[UserMessageView]]:
+        performer, model = self._performer, self._performer.model
+        while True:
+            tag = next(self._tags)
+            if transaction is None:
+                lock = Lock(tag, tag, None)
+            else:
+                lock = Lock(tag, transaction, partial(_check_active, transaction))
+            positions = await performer.read(tag, partial(read, lock))
+            try:
+                views = await performer.load(positions)
+                if transaction is not None:
+                    # What it decides about is what its reader got, and nothing that was on the way to him.
+                    model.transacting.receive(transaction, positions)
+                return positions, views
+            except MQError as error:
+                if any(position.queue.is_deleted for position in positions):
+                    raise MQError(Status.MQ_ERROR_QUEUE_DELETED, "the queue was deleted") from None
+                if is_peek and any(position.state in _LEAVING for position in positions):
+                    # Somebody received what we were just looking at.
+                    continue
+                self._give_back(positions, is_peek)
+                if isinstance(error.__cause__, MessageNotStored):
+                    # That one has left; what is behind it may be read.
+                    continue
+                raise
+            except Exception:
+                # Nobody is there any more who could be given what was found.
+                self._give_back(positions, is_peek)
+                raise
+
+    def _give_back(self, positions: Sequence[MessagePosition], is_peek: bool) -> None:
+        """What was found and could not be given to anybody is as if it had not been found."""
+        if not is_peek:
+            performer = self._performer
+            performer.perform(performer.model.release(positions, performer.clock.now()))
+
+    def _answers(self, positions: Sequence[MessagePosition]) -> Answers:
+        answers = self._outbox.answers()
+        answers.tell(told_of(positions), MessageClass.ACK_RECEIVE)
+        return answers
+
+
+def _check_active(transaction: Transaction, positions: Sequence[MessagePosition]) -> None:
+    """Nothing is found for a transaction that is ending."""
+    transaction.check_active()

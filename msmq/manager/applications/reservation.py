@@ -1,0 +1,101 @@
+"""Messages that one reader holds until it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from zope.interface import implementer
+
+from msmq.interfaces.queue_manager import IReservation, ReceivedMessage
+from msmq.manager.answers import Answers
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.performer import Performer
+from msmq.persistence.changes import Change
+from msmq.queues.leaving.departure_kinds import Removal
+from msmq.queues.position import MessagePosition
+from msmq.structures.packet.user_message_view import UserMessageView
+
+
+@implementer(IReservation)
+class Reservation:
+    """[MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12: locked messages, to be confirmed or given back.
+
+    One that is dropped without a decision keeps its messages locked until the queue manager stops;
+    whoever makes reservations for others has to see to it that each is decided.
+
+    @param views: the packets, in the same order.
+    @param is_held: the decision is made here; false for a peek, and for what a transaction decides about.
+    @param answers: what the senders are told when they are removed for good.
+    """
+
+    def __init__(
+        self,
+        performer: Performer,
+        positions: Sequence[MessagePosition],
+        *,
+        views: Sequence[UserMessageView],
+        is_held: bool,
+        answers: Callable[[Sequence[MessagePosition]], Answers],
+    ) -> None:
+        self._performer = performer
+        self._answers = answers
+        self._positions: Sequence[MessagePosition] = positions if is_held else ()
+        self.messages: Sequence[ReceivedMessage] = [
+            ReceivedMessage(view, position.lookup_id, position.arrived, position.aborts, position.moves)
+            for position, view in zip(positions, views, strict=True)
+        ]
+
+    async def confirm(self) -> None:
+        """Remove the messages; done once the removal is stored.
+
+        Those whose queue was purged meanwhile leave for that reason.
+        Cancelling it undoes nothing: the messages are removed all the same.
+
+        @raise msmq.structures.status.MQError: it could not be stored; the messages are back in the
+            queue.
+        """
+        positions, self._positions = self._positions, ()
+        removal = self._performer.model.remove(positions)
+        self._performer.perform(removal.departures)
+        answers = self._answers(removal.positions)
+        changes = [*removal.changes, *answers.prepare()]
+        if changes:
+            await undivided(self._store(removal, answers, changes))
+        else:
+            self._removed(removal, answers)
+
+    async def _store(self, removal: Removal, answers: Answers, changes: Sequence[Change]) -> None:
+        performer = self._performer
+        try:
+            await performer.commit(changes)
+        except Exception:
+            answers.withdraw()
+            performer.perform(performer.model.restored(removal, performer.clock.now()))
+            raise
+        self._removed(removal, answers)
+
+    def _removed(self, removal: Removal, answers: Answers) -> None:
+        performer = self._performer
+        performer.perform(performer.model.removed(removal, performer.clock.now()))
+        performer.tidy(removal.positions)
+        answers.show()
+
+    def release(self) -> None:
+        """Give the messages back, each in its place; nothing if they are confirmed or given back.
+
+        Those whose time is over by now, or whose queue was purged, leave instead.
+        """
+        positions, self._positions = self._positions, ()
+        if positions:
+            now = self._performer.clock.now()
+            self._performer.perform(self._performer.model.release(positions, now))
+
+    def reject(self) -> None:
+        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: have none of the messages; nobody else gets them either.
+
+        They leave the queue, each with its event, and with an acknowledgement and a dead letter if its sender
+        asked for these. Nothing if they are confirmed, given back, or in a transaction.
+        """
+        positions, self._positions = self._positions, ()
+        if positions:
+            self._performer.perform(self._performer.model.reject(positions))

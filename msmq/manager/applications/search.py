@@ -1,0 +1,333 @@
+"""Single messages by their identifiers: where they are, what became of them, and moving them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from uuid import UUID
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
+from msmq.interfaces.storage import StorageError
+from msmq.manager.administration.descriptions import queue_path
+from msmq.manager.applications.destinations import Destinations
+from msmq.manager.applications.targets import Target
+from msmq.manager.applications.transactions import Transactions
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.events import EventLog
+from msmq.manager.outbox import Outbox, refuse
+from msmq.manager.performer import Performer
+from msmq.manager.securing.signatures import Signer
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.reports import read_report
+from msmq.queues.holdings import forget_queues
+from msmq.queues.leaving.departure_kinds import removals
+from msmq.queues.leaving.transaction import Transaction
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.structures.algorithms import PrivacyLevel
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import FormatName
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+
+LOOKED_AT_ONCE = 2_000
+"""Messages in memory that are looked at in one turn of the reactor."""
+
+EVENTS = 1_000
+"""Events of one message that are told at most."""
+
+
+class Search:
+    """Finds messages, wherever they are.
+
+    Nothing is held up: memory is looked through in slices, the store by itself.
+    """
+
+    def __init__(
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        destinations: Destinations,
+        signer: Signer,
+        events: EventLog,
+        transactions: Transactions,
+        reactor: IReactorTime,
+        new_identifier: Callable[[], UUID],
+    ) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._destinations = destinations
+        self._signer = signer
+        self._events = events
+        self._transactions = transactions
+        self._new_identifier = new_identifier
+        self._reactor = reactor
+
+    async def find(self, message: MessageIdentifier) -> list[MessagePosition]:
+        """Every place of a message; there are several when copies were made."""
+        identity = message.to_bytes()
+        try:
+            stored = await self._performer.store.find(identity)
+        except StorageError as error:
+            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+        found: dict[MessagePosition, None] = {}
+        collection = self._performer.model.collection
+        for identifier, lookup_id in stored:
+            queue = collection.of_identifier(identifier)
+            position = None if queue is None else queue.positions.get(lookup_id)
+            if position is not None:
+                found[position] = None
+        async for position in self._in_memory():
+            if position.view is not None and position.view.identity == identity:
+                found[position] = None
+        return list(found)
+
+    async def _in_memory(self) -> AsyncIterator[MessagePosition]:
+        looked = 0
+        for queue in list(self._performer.model.collection.all_queues()):
+            for position in list(queue.positions.values()):
+                looked += 1
+                if looked % LOOKED_AT_ONCE == 0:
+                    await deferLater(self._reactor, 0)
+                if position.kept is Kept.MEMORY or position.state is PositionState.ARRIVING:
+                    yield position
+
+    async def explain(self, message: MessageIdentifier) -> Explanation:
+        """All that is known of a message."""
+        places = await self.places(await self.find(message))
+        try:
+            events = await self._performer.store.read_events(0, EVENTS, message.to_bytes())
+        except StorageError as error:
+            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+        return Explanation(message, places, [entry.event for entry in events], await self._reports(message))
+
+    async def _reports(self, message: MessageIdentifier) -> list[FoundReport]:
+        """What lies here of the reports of a message; they are express ones."""
+        found: list[FoundReport] = []
+        async for position in self._in_memory():
+            view = position.view
+            if view is None or isinstance(position.queue, OutgoingQueue):
+                continue
+            hop = read_report(view)
+            if hop is not None and hop.identifier == message:
+                found.append(FoundReport(queue_path(position.queue), view, hop))
+        return sorted(found, key=lambda report: report.view.sent_time)
+
+    async def places(self, positions: Iterable[MessagePosition]) -> list[Place]:
+        """These messages with their packets, as far as they are still there when those were read."""
+        places: list[Place] = []
+        for position in positions:
+            try:
+                (view,) = await self._performer.load([position])
+            except MQError:
+                if position.state in _LEAVING or position.queue.is_deleted:
+                    continue
+                raise
+            if position.state is PositionState.DELETED or position.queue.is_deleted:
+                continue
+            places.append(
+                Place(
+                    queue_path(position.queue),
+                    position.state.value,
+                    ReceivedMessage(
+                        view, position.lookup_id, position.arrived, position.aborts, position.moves
+                    ),
+                    position.owner.identifier if isinstance(position.owner, Transaction) else None,
+                )
+            )
+        return places
+
+    async def dead_letters(self, limit: int) -> list[Place]:
+        """What lies in both dead-letter queues, the first so many of each."""
+        return [place async for place in self.each_dead_letter(limit)]
+
+    async def each_dead_letter(self, limit: int) -> AsyncIterator[Place]:
+        """The same one by one, with one packet in memory at a time."""
+        model = self._performer.model
+        for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT):
+            for position in model.system_queue(suffix).peek(limit):
+                for place in await self.places([position]):
+                    yield place
+
+    async def available(self, message: MessageIdentifier, target: Queue) -> MessagePosition:
+        """The place of a message where it can be taken; if there are several, the one nearest to C{target}.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is only
+            where someone holds it.
+        """
+        found = [
+            position for position in await self.find(message) if not isinstance(position.queue, OutgoingQueue)
+        ]
+        found.sort(key=lambda position: position.queue.main is not target.main)
+        for position in found:
+            if position.state is PositionState.AVAILABLE:
+                return position
+        if found:
+            raise MQError(
+                Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+                f"message {message} in {queue_path(found[0].queue)} is {found[0].state.value}",
+            )
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no message {message}")
+
+    async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
+        """Send a dead letter again and remove it, as one change of the store.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter,
+            MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if somebody has it; or as sending does.
+        """
+        position, view, name = await self._letter(message)
+        target = self._destinations.one(name)
+        copy = self._signer.signed_again(view, message_of(view))
+        self._outbox.check([copy], [target])
+        if copy.transactional:
+            return await undivided(self._requeue_in_transaction(position, view, target, copy))
+        return await undivided(self._requeue(position, view, target, copy))
+
+    async def destination_of(self, message: MessageIdentifier) -> FormatName:
+        """The queue that a dead letter was for.
+
+        @raise MQError: as L{requeue}.
+        """
+        return (await self._letter(message))[2]
+
+    async def _letter(
+        self, message: MessageIdentifier
+    ) -> tuple[MessagePosition, UserMessageView, FormatName]:
+        """A dead letter that nobody has, and where it was to go."""
+        position = await self._dead_letter(message)
+        received = MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
+        try:
+            (view,) = await self._performer.load([position])
+        except MQError:
+            if position.state is PositionState.AVAILABLE:
+                raise
+            raise received from None
+        if position.state is not PositionState.AVAILABLE:
+            raise received
+        name = view.destination_format_name()
+        if name is None:
+            raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
+        return position, view, name
+
+    async def _dead_letter(self, message: MessageIdentifier) -> MessagePosition:
+        model = self._performer.model
+        letters = (model.system_queue(QueueSuffix.DEADLETTER), model.system_queue(QueueSuffix.DEADXACT))
+        found = [position for position in await self.find(message) if position.queue in letters]
+        for position in found:
+            if position.state is PositionState.AVAILABLE:
+                return position
+        if found:
+            raise MQError(
+                Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+                f"dead letter {message} is {found[0].state.value}",
+            )
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {message}")
+
+    async def _requeue(
+        self, position: MessagePosition, view: UserMessageView, target: Target, copy: Message
+    ) -> MessageIdentifier:
+        performer, model = self._performer, self._performer.model
+        number, arrivals = self._outbox.build([target], [copy])
+        sent = MessageIdentifier(model.identifier, number)
+        admission = model.admit(arrivals, performer.clock.now())
+        position.queue.let_go(position)
+        position.state = PositionState.REMOVING
+        answers = self._outbox.answers()
+        changes = [*admission.changes, *admission.overflow, *removals([position])]
+        try:
+            refuse(admission.refusals, len(arrivals))
+            if target.is_local:
+                answers.tell((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
+            changes += answers.prepare()
+            await performer.commit([*changes, *self._told(view, sent, position)])
+        except Exception:
+            answers.withdraw()
+            model.withdraw(admission)
+            forget_queues(admission.overflow, admission.groups)
+            performer.perform(model.release([position], performer.clock.now()))
+            raise
+        model.overflowed(admission, is_stored=True)
+        model.holdings.unlink(position)
+        effects = model.commit(admission, performer.clock.now())
+        answers.show()
+        performer.perform(effects)
+        return sent
+
+    async def _requeue_in_transaction(
+        self, position: MessagePosition, view: UserMessageView, target: Target, copy: Message
+    ) -> MessageIdentifier:
+        model = self._performer.model
+        core = self._transactions.begin(self._new_identifier()).core
+        try:
+            position.queue.take_one(position, core)
+            model.transacting.receive(core, [position])
+            sent = MessageIdentifier(model.identifier, self._outbox.send_in(core, [target], [copy]))
+            await self._transactions.commit(core, self._told(view, sent, position))
+        except Exception:
+            if core.may_end:
+                await self._transactions.abort(core)
+            raise
+        return sent
+
+    def _told(
+        self, view: UserMessageView, sent: MessageIdentifier, position: MessagePosition
+    ) -> list[Change]:
+        """What the event log has to tell of a dead letter that is sent again."""
+        now = self._performer.clock.now().wall
+        path = position.queue.definition.path
+        return self._events.trim(
+            [AppendEvent(now, view.identity, "requeued", f"sent again as {sent}", 0, path)]
+        )
+
+
+_LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
+
+
+def message_of(view: UserMessageView) -> Message:
+    """What a sender would hand over to send this message again: all that is not of one journey.
+
+    Its time to reach a queue is without end, and its time to be received begins anew. Where a text that names
+    no queue stands for one there is none: whoever sent it chose the text, and nobody can answer there.
+    """
+    return Message(
+        body=bytes(view.body),
+        label=view.label,
+        body_type=view.body_type,
+        priority=view.priority,
+        delivery=Delivery.RECOVERABLE if view.is_recoverable else Delivery.EXPRESS,
+        transactional=view.is_transactional,
+        time_to_reach_queue=INFINITE,
+        time_to_be_received=view.time_to_be_received,
+        journal=view.journal,
+        dead_letter=view.dead_letter,
+        dead_letter_queue=view.dead_letter_queue,
+        acknowledge=Acknowledge(view.acknowledge),
+        admin_queue=_named(view.admin_format_name),
+        response_queue=_named(view.response_format_name),
+        correlation_id=view.correlation_id,
+        application_tag=view.application_tag,
+        extension=bytes(view.extension),
+        privacy_level=_privacy_level(view),
+    )
+
+
+def _named(resolve: Callable[[], FormatName | None]) -> FormatName | None:
+    try:
+        return resolve()
+    except MQError:
+        return None
+
+
+def _privacy_level(view: UserMessageView) -> PrivacyLevel:
+    """What the sender asked for; of a number that means nothing, nothing."""
+    try:
+        return PrivacyLevel(view.privacy_level)
+    except ValueError:
+        return PrivacyLevel.NONE

@@ -1,0 +1,156 @@
+"""What was sent under a key, so that a message that is sent again under it is not sent twice."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from itertools import count
+from struct import Struct
+from typing import Final
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.persistence.send_key import check_key
+from msmq.persistence.state_records import StateChange, numbered, reading
+
+PREFIX: Final = "send_keys/"
+"""Names of the values that hold keys begin so; a number follows."""
+
+DEFAULT_KEYS: Final = 200_000
+"""Keys that are remembered."""
+
+DEFAULT_LIFETIME: Final = 86_400.0
+"""Seconds for which they are."""
+
+_CLOSED_AT_ONCE: Final = 256
+"""Pages that are removed in one commit: more than one, so that a backlog of them shrinks."""
+
+_VERSION: Final = 1
+_HEAD: Final = Struct("<BII")
+_DIGEST_SIZE: Final = 16
+_ENTRY: Final = Struct(f"<{_DIGEST_SIZE}sI")
+
+
+def digest_of(key: str, scope: Iterable[str]) -> bytes:
+    """What is remembered of a key: it stands for one message to these destinations.
+
+    @raise MQError: as L{check_key}.
+    """
+    text = check_key(key)
+    digest = blake2b(len(text).to_bytes(4, "little") + text, digest_size=_DIGEST_SIZE)
+    for name in sorted(scope):
+        digest.update(b"\0" + name.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+@attrs.frozen(eq=False)
+class KeyPage:
+    """Keys that are stored together, with their messages.
+
+    @ivar time: when they are, seconds since 1970-01-01 UTC.
+    @ivar numbers: the MessageID that each key stands for.
+    @ivar closed: the names of older pages of which nothing is remembered any more.
+    """
+
+    number: int
+    time: int
+    numbers: Mapping[bytes, int]
+    closed: tuple[str, ...] = ()
+
+    def changes(self) -> list[StateChange]:
+        """What has to be stored in one commit with the messages."""
+        value = _HEAD.pack(_VERSION, self.time, len(self.numbers)) + b"".join(
+            _ENTRY.pack(digest, number) for digest, number in self.numbers.items()
+        )
+        return [*((name, None) for name in self.closed), (f"{PREFIX}{self.number}", value)]
+
+
+@attrs.frozen(eq=False)
+class _Kept:
+    """A page that is stored."""
+
+    number: int
+    time: int
+    digests: tuple[bytes, ...]
+
+
+class SendKeys:
+    """The keys that are remembered, and the numbers of the messages that they stand for.
+
+    A key is stored in one commit with its message, and forgotten when it is too old, or the oldest of too
+    many, with the page that it was stored in.
+
+    @param limit: keys that are remembered at most; a single page may hold more.
+    @param lifetime: seconds for which they are.
+    """
+
+    def __init__(self, limit: int = DEFAULT_KEYS, lifetime: float = DEFAULT_LIFETIME) -> None:
+        self._limit = limit
+        self._lifetime = lifetime
+        # The number of the message, and that of the page.
+        self._found: dict[bytes, tuple[int, int]] = {}
+        self._pages: deque[_Kept] = deque()
+        self._closed: list[str] = []
+        self._numbers = count(1)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def load(self, state: Mapping[str, bytes], now: Moment) -> None:
+        """Before anything else: take back what the store keeps.
+
+        @raise StateError: a value is damaged.
+        """
+        last = 0
+        for number, name, value in numbered(state, PREFIX):
+            last = number
+            found: dict[bytes, int] = {}
+            with reading(name, value, _VERSION) as reader:
+                time = reader.u32("Time")
+                for _ in range(reader.u32("Count")):
+                    digest = reader.bytes(_DIGEST_SIZE, "Key")
+                    found[digest] = reader.u32("MessageID")
+            self._keep(number, time, found)
+        self._numbers = count(last + 1)
+        self._forget(now)
+
+    def find(self, digest: bytes, now: Moment) -> int | None:
+        """The number of the message that was sent under a key; C{None} if it is not remembered."""
+        self._forget(now)
+        found = self._found.get(digest)
+        return None if found is None else found[0]
+
+    def page(self, numbers: Mapping[bytes, int], now: Moment) -> KeyPage:
+        """Keys that are to be remembered once they are stored; L{stored} or L{failed} has to follow."""
+        self._forget(now)
+        closed, self._closed = self._closed[:_CLOSED_AT_ONCE], self._closed[_CLOSED_AT_ONCE:]
+        return KeyPage(next(self._numbers), now.unix_seconds, dict(numbers), tuple(closed))
+
+    def stored(self, page: KeyPage, now: Moment) -> None:
+        """A page is stored, and its messages are."""
+        self._keep(page.number, page.time, page.numbers)
+        self._forget(now)
+
+    def failed(self, page: KeyPage) -> None:
+        """A page could not be stored; its messages may be sent again."""
+        self._closed += page.closed
+
+    def _keep(self, number: int, time: int, numbers: Mapping[bytes, int]) -> None:
+        self._pages.append(_Kept(number, time, tuple(numbers)))
+        for digest, message in numbers.items():
+            self._found[digest] = (message, number)
+
+    def _forget(self, now: Moment) -> None:
+        """Forget what is too old, and the oldest of what is too much."""
+        pages = self._pages
+        oldest = now.unix_seconds - self._lifetime
+        while pages and (pages[0].time <= oldest or (len(self._found) > self._limit and len(pages) > 1)):
+            page = pages.popleft()
+            for digest in page.digests:
+                found = self._found.get(digest)
+                # A key that was sent again after it was forgotten is on a younger page, too.
+                if found is not None and found[1] == page.number:
+                    del self._found[digest]
+            self._closed.append(f"{PREFIX}{page.number}")

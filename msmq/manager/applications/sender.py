@@ -1,0 +1,228 @@
+"""Messages that applications send, in a transaction of theirs or without one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces.queue_manager import ITransaction
+from msmq.manager.applications.keyed_messages import KeyedMessages
+from msmq.manager.applications.targets import Target
+from msmq.manager.applications.transactions import Transactions
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.outbox import Outbox
+from msmq.queues.arriving.message import Message
+from msmq.queues.leaving.transaction import Transaction
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
+
+
+@attrs.frozen
+class _Batch:
+    """The messages of one call, of which some may have been sent before.
+
+    @ivar digests: of the key of each message; C{None} for a message without one.
+    @ivar known: the numbers of those that were sent before.
+    @ivar fresh: the indices of those that have to be sent: of several with one key the first.
+    """
+
+    messages: Sequence[Message]
+    digests: Sequence[bytes | None]
+    known: Mapping[bytes, int]
+    fresh: Sequence[int]
+
+    @classmethod
+    def of(
+        cls, messages: Sequence[Message], digests: Sequence[bytes | None], known: Mapping[bytes, int]
+    ) -> _Batch:
+        seen = set(known)
+        fresh: list[int] = []
+        for index, digest in enumerate(digests):
+            if digest is None or digest not in seen:
+                fresh.append(index)
+                if digest is not None:
+                    seen.add(digest)
+        return cls(messages, digests, known, fresh)
+
+    @property
+    def to_send(self) -> list[Message]:
+        """The messages that have to be sent."""
+        return [self.messages[index] for index in self.fresh]
+
+    @property
+    def new_digests(self) -> list[bytes]:
+        """Of those of them that have keys."""
+        return [digest for index in self.fresh if (digest := self.digests[index]) is not None]
+
+    def numbers(self, first: int) -> dict[bytes, int]:
+        """The numbers that the new keys stand for, if C{first} is that of the first message that is sent."""
+        return {
+            digest: number
+            for number, index in enumerate(self.fresh, first)
+            if (digest := self.digests[index]) is not None
+        }
+
+    def all_numbers(self, first: int) -> list[int]:
+        """The number of every message of the call."""
+        by_index = {index: number for number, index in enumerate(self.fresh, first)}
+        by_digest = {**self.known, **self.numbers(first)}
+        return [
+            by_index[index] if digest is None else by_digest[digest]
+            for index, digest in enumerate(self.digests)
+        ]
+
+
+class Sender:
+    """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, as applications call it."""
+
+    def __init__(
+        self,
+        identifier: UUID,
+        outbox: Outbox,
+        transactions: Transactions,
+        keyed: KeyedMessages,
+        new_identifier: Callable[[], UUID],
+    ) -> None:
+        """Send as a queue manager.
+
+        @param identifier: its own.
+        @param new_identifier: makes those of transactions.
+        """
+        self._identifier = identifier
+        self._outbox = outbox
+        self._transactions = transactions
+        self._keyed = keyed
+        self._new_identifier = new_identifier
+
+    async def send(
+        self,
+        find: Callable[[], Awaitable[Sequence[Target]]],
+        messages: Sequence[Message],
+        transaction: ITransaction | None,
+        keys: Sequence[str | None] | None = None,
+    ) -> list[MessageIdentifier]:
+        """Take these messages for each target, all or none, and answer one identifier each.
+
+        @param find: tells where they go; asked again when there was something to wait for.
+        @param keys: one for each message; a message whose key is remembered is not sent, and has the
+            identifier of the one that was.
+        @raise MQError: as L{Outbox.check} and L{Outbox.put}; MQ_ERROR_TRANSACTION_USAGE if some are
+            transactional and others not, or if the transaction is to send one that is not;
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a key that is none, MQ_ERROR_INVALID_PARAMETER for too few or
+            too many; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another transaction that has not ended
+            sends one of them.
+        """
+        targets = await find()
+        if keys is not None and any(key is not None for key in keys):
+            numbers = await self._send_keyed(find, targets, messages, transaction, keys)
+        else:
+            _check_keys(messages, keys)
+            first = await self._send(targets, messages, transaction)
+            numbers = range(first, first + len(messages))
+        return [MessageIdentifier(self._identifier, number) for number in numbers]
+
+    async def _send(
+        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
+    ) -> int:
+        """As L{send}, without keys; the first number."""
+        is_transactional = self._check(targets, messages, transaction)
+        if transaction is not None:
+            return await self._outbox.send_in_open(self._transactions.core(transaction), targets, messages)
+        if is_transactional:
+            return await self._send_in_one(targets, messages)
+        return await self._outbox.put(targets, messages)
+
+    def _check(
+        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
+    ) -> bool:
+        """Whether these messages are transactional.
+
+        @raise MQError: as L{send}.
+        """
+        self._outbox.check(messages, targets)
+        kinds = {message.transactional for message in messages}
+        if transaction is not None and False in kinds:
+            raise MQError(
+                Status.MQ_ERROR_TRANSACTION_USAGE, "only transactional messages are sent in a transaction"
+            )
+        if len(kinds) > 1:
+            raise MQError(
+                Status.MQ_ERROR_TRANSACTION_USAGE, "transactional messages and others are not sent together"
+            )
+        return True in kinds
+
+    async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
+        async with self._transactions.begin(self._new_identifier()) as transaction:
+            return self._outbox.send_in(transaction.core, targets, messages)
+
+    # With keys
+
+    async def _send_keyed(
+        self,
+        find: Callable[[], Awaitable[Sequence[Target]]],
+        targets: Sequence[Target],
+        messages: Sequence[Message],
+        transaction: ITransaction | None,
+        keys: Sequence[str | None],
+    ) -> Sequence[int]:
+        _check_keys(messages, keys)
+        is_transactional = self._check(targets, messages, transaction)
+        core = None if transaction is None else self._transactions.core(transaction)
+        keyed = self._keyed
+        digests = keyed.digests(targets, keys)
+        while (waiting := keyed.busy(digests, core)) is not None:
+            await waiting
+            targets = await find()
+            is_transactional = self._check(targets, messages, transaction)
+            digests = keyed.digests(targets, keys)
+        known = {
+            digest: number
+            for digest in digests
+            if digest is not None and (number := keyed.known(digest)) is not None
+        }
+        batch = _Batch.of(messages, digests, known)
+        if not batch.fresh:
+            return batch.all_numbers(0)
+        if core is not None:
+            return await undivided(self._put_in(core, targets, batch))
+        return await undivided(self._put(targets, batch, is_transactional))
+
+    async def _put(self, targets: Sequence[Target], batch: _Batch, is_transactional: bool) -> list[int]:
+        if is_transactional:
+            async with self._transactions.begin(self._new_identifier()) as transaction:
+                core = transaction.core
+                first = self._outbox.send_in(core, targets, batch.to_send)
+                claim = self._keyed.claim_in(core, batch.new_digests, is_of_application=False)
+                self._keyed.numbered(claim, batch.numbers(first))
+            return batch.all_numbers(first)
+        keyed = self._keyed
+        claim = keyed.claim(batch.new_digests)
+        try:
+            first = await self._outbox.put(
+                targets, batch.to_send, lambda first: keyed.changes(claim, batch.numbers(first))
+            )
+        except BaseException:
+            keyed.failed(claim)
+            raise
+        keyed.stored(claim)
+        return batch.all_numbers(first)
+
+    async def _put_in(self, transaction: Transaction, targets: Sequence[Target], batch: _Batch) -> list[int]:
+        transaction.check_active()
+        claim = self._keyed.claim_in(transaction, batch.new_digests)
+        try:
+            first = await self._outbox.send_in_open(transaction, targets, batch.to_send)
+        except BaseException:
+            self._keyed.given_up(claim, batch.new_digests)
+            raise
+        self._keyed.numbered(claim, batch.numbers(first))
+        return batch.all_numbers(first)
+
+
+def _check_keys(messages: Sequence[Message], keys: Sequence[str | None] | None) -> None:
+    if keys is not None and len(keys) != len(messages):
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER, f"there are {len(keys)} keys for {len(messages)} messages"
+        )

@@ -1,0 +1,51 @@
+"""[MS-MQDMPR] 3.1.4: others hear of what happens to the queue manager as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+from uuid import UUID
+
+from twisted.logger import Logger
+
+from msmq.interfaces.subscribing import Occurrence, QueueManagerEvent, Subscriber
+from msmq.queues.leaving.transaction import Transaction, TransactionState
+
+
+class Subscriptions:
+    """Who is told of the events of one queue manager."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self) -> None:
+        self._subscribers: dict[object, Subscriber] = {}
+
+    def add(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Tell somebody of every event from now on, in the order in which they came.
+
+        @return: ends that; calling it again does nothing.
+        """
+        # Who subscribes twice can leave once.
+        key = object()
+        self._subscribers[key] = subscriber
+
+        def leave() -> None:
+            self._subscribers.pop(key, None)
+
+        return leave
+
+    def transaction_ended(self, transaction: Transaction) -> None:
+        """See
+        L{TransactionListener.transaction_ended<msmq.manager.applications.transactions.TransactionListener>}.
+        """
+        ended = QueueManagerEvent.TRANSACTION_ABORTED
+        if transaction.state is TransactionState.COMMITTED:
+            ended = QueueManagerEvent.TRANSACTION_COMMITTED
+        self.tell(ended, transaction.identifier)
+
+    def tell(self, event: QueueManagerEvent, transaction: UUID | None = None) -> None:
+        """Something has happened."""
+        occurrence = Occurrence(event, transaction)
+        for subscriber in list(self._subscribers.values()):
+            with self.log.failureHandler("a subscriber failed"):
+                subscriber(occurrence)

@@ -1,0 +1,309 @@
+"""Transactions as their users hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
+from uuid import UUID
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from msmq.decoding.values import unix_time
+from msmq.interfaces.queue_manager import ITransaction
+from msmq.manager.administration.departures import Departures
+from msmq.manager.administration.descriptions import queue_path
+from msmq.manager.applications.keyed_messages import KeyedMessages
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.outbox import Outbox, told_of
+from msmq.manager.peers.numbering import Numbers
+from msmq.manager.peers.sequences import Sequences
+from msmq.manager.performer import Performer
+from msmq.persistence.changes import Change
+from msmq.queues.leaving.relocation import Relocation
+from msmq.queues.leaving.transaction import Abortion, Dequeue, Enqueue, Transaction
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
+from msmq.queues.queue import Queue
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import format_guid
+
+if TYPE_CHECKING:
+    from typing import Self
+
+SHOWN: Final = 1_000
+"""Messages of a transaction that are shown."""
+
+
+@implementer(ITransaction)
+class TransactionHandle:
+    """See L{ITransaction}."""
+
+    def __init__(self, transactions: Transactions, transaction: Transaction) -> None:
+        self._transactions = transactions
+        self.core = transaction
+
+    @property
+    def identifier(self) -> UUID:
+        """See L{ITransaction}."""
+        return self.core.identifier
+
+    @property
+    def state(self) -> str:
+        """See L{ITransaction}."""
+        return self.core.state.value
+
+    async def commit(self) -> None:
+        """See L{ITransaction.commit}."""
+        await undivided(self._transactions.commit(self.core))
+
+    async def abort(self) -> None:
+        """See L{ITransaction.abort}."""
+        await undivided(self._transactions.abort(self.core))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await undivided(self._transactions.commit_or_abort(self.core))
+        elif self.core.may_end:
+            await self.abort()
+
+
+class TransactionListener(Protocol):
+    """Is notified of the ends of transactions."""
+
+    def transaction_ended(self, transaction: Transaction) -> None:
+        """A transaction was committed or aborted."""
+
+
+class Transactions:
+    """Commits and aborts."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        departures: Departures,
+        sequences: Sequences,
+        keyed: KeyedMessages,
+        listener: TransactionListener,
+    ) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._keyed = keyed
+        self._numbers = Numbers(performer.model, performer.clock, sequences)
+        self._departures = departures
+        self._listener = listener
+
+    def begin(self, identifier: UUID) -> TransactionHandle:
+        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
+        transactions = self._performer.model.transacting.transactions
+        return TransactionHandle(self, transactions.create(identifier, self._performer.clock.now().wall))
+
+    def enlist(self, identifier: UUID) -> NoReturn:
+        """[MS-MQDMPR] 3.1.1.14 a transaction with SinglePhase False, which a DTC coordinates: there is none.
+
+        @raise MQError: MQ_ERROR_DTC_CONNECT.
+        """
+        raise MQError(
+            Status.MQ_ERROR_DTC_CONNECT,
+            f"transaction {format_guid(identifier)} belongs to a distributed transaction coordinator,"
+            " and there is none here; begin one of this queue manager's own",
+        )
+
+    def find(self, identifier: UUID) -> Transaction:
+        """The transaction of this identifier.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
+        """
+        return self._performer.model.transacting.transactions.find(identifier)
+
+    def core(self, transaction: ITransaction) -> Transaction:
+        """What L{begin} made.
+
+        @raise MQError: as L{find}, for one that nobody here began.
+        """
+        return (
+            transaction.core
+            if isinstance(transaction, TransactionHandle)
+            else self.find(transaction.identifier)
+        )
+
+    async def commit(self, transaction: Transaction, also: Sequence[Change] = ()) -> None:
+        """[MS-MQDMPR] 3.1.4.4 Commit.
+
+        @param also: what is stored with it.
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; or that the store failed, and then the
+            transaction is as it was before.
+        """
+        performer = self._performer
+        model = performer.model
+        transacting = model.transacting
+        await self._let_go(transaction)
+        numbering = self._numbers.begin()
+        commitment = transacting.commit(transaction, numbering.give, performer.clock.now())
+        sent = (
+            position.view
+            for queue, positions in commitment.sent.items()
+            for position in positions
+            if position.view is not None and not isinstance(queue, OutgoingQueue)
+        )
+        answers = self._outbox.answers()
+        answers.tell(sent, MessageClass.ACK_REACH_QUEUE)
+        answers.tell(told_of(commitment.removal.positions), MessageClass.ACK_RECEIVE)
+        keys = self._keyed.committing(transaction)
+        changes = [*commitment.changes, *answers.prepare(), *model.reservations(), *keys, *also]
+        try:
+            await performer.commit(changes)
+        except Exception:
+            answers.withdraw()
+            numbering.withdrawn()
+            performer.perform(transacting.uncommit(commitment))
+            self._keyed.uncommitted(transaction)
+            raise
+        model.stored(changes)
+        numbering.stored()
+        left = _queues(transaction)
+        effects = model.committed(commitment, performer.clock.now())
+        performer.perform(commitment.removal.departures)
+        performer.perform(effects)
+        answers.show()
+        self._keyed.committed(transaction)
+        self._ended(transaction, left)
+
+    async def _let_go(self, transaction: Transaction) -> None:
+        """Have messages leave that it was to move, and whose queue was purged or deleted meanwhile."""
+        performer = self._performer
+        while departures := performer.model.transacting.unmoved(transaction):
+            while departures:
+                try:
+                    await self._departures.finish(departures[0])
+                except Exception:
+                    # They leave all the same.
+                    performer.perform(departures)
+                    raise
+                del departures[0]
+
+    async def commit_or_abort(self, transaction: Transaction) -> None:
+        """Commit, or else abort.
+
+        @raise MQError: as L{commit}, but the transaction has ended.
+        """
+        try:
+            await self.commit(transaction)
+        except Exception:
+            if transaction.may_end:
+                await self.abort(transaction)
+            raise
+
+    async def abort(self, transaction: Transaction) -> None:
+        """[MS-MQDMPR] 3.1.4.5 Abort.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
+        """
+        performer = self._performer
+        model = performer.model
+        left = _queues(transaction)
+        abortion = model.transacting.abort(transaction, performer.clock.now())
+        performer.commit_later(abortion.changes, "the abort counts of messages")
+        performer.perform(model.aborted(abortion, performer.clock.now()))
+        self._ended(transaction, left)
+        await self._move_aside(abortion)
+
+    def _ended(self, transaction: Transaction, left: Iterable[Queue]) -> None:
+        """Who still waits for a message in it does so no more, and subqueues that it left empty go."""
+        performer = self._performer
+        performer.perform(
+            performer.model.readers.cancel_owned(transaction, Status.MQ_ERROR_TRANSACTION_SEQUENCE)
+        )
+        performer.forget_empty(left)
+        self._keyed.ended(transaction)
+        self._listener.transaction_ended(transaction)
+
+    async def _move_aside(self, abortion: Abortion) -> None:
+        """Move poisonous messages to their subqueue; those that cannot be moved go back."""
+        performer = self._performer
+        for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
+            try:
+                await move(performer, relocation)
+            except MQError as error:
+                self.log.error("messages that are received in vain stay where they are: {error}", error=error)
+
+    def describe(self, transaction: Transaction) -> dict[str, Any]:
+        """The keys of C{msmq transaction list}."""
+        return {
+            "identifier": format_guid(transaction.identifier),
+            "state": transaction.state.value,
+            "began": unix_time(transaction.began),
+            "sent": len(transaction.sent()),
+            "received": len(transaction.received()),
+            "moved": len(transaction.moved()),
+        }
+
+    def describe_messages(self, transaction: Transaction) -> list[dict[str, Any]]:
+        """What a transaction does, in order; the first L{SHOWN} messages of it."""
+        return [
+            {
+                "operation": _name(operation),
+                "queue": queue_path(operation.position.queue),
+                "lookup_id": operation.position.lookup_id,
+                "id": _identifier(operation.position),
+            }
+            for operation in islice(transaction.operations, SHOWN)
+        ]
+
+
+async def move(performer: Performer, relocation: Relocation) -> None:
+    """Store a move, then show the messages in their new places.
+
+    @raise MQError: it was not stored; the messages are where they were.
+    """
+    await undivided(_move(performer, relocation))
+
+
+async def _move(performer: Performer, relocation: Relocation) -> None:
+    model = performer.model
+    try:
+        await performer.commit(relocation.changes)
+    except Exception:
+        performer.perform(model.unmove(relocation, performer.clock.now()))
+        raise
+    model.stored(relocation.changes)
+    performer.perform(model.moved(relocation, performer.clock.now()))
+
+
+def _queues(transaction: Transaction) -> set[Queue]:
+    """The queues from which and to which it moves, and from which it receives."""
+    received = (position.queue for position in transaction.received())
+    moved = (queue for move in transaction.moved() for queue in (move.position.queue, move.target))
+    return {*received, *moved}
+
+
+def _name(operation: object) -> str:
+    if isinstance(operation, Enqueue):
+        return "send"
+    return "receive" if isinstance(operation, Dequeue) else "move"
+
+
+def _identifier(position: MessagePosition) -> str | None:
+    return None if position.view is None else str(position.view.identifier)
+
+
+def check_usage(path: str, queue: Queue) -> None:
+    """See that a queue may be read in a transaction: it is transactional.
+
+    @raise MQError: MQ_ERROR_TRANSACTION_USAGE.
+    """
+    if not queue.definition.transactional:
+        raise MQError(
+            Status.MQ_ERROR_TRANSACTION_USAGE, f"{path} is not transactional, and no transaction reads it"
+        )

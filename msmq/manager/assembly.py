@@ -1,0 +1,443 @@
+"""What a queue manager is made of, and how its parts know each other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.interfaces.ciphers import ICiphers
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.routing import IRouter
+from msmq.interfaces.sessions import ISessions
+from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.interfaces.topology import add_objects
+from msmq.manager.administration.departures import Departures
+from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.administration.queue_administration import Administration
+from msmq.manager.applications.destinations import Destinations
+from msmq.manager.applications.keyed_messages import KeyedMessages
+from msmq.manager.applications.message_log import MessageLogs
+from msmq.manager.applications.opening import Opening
+from msmq.manager.applications.reads import Reads
+from msmq.manager.applications.search import Search
+from msmq.manager.applications.send_keys import SendKeys
+from msmq.manager.applications.sender import Sender
+from msmq.manager.applications.transactions import TransactionListener, Transactions
+from msmq.manager.events import EventLog
+from msmq.manager.flow_control import FlowControl
+from msmq.manager.log_summaries import RefusalLog
+from msmq.manager.membership.directory_health import DirectoryHealth
+from msmq.manager.membership.directory_router import DirectoryRouter
+from msmq.manager.membership.divergences import DirectoryDivergences
+from msmq.manager.membership.integration import Integration, directory_access
+from msmq.manager.membership.kept_topology import KeptTopology
+from msmq.manager.membership.procedure_runner import DirectoryClient, DirectoryRunner
+from msmq.manager.membership.public_names import PublicNames
+from msmq.manager.outbox import Outbox
+from msmq.manager.ownership import check_owner, claim
+from msmq.manager.peers.ack_sessions import AckSessions
+from msmq.manager.peers.acknowledgements import Acknowledgements
+from msmq.manager.peers.answer_limits import AnswerRoom
+from msmq.manager.peers.arrival_commits import Turns
+from msmq.manager.peers.arrivals import Arrivals
+from msmq.manager.peers.connectors import Connectors
+from msmq.manager.peers.express_history import ExpressHistory
+from msmq.manager.peers.final_acks import FinalAcks
+from msmq.manager.peers.foreign_sites import ForeignSites
+from msmq.manager.peers.forwarding import Forwarding, RoutingRole
+from msmq.manager.peers.handovers import Handovers
+from msmq.manager.peers.order_acks import OrderAcks
+from msmq.manager.peers.outgoing_holds import OutgoingHolds
+from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
+from msmq.manager.peers.peer_table import Peers
+from msmq.manager.peers.route_table import Ways
+from msmq.manager.peers.sequences import Sequences
+from msmq.manager.peers.transfer import Transfer
+from msmq.manager.performer import Performer
+from msmq.manager.securing.assembly import Securing, SecurityProviders
+from msmq.manager.securing.certificate_publishing import UserDirectory
+from msmq.manager.securing.decryption import Decryption
+from msmq.manager.securing.descriptors import AccessPolicy, Descriptors
+from msmq.manager.securing.encryption import Encryption
+from msmq.manager.securing.permissions import Permissions
+from msmq.manager.securing.public_descriptors import parsed
+from msmq.manager.securing.public_security import PublicSecurity
+from msmq.manager.securing.signatures import Signer
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.trace_reports import Reports
+from msmq.membership.access import NO_DIRECTORY
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.local import HostIdentity
+from msmq.membership.objects import DirectoryObject
+from msmq.membership.queries import AttributeFilter
+from msmq.membership.requests import DirectoryEffect, Outcome, Procedure
+from msmq.membership.rights import is_untranslated
+from msmq.persistence.changes import AppendEvent
+from msmq.persistence.snapshot import Snapshot
+from msmq.queues.holds import Holds
+from msmq.queues.leaving.departure_kinds import Departure
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.settings import SessionSettings
+from msmq.structures.status import MQError
+from msmq.transfer.incoming_streams import IncomingStreams
+from msmq.transfer.security.cipher_choice import Preferences
+
+R = TypeVar("R")
+
+
+class Parts:
+    """The parts of one queue manager; L{msmq.manager.service.QueueManagerService} tells what it is given."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        *,
+        model: QueueManagerModel,
+        store: IMessageStore,
+        sessions: ISessions,
+        reactor: IReactorTime,
+        clock: IClock,
+        host: HostIdentity,
+        send_insecure_nacks: bool,
+        report_messages: bool,
+        dead_letter_over_quota: bool,
+        events: int,
+        settings: SessionSettings,
+        new_identifier: Callable[[], uuid.UUID],
+        directory: IDirectory | None,
+        directory_changes: DirectoryChanges,
+        router: IRouter | None,
+        routing_server: bool,
+        site: uuid.UUID | None,
+        gate: Gate,
+        access: AccessPolicy | None,
+        beside: Callable[..., Deferred[Any]],
+        send_keys: SendKeys,
+        ciphers: ICiphers | None,
+        preferences: Preferences,
+        security: SecurityProviders,
+        transactions: TransactionListener,
+    ) -> None:
+        self.model = model
+        self.store = store
+        self.sessions = sessions
+        self.clock = clock
+        performer = self.performer = Performer(model, store, reactor, clock, self)
+        self.events = EventLog(performer, events)
+        self.divergences = DirectoryDivergences(self._note)
+        self.public: PublicNames | None = None
+        client: DirectoryClient | None = None
+        directory_routes: DirectoryRouter | None = None
+        kept_topology: KeptTopology | None = None
+        if directory is not None:
+            client = DirectoryClient(
+                directory,
+                directory_access(model, host, directory_changes, routing_server=routing_server),
+                DirectoryRunner(directory, clock, self.perform_in_directory),
+                DirectoryHealth(directory, clock, self._note),
+            )
+            self.public = PublicNames(client.access, self.ask_directory, clock, reactor, self)
+            if router is None:
+                kept_topology = KeptTopology(performer.commit_later, beside)
+                router = directory_routes = DirectoryRouter(
+                    model.identifier,
+                    client.access,
+                    self.ask_directory,
+                    reactor,
+                    clock,
+                    kept=kept_topology,
+                    was_read=client.health.read,
+                    tell=add_objects,
+                    changed=self.topology_changed,
+                    beside=beside,
+                )
+        self.router = router
+        self.destinations = destinations = Destinations(model, clock, self.public)
+        self.peers = Peers(model.identifier, clock, gate, trusts=settings.trust_identifiers)
+        self.answer_room = AnswerRoom(performer, self.peers, self)
+        certificates = security.make_certificates(clock, beside)
+        signer = Signer(
+            model.identifier,
+            security.sender,
+            security.signing,
+            security.signing_policy,
+            clock,
+            certificates,
+            tells_sender=security.tells_sender,
+        )
+        streams = IncomingStreams(settings)
+        connectors = Connectors(model, router)
+        outbox = self.outbox = Outbox(
+            performer,
+            destinations,
+            signer,
+            self.answer_room,
+            FinalAcks(performer, streams, connectors, send_insecure=send_insecure_nacks),
+            send_insecure=send_insecure_nacks,
+        )
+        self.reports = Reports(performer, outbox)
+        reports = self.reports if report_messages else None
+        self.foreign_sites = ForeignSites(router)
+        self.sequences = Sequences(performer, self.events, settings, reactor, self, self.foreign_sites)
+        self.departures = Departures(performer, outbox, self.events, self.sequences)
+        self.flow = FlowControl(performer, reactor)
+        acks = AckSessions(self.peers)
+        self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
+        self.turns = Turns(performer, settings, streams, self.order_acks, reactor)
+        local = LocalQueues(performer, outbox, self.events, reactor)
+        self.integration: Integration | None = None
+        if client is not None and self.public is not None:
+            integration = Integration(
+                performer,
+                local,
+                client,
+                reactor,
+                host,
+                ciphers,
+                self.public,
+                directory_routes,
+                kept_topology,
+                self.divergences,
+                routing_server=routing_server,
+                site=site,
+            )
+            self.integration = integration
+        self.descriptors = descriptors = (
+            None
+            if access is None
+            else Descriptors(
+                access,
+                None
+                if self.integration is None
+                else PublicSecurity(self.integration, clock, directory_changes, self.divergences),
+            )
+        )
+        self.administration = Administration(
+            performer, self.departures, local, self.integration, descriptors, reactor, new_identifier
+        )
+        self.permissions = None if descriptors is None else Permissions(performer, local, descriptors, gate)
+        self.ways = Ways(model.identifier, router, reactor, self)
+        self.ciphers = None if directory is None else ciphers
+        self.decryption = Decryption(reactor, clock, self.ciphers, preferences)
+        self.encryption = Encryption(
+            reactor,
+            clock,
+            self.ciphers,
+            None if self.integration is None else self.integration.encryption_keys,
+            preferences,
+        )
+        integrated = self.integration
+        self.securing = Securing(
+            model,
+            security,
+            certificates,
+            signer,
+            gate,
+            self.decryption,
+            descriptors,
+            reactor,
+            clock,
+            _no_directory if integrated is None else integrated.read,
+            None if integrated is None else UserDirectory(integrated.read_user, integrated.write_user),
+            new_identifier,
+        )
+        self.inspector = self.securing.inspector
+        refusals = RefusalLog()
+        role = RoutingRole(routing_server, None if client is None else client.access)
+        arrivals = Arrivals(
+            performer,
+            outbox,
+            self.events,
+            self.turns,
+            Forwarding(performer, role, gate, self.answer_room, connectors),
+            self.inspector,
+            PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
+            ExpressHistory(model.identifier, gate, settings),
+            Acknowledgements(performer, self.sequences, gate, refusals),
+            gate,
+            refusals,
+            reports,
+            connectors,
+            trusts_identifiers=settings.trust_identifiers,
+        )
+        self.handovers = Handovers()
+        self.holds = Holds()
+        self.transfer = Transfer(
+            performer,
+            sessions,
+            arrivals,
+            self.sequences,
+            self.peers,
+            acks,
+            self.ways,
+            self.public,
+            self.encryption,
+            self.handovers,
+            reports,
+            self.holds,
+        )
+        self.outgoing_holds = OutgoingHolds(self.holds, performer, self.transfer)
+        self.keyed = KeyedMessages(clock, send_keys)
+        self.transactions = Transactions(
+            performer, outbox, self.departures, self.sequences, self.keyed, transactions
+        )
+        self.search = Search(
+            performer, outbox, destinations, signer, self.events, self.transactions, reactor, new_identifier
+        )
+        self.logs = MessageLogs(performer, outbox, destinations, self.transactions, reactor, new_identifier)
+        self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
+        self.opening = Opening(
+            performer,
+            Reads(performer, outbox),
+            self.sender,
+            self.transactions,
+            self.administration,
+            destinations,
+        )
+
+    async def open(self) -> None:
+        """Open the store and take over what it holds."""
+        try:
+            snapshot = await self.store.open()
+            await check_owner(self.store, snapshot, self.model.identifier)
+            self.model.restore(snapshot, self.clock.now())
+            self.sequences.load(snapshot.state)
+            self.turns.load(snapshot.state)
+            self.holds.load(snapshot.state)
+            if self.permissions is not None:
+                self.permissions.load(snapshot.state)
+            self.keyed.keys.load(snapshot.state, self.clock.now())
+            self.performer.start()
+            await self._claim(snapshot)
+            if self.ciphers is not None:
+                self.ciphers.open()
+            self.securing.open()
+            if self.integration is not None:
+                await self.integration.open(snapshot.state)
+            if self.router is not None:
+                # It may take its time: until it has read the enterprise, what needs a way waits.
+                self.router.open().addErrback(
+                    lambda failure: self.log.failure("the router could not be opened", failure)
+                )
+        except BaseException:
+            self.performer.stop()
+            raise
+
+    async def _claim(self, snapshot: Snapshot) -> None:
+        try:
+            await self.performer.commit(claim(self.store, snapshot, self.model.identifier))
+        except MQError as error:
+            # A store without space opens all the same; the next start does it.
+            self.log.error("whose the store is was not stored: {error}", error=error)
+
+    def start(self) -> None:
+        """Begin to send what waits."""
+        self.outbox.start()
+        self.logs.start()
+        self.sequences.start()
+        self.turns.start()
+        self.order_acks.schedule()
+        # What has expired while nobody looked leaves now.
+        self.performer.perform(())
+        self.outgoing_holds.start()
+        self.transfer.bring_online()
+        self._mend_lists()
+
+    def _mend_lists(self) -> None:
+        """Look at the lists in the directory that an earlier version has written, so that they are mended."""
+        if self.integration is None or self.permissions is None:
+            return
+        for held in self.integration.access.local.public_queues.values():
+            found = parsed(held.security)
+            queue = self.model.collection.of_identifier(held.identifier)
+            if found is not None and queue is not None and is_untranslated(found):
+                looking = self.permissions.descriptors.of(queue)
+                if isinstance(looking, Deferred):
+                    looking.addErrback(
+                        lambda failure: self.log.warn(
+                            "the list of a queue in the directory was not read: {error}", error=failure.value
+                        )
+                    )
+
+    def stop(self) -> Deferred[Any]:
+        """End the sessions and the waits, then close the store."""
+        self.logs.stop()
+        self.sequences.stop()
+        self.turns.stop()
+        self.order_acks.stop()
+        self.encryption.stop()
+        self.decryption.stop()
+        self.flow.stop()
+        self.transfer.stop()
+        self.performer.stop()
+        self.securing.stop()
+        closed: Deferred[Any] = succeed(None) if self.router is None else self.router.close()
+        integration = self.integration
+        if self.public is not None:
+            self.public.stop()
+        if integration is not None:
+            closed.addBoth(lambda _: integration.stop())
+        closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
+        return closed.addCallback(lambda _: self.store.close())
+
+    def _note(self, event: str, reason: str, queue: str = "") -> None:
+        """An event of the queue manager itself or of a queue, and not of a message."""
+        self.events.record(AppendEvent(self.clock.now().wall, b"", event, reason, queue=queue))
+
+    # Events: what a part reports to one that is made later, or that depends on it
+
+    def outgoing_ready(self, queue: OutgoingQueue) -> None:
+        """See L{PerformerListener.outgoing_ready}."""
+        self.transfer.ready(queue)
+
+    def departing(self, departure: Departure) -> None:
+        """See L{PerformerListener.departing}."""
+        self.departures.let_go(departure)
+
+    def store_failed(self, error: StorageError) -> None:
+        """See L{PerformerListener.store_failed}."""
+        self.flow.failed(error)
+
+    def outgoing_forgotten(self, queue: OutgoingQueue) -> None:
+        """See L{ForgottenQueueListener.outgoing_forgotten}."""
+        self.transfer.forget(queue)
+
+    def owner_found(self, identifier: uuid.UUID) -> None:
+        """See L{PublicQueueListener.owner_found}."""
+        self.transfer.owner_found(identifier)
+
+    def route_changed(self, destination: uuid.UUID) -> None:
+        """See L{RouteListener.route_changed}."""
+        self.transfer.route_changed(destination)
+
+    def topology_changed(self) -> None:
+        """The router has read an enterprise that differs from the one before."""
+        self.ways.changed()
+
+    async def ask_directory(self, procedure: Procedure[R]) -> R:
+        """See L{Integration.ask}."""
+        return await self._with_directory.ask(procedure)
+
+    async def perform_in_directory(self, effect: DirectoryEffect) -> Any:
+        """See L{Integration.perform}."""
+        return await self._with_directory.perform(effect)
+
+    @property
+    def _with_directory(self) -> Integration:
+        assert self.integration is not None, "only parts of an integration ask"
+        return self.integration
+
+
+async def _no_directory(
+    of: type[DirectoryObject], filters: Sequence[AttributeFilter], attributes: tuple[str, ...] | None
+) -> Outcome:
+    """[MS-MQDMPR] 3.1.7.1.20 Read Directory in workgroup mode."""
+    return NO_DIRECTORY

@@ -1,0 +1,1 @@
+"""The queue manager as a member of a directory."""

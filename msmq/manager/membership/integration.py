@@ -1,0 +1,518 @@
+"""A queue manager in a directory: it is published there, and so are its public queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.interfaces.ciphers import ICiphers
+from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
+from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.membership.directory_router import DirectoryRouter
+from msmq.manager.membership.divergences import DirectoryDivergences
+from msmq.manager.membership.kept_topology import KeptTopology
+from msmq.manager.membership.membership import Membership
+from msmq.manager.membership.procedure_runner import DirectoryClient
+from msmq.manager.membership.public_names import PublicNames
+from msmq.manager.membership.published_properties import FROM_THE_DIRECTORY, split_properties
+from msmq.manager.peers.online import OnlineChecks
+from msmq.manager.performer import Performer
+from msmq.manager.public_search import find_public_queues
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import (
+    DirectoryOperationResult,
+    OperatingSystemType,
+    QueueManagerState,
+    refusal,
+)
+from msmq.membership.initialization import Provisioning, initialize
+from msmq.membership.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
+from msmq.membership.names import read_machine_sid
+from msmq.membership.objects import (
+    NO_KEYS,
+    DirectoryObject,
+    QueueManagerObject,
+    QueueObject,
+    UserObject,
+)
+from msmq.membership.public_queues import PublicQueues, definition_of
+from msmq.membership.publication import publish_keys, publish_roles
+from msmq.membership.queries import AttributeFilter, equals
+from msmq.membership.requests import (
+    CreateLocally,
+    DeleteLocally,
+    DirectoryEffect,
+    FindDirectoryServers,
+    MakeKeys,
+    Outcome,
+    Procedure,
+    QueueManagerChanged,
+    QueueManagerKeys,
+    ReportDivergence,
+    Store,
+    UpdateLocally,
+)
+from msmq.membership.upkeep import ask_again, expire
+from msmq.moment import Moment
+from msmq.persistence.changes import Change
+from msmq.persistence.definition import UNLIMITED, quota_in_bytes
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.queue import Queue
+from msmq.structures.directory.public_keys import MqdsPublicKeys
+from msmq.structures.names.path_name import PathName
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import format_guid
+
+R = TypeVar("R")
+
+_KEYS: Final = "public_encryption_key_list"
+
+
+class Integration:
+    """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: does what the directory core asks for.
+
+    Without ciphers there are no keys, so a queue manager publishes none, and nobody can encrypt for it.
+    A directory that gives objects identifiers of its own cannot be used, since ours is in what peers have
+    heard of us.
+
+    @ivar access: the directory core.
+    @ivar health: whether the directory is reached.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        local: LocalQueues,
+        client: DirectoryClient,
+        reactor: IReactorTime,
+        host: HostIdentity,
+        ciphers: ICiphers | None,
+        public_names: PublicNames,
+        router: DirectoryRouter | None,
+        kept: KeptTopology | None,
+        divergences: DirectoryDivergences,
+        *,
+        routing_server: bool,
+        site: UUID | None,
+    ) -> None:
+        """Follow a directory that is not open yet.
+
+        @param public_names: look again for public queues when the directory is back.
+        @param router: is notified when the directory has changed; C{None} if routes do not come from it.
+        @param kept: what that router read last; restored when the directory is opened.
+        @param divergences: where changes that others make to our objects in the directory are reported.
+        """
+        self.access = client.access
+        self._divergences = divergences
+        self._performer = performer
+        self._local = local
+        self._directory = client.directory
+        self.health = client.health
+        self._served: IServedDirectory | None = IServedDirectory(client.directory, None)
+        self._host = host
+        self._site = site
+        self._routing_server = routing_server
+        self._ciphers = ciphers
+        self._queues = PublicQueues(self.access)
+        self._runner = client.runner
+        self._reactor = reactor
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
+        self._unpublished: dict[str, Mapping[str, Any]] = {}
+        self._router = router
+        self._public_names = public_names
+        self._kept_topology = kept
+        watched = IWatchedDirectory(client.directory, None)
+        if watched is not None:
+            watched.watch(self._changed)
+        self._online = OnlineChecks(
+            self.access,
+            self._run,
+            performer.clock,
+            reactor,
+            is_needed=self._is_needed,
+            returned=self._returned,
+        )
+
+    # Life
+
+    async def open(self, state: Mapping[str, bytes]) -> None:
+        """[MS-MQDMPR] 3.1.3 find, or make, the queue manager's own object; at the first start it is made.
+
+        @param state: what the store kept.
+        @raise MQError: the directory does not know this queue manager, or refuses it.
+        """
+        await self._directory.open()
+        self.access.local.restore(state)
+        if self._kept_topology is not None:
+            self._kept_topology.restore(state)
+        if self._served is not None:
+            self._served.add_servers(self.access.local.directory_server_list)
+        if QUEUE_MANAGER in state:
+            # What the directory said last holds, be it away or of the same mind.
+            self._limit(self.access.local.object)
+        provisioning = None if QUEUE_MANAGER in state else Provisioning(self._site)
+        await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
+        if self._ciphers is not None:
+            written = await self._run(publish_keys(self.access, self._keys()))
+            if not written.succeeded:
+                self.log.warn(
+                    "the public keys of this queue manager were not published, so nobody can encrypt for it;"
+                    " the next start tries again: {detail}",
+                    detail=written.detail or written.result.value,
+                )
+        await self._publish_roles()
+
+    async def _publish_roles(self) -> None:
+        """Have other members find this queue manager by its roles, or say why they cannot."""
+        own = self.access.local.object
+        if self._routing_server and not own.routing_server:
+            self.log.warn(
+                "routing_server is true in the configuration and not in the directory, so that no other queue"
+                " manager sends by way of this one; an administrator sets it with msmq enterprise role {name}"
+                " --routing",
+                name=own.computer_name,
+            )
+        written = await self._run(publish_roles(self.access))
+        if not written.succeeded:
+            self.log.warn(
+                "the roles of this queue manager were not published in its sites; the next start tries again,"
+                " and an administrator can with msmq enterprise role {name} --routing: {detail}",
+                name=own.computer_name,
+                detail=written.detail or written.result.value,
+            )
+
+    def _keys(self) -> QueueManagerKeys:
+        """The keys that there are; which those are is decided by the configuration."""
+        ciphers = self._ciphers
+        if ciphers is None:
+            return QueueManagerKeys(NO_KEYS, NO_KEYS)
+        return QueueManagerKeys(ciphers.encryption_keys, ciphers.signing_keys)
+
+    async def encryption_keys(self, queue_manager: UUID) -> MqdsPublicKeys:
+        """[MS-MQQB] 3.1.7.1.5 RemoteQMPublicKey of a queue manager.
+
+        The directory is asked even if it was away a moment ago, for a message is lost over its answer.
+
+        @raise MQError: the directory does not know it, or cannot be reached.
+        """
+        procedure = self.access.read_directory(
+            QueueManagerObject, [equals("identifier", queue_manager)], (_KEYS,), force_directory_read=True
+        )
+        outcome = await self._runner.run(procedure)
+        if not outcome.succeeded:
+            raise refusal(outcome.result, outcome.detail or "the directory refuses", of_queue_manager=True)
+        keys: MqdsPublicKeys = outcome.value[_KEYS]
+        return keys
+
+    def _changed(self) -> None:
+        """The directory has other contents, or it is reached again; what was known without it is old."""
+        if self.access.local.directory_offline:
+            self._start([ask_again(self.access, self._performer.clock.now())])
+        else:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        if self._router is not None:
+            self._router.refresh_later()
+
+    def stop(self) -> Deferred[None]:
+        """Ask nothing more."""
+        self._timer.stop()
+        self._online.stop()
+        return self._directory.close()
+
+    @property
+    def membership(self) -> Membership:
+        """What the directory said last."""
+        local = self.access.local
+        enterprise = local.enterprise_reference
+        return Membership(
+            None if enterprise is None else enterprise.identifier,
+            local.object.site_identifier_list,
+            local.object.connected_network_identifier_list,
+            () if self._served is None else self._served.servers,
+        )
+
+    async def read(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter],
+        attributes: tuple[str, ...] | None = None,
+    ) -> Outcome:
+        """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
+        return await self.ask(self.access.read_directory(of, filters, attributes))
+
+    async def read_user(self, sid: bytes) -> Outcome:
+        """[MS-MQDMPR] 3.1.1.15 the user of a SID."""
+        return await self.read(UserObject, [equals("security_identifier", sid)])
+
+    async def write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
+        """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
+
+        @param former: what was read of the user, whom the directory does not know yet without it.
+        @return: the value is false if somebody else has changed them since that was read.
+        """
+        if former is None:
+            return await self.ask(self.access.create_directory_object(user))
+        attributes = ("certificate_digest_list", "certificates")
+        return await self.ask(self.access.write_directory(user, attributes, former))
+
+    async def find_queues(
+        self, label: str | None, application_type: UUID | None, path: str | None
+    ) -> list[dict[str, Any]]:
+        """[MS-MQDMPR] 3.1.7.1.21 public queues of the enterprise; see L{find_public_queues}."""
+        return await find_public_queues(
+            self.access,
+            self.ask,
+            self._reactor,
+            label=label,
+            application_type=application_type,
+            path=path,
+        )
+
+    # Public queues
+
+    async def create(self, name: PathName, properties: Mapping[str, Any], security: bytes = b"") -> Queue:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue: in the directory, then here.
+
+        @param properties: attributes of L{msmq.persistence.definition.QueueDefinition}.
+        @param security: what the directory is to hold as its Security; nothing if it may choose.
+        @raise MQError: as L{PublicQueues.create}.
+        """
+        published, own = split_properties(properties)
+        if security:
+            published["security"] = security
+        path = name.queue_path.lower()
+        self._performer.model.names.check_free(name.queue_path)
+        self._unpublished[path] = own
+        try:
+            procedure = self._queues.create(name, self._performer.clock.now(), **published)
+            queue = await undivided(self.ask(procedure))
+        finally:
+            self._unpublished.pop(path, None)
+        return self._found(queue)
+
+    async def read_security(self, identifier: UUID) -> bytes:
+        """[MS-MQQB] 3.1.5.8.3 the Security that the directory has for a queue; nothing if it has none.
+
+        While it does not tell, what it said last holds, over restarts too: if its silence opened a queue that
+        it has closed, whoever can silence it could open the queue.
+        """
+        outcome = await self.read(QueueObject, [equals("identifier", identifier)])
+        held = self.access.local.public_queues.get(identifier)
+        if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+            security = b""
+        elif outcome.succeeded:
+            security = outcome.value["security"]
+        else:
+            return b"" if held is None else held.security
+        if not self.access.local.directory_offline:
+            await self._run(self.access.take_over_queue(identifier, outcome))
+        return security
+
+    async def write_security(self, queue: Queue, security: bytes) -> None:
+        """Have the directory hold another Security for a public queue of ours.
+
+        @raise MQError: it does not take it.
+        """
+        now = self._performer.clock.now()
+        await undivided(self.ask(self._queues.alter(self._object(queue), now, security=security)))
+
+    async def machine_sid(self) -> bytes:
+        """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: what the directory has of this computer; empty if nothing."""
+        return await self._run(read_machine_sid(self.access, self._host.computer_name))
+
+    async def alter(self, queue: Queue, properties: Mapping[str, Any]) -> None:
+        """[MS-MQDMPR] 3.1.7.1.24 give a public queue other properties: in the directory, then here.
+
+        @raise MQError: as L{PublicQueues.alter}.
+        """
+        published, own = split_properties(properties)
+        if published:
+            procedure = self._queues.alter(self._object(queue), self._performer.clock.now(), **published)
+            await undivided(self.ask(procedure))
+        if own:
+            await self._local.alter(queue, own)
+
+    async def delete(self, queue: Queue) -> None:
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for a public queue: here, then in the directory.
+
+        @raise MQError: as L{PublicQueues.delete}.
+        """
+        held = self._object(queue)
+        try:
+            await undivided(self.ask(self._queues.delete(held)))
+        finally:
+            if held.identifier not in self.access.local.public_queues:
+                self._divergences.forget(_own_path(held.pathname))
+
+    def _object(self, queue: Queue) -> QueueObject:
+        held = self.access.local.public_queues.get(queue.definition.identifier)
+        if held is None:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is no public queue here")
+        return held
+
+    def _found(self, held: QueueObject) -> Queue:
+        queue = self._performer.model.collection.of_identifier(held.identifier)
+        if queue is None:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{held.pathname} is not here any more")
+        return queue
+
+    # Procedures
+
+    async def ask(self, procedure: Procedure[R]) -> R:
+        """Run a procedure that needs the directory, which is asked again first if it was away."""
+        await self._online.look()
+        return await self._run(procedure)
+
+    def _is_needed(self) -> bool:
+        return self._public_names.is_waiting
+
+    def _returned(self) -> None:
+        self._public_names.look_again()
+        self._refresh()
+
+    async def _run(self, procedure: Procedure[R]) -> R:
+        try:
+            return await self._runner.run(procedure)
+        finally:
+            self._performer.model.time_to_reach_queue = self.access.local.default_time_to_reach_queue
+            self.health.asked(not self.access.local.directory_offline)
+            self._note_servers()
+            self._online.note()
+            self._timer.set(self.access.timers.deadline())
+
+    def _expire(self, now: Moment) -> None:
+        procedures = expire(self.access, self._host, now)
+        self._timer.set(self.access.timers.deadline())
+        self._start(procedures)
+
+    def _start(self, procedures: Sequence[Procedure[None]]) -> None:
+        Deferred.fromCoroutine(self._keep_up(procedures)).addErrback(
+            lambda failure: self.log.failure("what is known of the directory is not kept up", failure)
+        )
+
+    async def _keep_up(self, procedures: Sequence[Procedure[None]]) -> None:
+        for procedure in procedures:
+            try:
+                await self._run(procedure)
+            except MQError as error:
+                self.log.error("the directory is not used: {error}; it is asked again", error=error)
+
+    async def perform(self, effect: DirectoryEffect) -> Any:
+        """Do what a procedure asks of this queue manager, as L{DirectoryRunner} wants it."""
+        match effect:
+            case Store(changes):
+                await self._performer.commit(changes)
+            case QueueManagerChanged(changed, former_identifier):
+                self._become(changed, former_identifier)
+            case CreateLocally(queue, changes):
+                await self._create(queue, changes)
+            case UpdateLocally(queue, changes):
+                definition = definition_of(queue)
+                properties = {name: getattr(definition, name) for name in FROM_THE_DIRECTORY}
+                await self._local.alter(self._found(queue), properties, changes)
+            case DeleteLocally(queue, changes):
+                await self._delete(queue, changes)
+            case ReportDivergence(path, kept, taken):
+                self._report(path, kept, taken)
+            case FindDirectoryServers():
+                return await self._find_servers()
+            case MakeKeys():
+                return self._keys()
+        return None
+
+    def _report(self, path: str, kept: tuple[str, ...], taken: tuple[str, ...]) -> None:
+        path = _own_path(path)
+        self._divergences.report(path, "object", kept)
+        for text in taken:
+            self._divergences.taken(path, text)
+
+    async def _find_servers(self) -> Sequence[str]:
+        """DNS is not asked: a directory knows its servers, or has somebody who looks for them."""
+        if self._served is None:
+            return ()
+        await self._served.find_servers()
+        return self._served.servers
+
+    def _note_servers(self) -> None:
+        """Remember servers that were found meanwhile, for a start without anybody who tells."""
+        local = self.access.local
+        known = dict.fromkeys(local.directory_server_list)
+        servers = known if self._served is None else known | dict.fromkeys(self._served.servers)
+        if len(servers) > len(known) and local.queue_manager_state is QueueManagerState.READY:
+            local.directory_server_list = tuple(servers)
+            self._performer.commit_later([local.settings_change()], "the names of directory servers")
+
+    def _become(self, changed: QueueManagerObject, former: UUID | None) -> None:
+        if former is not None:
+            raise MQError(
+                Status.MQ_ERROR_DS_ERROR,
+                f"the directory calls this queue manager {format_guid(changed.identifier)},"
+                f" which is {format_guid(former)} and stays so",
+            )
+        self._limit(changed)
+
+    def _limit(self, own: QueueManagerObject) -> None:
+        storage = self._performer.model.storage
+        storage.limit = quota_in_bytes(own.queue_manager_quota)
+        storage.journal_limit = quota_in_bytes(own.journal_quota)
+
+    async def _create(self, held: QueueObject, changes: Sequence[Change]) -> None:
+        definition = definition_of(held)
+        own = self._unpublished.get(definition.path.lower(), {})
+        collection = self._performer.model.collection
+        creation = collection.adopt(attrs.evolve(definition, **own))
+        try:
+            await self._performer.commit([*creation.changes, *changes])
+        except BaseException:
+            collection.abandon(creation)
+            raise
+        collection.created(creation)
+
+    async def _delete(self, held: QueueObject, changes: Sequence[Change]) -> None:
+        try:
+            await self._local.remove(self._found(held), changes)
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
+                # It is gone all the same, and the store will know that; the directory is told later.
+                local = self.access.local
+                local.deletions[held.identifier] = local.public_queues.pop(held.identifier, held)
+            raise
+
+
+def directory_access(
+    model: QueueManagerModel, host: HostIdentity, changes: DirectoryChanges, *, routing_server: bool
+) -> DirectoryAccess:
+    """What is known of the directory before it is opened: this queue manager, as the configuration has it."""
+    own = QueueManagerObject(
+        identifier=model.identifier,
+        computer_name=host.computer_name,
+        qualified_computer_name=host.qualified_computer_name,
+        operating_system_type=OperatingSystemType.FOREIGN,
+        routing_server=routing_server,
+        queue_manager_quota=_kilobytes(model.storage.limit),
+        journal_quota=_kilobytes(model.storage.journal_limit),
+    )
+    return DirectoryAccess(LocalQueueManager(own, directory_integrated=True), changes)
+
+
+def _own_path(pathname: str) -> str:
+    """The path of a queue of ours as reports have it; empty for the queue manager."""
+    return ".\\" + pathname.partition("\\")[2].lower() if pathname else ""
+
+
+def _kilobytes(limit: int | None) -> int:
+    return UNLIMITED if limit is None else limit // 1024

@@ -1,0 +1,156 @@
+"""Runs the procedures of the directory core against a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import (
+    DirectoryError,
+    DirectoryOperationResult,
+    IConditionalDirectory,
+    IDirectory,
+)
+from msmq.manager.membership.directory_health import DirectoryHealth
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.requests import (
+    Answer,
+    AskDirectory,
+    BeginRead,
+    CreateObject,
+    DeleteObject,
+    DirectoryEffect,
+    DirectoryRequest,
+    EndRead,
+    NextRead,
+    Outcome,
+    Procedure,
+    ReadObject,
+    ReadObjectSid,
+    ResolveDistributionList,
+    SendChangeNotification,
+    WriteObject,
+)
+
+R = TypeVar("R")
+
+NO_DIRECTORY = Outcome(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="there is no directory")
+
+
+class DirectoryRunner:
+    """Performs what the procedures ask for, one effect of a procedure after the other.
+
+    Change notifications ([MS-MQCN]) are sent to nobody.
+
+    @param directory: C{None} without one; whoever asks it is told that it is away.
+    @param perform: does what is not for a directory to do, and answers with the value that the effect names.
+        What it raises is thrown into the procedure.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        directory: IDirectory | None,
+        clock: IClock,
+        perform: Callable[[DirectoryEffect], Awaitable[Any]],
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._perform = perform
+
+    async def run(self, procedure: Procedure[R]) -> R:
+        """What the procedure returns.
+
+        @raise Exception: what the procedure raises.
+        """
+        try:
+            effect = next(procedure)
+            while True:
+                try:
+                    outcome = await self._outcome(effect)
+                except Exception as error:
+                    effect = procedure.throw(error)
+                else:
+                    effect = procedure.send(Answer(self._clock.now(), outcome))
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        finally:
+            procedure.close()
+
+    async def _outcome(self, effect: DirectoryEffect) -> Outcome:
+        match effect:
+            case AskDirectory(request):
+                return await self._ask(request)
+            case SendChangeNotification():
+                return Outcome()
+        return Outcome(value=await self._perform(effect))
+
+    async def _ask(self, request: DirectoryRequest) -> Outcome:
+        if self._directory is None:
+            return NO_DIRECTORY
+        try:
+            return Outcome(value=await _call(self._directory, request))
+        except DirectoryError as error:
+            return Outcome(error.result, detail=error.detail)
+        except CancelledError:
+            # Whoever asked waits no longer, which is no fault of the directory's for the log.
+            return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail="it took too long")
+        except Exception as error:
+            self.log.failure("The directory {name} failed.", name=self._directory.name)
+            return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail=f"{type(error).__name__}: {error}")
+
+
+@attrs.frozen(eq=False)
+class DirectoryClient:
+    """A directory as one queue manager uses it.
+
+    @ivar access: what is cached of it, and the procedures of [MS-MQDMPR] 3.1.7.
+    @ivar runner: runs those procedures.
+    @ivar health: whether it is reached, and what was read of it when.
+    """
+
+    directory: IDirectory
+    access: DirectoryAccess
+    runner: DirectoryRunner
+    health: DirectoryHealth
+
+
+async def _call(directory: IDirectory, request: DirectoryRequest) -> Any:
+    match request:
+        case CreateObject():
+            return await directory.create(request.object, request.attributes)
+        case DeleteObject():
+            await directory.delete(request.object)
+        case ReadObject():
+            return await directory.read(request.of, request.filters, request.attributes)
+        case BeginRead():
+            return await directory.begin_read(request.of, request.filters, request.attributes, request.order)
+        case NextRead():
+            return await directory.read_next(request.handle)
+        case EndRead():
+            await directory.end_read(request.handle)
+        case WriteObject():
+            return await _write(directory, request)
+        case ResolveDistributionList():
+            return await directory.resolve_distribution_list(request.name)
+        case ReadObjectSid():
+            return await directory.object_sid(request.computer_name)
+    return None
+
+
+async def _write(directory: IDirectory, request: WriteObject) -> bool:
+    conditional = IConditionalDirectory(directory, None)
+    if request.former is None or request.attributes is None or conditional is None:
+        await directory.write(request.object, request.attributes)
+        return True
+    is_written: bool = await conditional.write_if_unchanged(
+        request.object, request.former, request.attributes
+    )
+    return is_written

@@ -1,0 +1,129 @@
+"""[MS-MQQB] 2.1.1 and 3.1.7.17: on which sessions OrderAcks and FinalAcks leave."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from msmq.interfaces.session import ISession
+from msmq.manager.peers.peer_table import Peers
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
+from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck
+from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.wire.guid import guid_from_bytes
+
+MOST_SOURCES: Final = 10_000
+"""Acknowledgements of either kind of which it is remembered for whom they are, the latest."""
+
+LOOKED_AT: Final = 64
+"""Acknowledgements at the head of a queue that are looked at together."""
+
+_ORDER_QUEUE: Final = ORDER_QUEUE_PATH.lower()
+_SOURCE: Final = slice(16, 32)
+
+
+def is_for_acknowledgements(name: FormatName) -> bool:
+    """Whether a queue of another queue manager is the one that takes OrderAcks and FinalAcks."""
+    match name:
+        case DirectFormatName():
+            return name.queue_path.lower() == _ORDER_QUEUE
+        case PrivateFormatName():
+            return name.number == ORDER_QUEUE_NUMBER
+        case _:
+            return False
+
+
+class AckSessions:
+    """Finds for each acknowledgement an open session that leads to whom it is for.
+
+    That is one whose peer sent the acknowledged message, or brought it, whoever opened it.
+    Several queue managers may be at one address, behind one name of C{order_queue$}; each gets its own.
+    What is for an address goes there and nowhere else, unless identifiers are trusted: the queue manager that
+    somebody there said he was may have nothing to do with it.
+    """
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._sources: dict[int, UUID] = {}
+        self._read: dict[int, UUID] = {}
+        # By who may carry what waits in them.
+        self._queues: dict[UUID, dict[OutgoingQueue, None]] = {}
+
+    def order_ack(self, message_id: int, source: UUID) -> None:
+        """An OrderAck of ours is for this queue manager, which its packet does not say.
+
+        @param message_id: its own MessageID.
+        """
+        _remember(self._sources, message_id, source)
+
+    def source(self, position: MessagePosition) -> UUID | None:
+        """The queue manager for which an acknowledgement is; C{None} if nobody knows without reading it."""
+        view = position.view
+        if view is None:
+            return self._read.get(position.lookup_id)
+        if view.message_class >= LOWEST_CLASS and len(view.body) == FinalAck.LAYOUT.size:
+            source = guid_from_bytes(bytes(view.body[_SOURCE]))
+            _remember(self._read, position.lookup_id, source)
+            return source
+        return self._sources.get(view.message_id)
+
+    def session(self, position: MessagePosition) -> ISession | None:
+        """The session on which an acknowledgement leaves; C{None} if none is open."""
+        source = self.source(position)
+        if source is None:
+            return None
+        peers = self._peers
+        address = _address(position)
+        there = None if address is None else peers.session_at(source, address)
+        if there is not None or (address is not None and not peers.trusts):
+            return there
+        return peers.session(source) or peers.session(peers.brought_by(source))
+
+    def leads(self, session: ISession, position: MessagePosition) -> bool:
+        """Whether the peer of a session is the one for whom an acknowledgement is, or its router."""
+        source = self.source(position)
+        if source is None or session.remote_identifier not in (source, self._peers.brought_by(source)):
+            return False
+        return self._peers.trusts or _address(position) in (None, session.remote_address)
+
+    def note(self, queue: OutgoingQueue) -> None:
+        """Remember who may carry what waits in a queue."""
+        for position in queue.peek(LOOKED_AT):
+            source = self.source(position)
+            if source is not None:
+                for carrier in {source, self._peers.brought_by(source) or source}:
+                    self._queues.setdefault(carrier, {})[queue] = None
+
+    def queues(self, carrier: UUID | None) -> list[OutgoingQueue]:
+        """The queues in which something waits that this queue manager may carry."""
+        queues = self._queues.get(carrier) if carrier is not None else None
+        if not queues or carrier is None:
+            return []
+        for queue in [queue for queue in queues if not queue.positions]:
+            del queues[queue]
+        if not queues:
+            del self._queues[carrier]
+        return list(queues)
+
+    def forget(self, queue: OutgoingQueue) -> None:
+        """A queue is deleted."""
+        for carrier, queues in list(self._queues.items()):
+            queues.pop(queue, None)
+            if not queues:
+                del self._queues[carrier]
+
+
+def _address(position: MessagePosition) -> str | None:
+    """Where an acknowledgement goes, if the name of its queue says that."""
+    queue = position.queue
+    name = queue.destination if isinstance(queue, OutgoingQueue) else None
+    return name.address if isinstance(name, DirectFormatName) else None
+
+
+def _remember(sources: dict[int, UUID], key: int, source: UUID) -> None:
+    sources[key] = source
+    if len(sources) > MOST_SOURCES:
+        del sources[next(iter(sources))]

@@ -1,0 +1,470 @@
+"""Messages that sessions bring: each finds its queue, or leaves a trace that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.interfaces.session import ISession
+from msmq.manager.events import EventLog
+from msmq.manager.log_summaries import RefusalLog, shown
+from msmq.manager.outbox import Outbox
+from msmq.manager.peers.acknowledgements import Acknowledgements
+from msmq.manager.peers.arrival_batch import Batch
+from msmq.manager.peers.arrival_commits import Turns
+from msmq.manager.peers.connectors import Connectors
+from msmq.manager.peers.express_history import ExpressHistory
+from msmq.manager.peers.forwarding import Forwarding
+from msmq.manager.peers.peer_dead_letters import KEPT, PeerDeadLetters
+from msmq.manager.performer import Performer
+from msmq.manager.securing.arrival import Inspection, Inspector
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.trace_reports import Reports
+from msmq.moment import Moment
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.arriving.admission import Admission, EnqueueStatus
+from msmq.queues.arriving.reports import destination_of
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.queue import Queue
+from msmq.session.effects import CloseReason
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.message_lifetime import Lateness
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from msmq.transfer.decision import (
+    ArrivalDecision,
+    ArrivalFacts,
+    Destination,
+    Fate,
+    Refusal,
+    cut_at,
+    decide,
+    passing_refusal,
+)
+from msmq.wire.guid import NULL_GUID
+
+_REFUSED = {
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: MessageClass.NACK_Q_EXCEED_QUOTA,
+    EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+    EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
+}
+
+GATHERED_OF_ONE = 1024 * 1024
+"""Bytes of messages that a session may have on their way to the store before it has to wait."""
+
+GATHERED_OF_ALL = 16 * 1024 * 1024
+"""The same of all sessions."""
+
+
+class Arrivals:
+    """[MS-MQQB] 3.1.5.8: takes what arrives on the sessions into the queues."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        events: EventLog,
+        turns: Turns,
+        forwarding: Forwarding,
+        inspector: Inspector,
+        dead_letters: PeerDeadLetters,
+        express: ExpressHistory,
+        acknowledgements: Acknowledgements,
+        gate: Gate,
+        refusals: RefusalLog,
+        reports: Reports | None,
+        connectors: Connectors,
+        *,
+        trusts_identifiers: bool,
+    ) -> None:
+        """Take messages by these rules.
+
+        @param gate: the addresses whose messages are taken although nothing verifies their sender.
+        @param reports: reports of traced messages; C{None} if none are sent.
+        @param connectors: find the queues of messages for foreign sites.
+        @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
+        """
+        self._express = express
+        self._dead_letters = dead_letters
+        self._inspector = inspector
+        self._turns = turns
+        self._performer = performer
+        self._outbox = outbox
+        self._events = events
+        self._connectors = connectors
+        self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
+        self._trusts_identifiers = trusts_identifiers
+        self._gate = gate
+        self._forwarding = forwarding
+        self._reports = reports
+        self.refused = refusals.counts
+        """Messages that were not taken, by the name of their reason."""
+        self._lines = refusals.lines
+        self._acknowledgements = acknowledgements
+        self._gathering: dict[ISession, int] = {}
+        self._gathered = 0
+
+    def take(
+        self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
+    ) -> Deferred[None] | None:
+        """Take messages that arrived together; a Deferred only while others are at work on them.
+
+        A recoverable message that no store can keep closes its session unacknowledged, so that its
+        sender keeps it.
+        """
+        batch = Batch(session, first_recoverable, self._outbox.answers())
+        queues = self._locate(messages)
+        if not self._inspector.concerns(session, messages, queues):
+            return self._take(batch, messages, queues)
+        inspected = Deferred.fromCoroutine(self._inspector.inspect(session, messages, queues))
+        return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection, queues))
+
+    def _locate(self, messages: Sequence[UserMessageView]) -> list[Queue | None]:
+        """The queues of ours that these messages are for."""
+        queue_for = self._performer.model.queue_for
+        connector_queue = self._connectors.queue_for
+        own = self._own_addresses
+        return [
+            queue_for(message) if message.queue_manager_address in own else connector_queue(message)
+            for message in messages
+        ]
+
+    def _take_inspected(
+        self, batch: Batch, inspection: Inspection, inspected: Sequence[Queue | None]
+    ) -> Deferred[None] | None:
+        """Take messages whose security was looked at; that may have lasted.
+
+        @param inspected: the queues whose demands they were held against; into another that is there by now
+            nothing comes that was not.
+        """
+        if self._performer.is_stopped:
+            # They are not acknowledged, so they come again.
+            return None
+        batch.refused = inspection.refused
+        queues = [
+            queue if queue is before else None
+            for queue, before in zip(self._locate(inspection.messages), inspected, strict=True)
+        ]
+        return self._take(batch, inspection.messages, queues)
+
+    def _take(
+        self, batch: Batch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+    ) -> Deferred[None] | None:
+        """Gather the facts about messages, and perform what is decided.
+
+        @param queues: those of this queue manager that they are for.
+        """
+        now = self._performer.clock.now()
+        routes: dict[UserMessageView, OutgoingQueue] = {}
+        facts = self._facts(batch, messages, queues, routes, now)
+        decision = decide(messages, facts, self._turns, now.wall)
+        arrivals = self._perform(batch, messages, queues, routes, decision)
+        return self._admit(batch, messages, arrivals, now)
+
+    def _facts(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        queues: Sequence[Queue | None],
+        routes: dict[UserMessageView, OutgoingQueue],
+        now: Moment,
+    ) -> ArrivalFacts:
+        """What L{decide} has to know.
+
+        @param routes: gets the outgoing queue of each message that may be forwarded.
+        """
+        own = self._own_addresses
+        session = batch.session
+        destinations = [
+            # A connector queue is one of ours, though its messages are for another.
+            (Destination.MISSING if message.queue_manager_address in own else Destination.ELSEWHERE)
+            if queue is None
+            else (Destination.TRANSACTIONAL_QUEUE if queue.definition.transactional else Destination.QUEUE)
+            for message, queue in zip(messages, queues, strict=True)
+        ]
+        peer = session.remote_identifier
+        is_routing = self._forwarding.is_routing_server
+        without_route: Mapping[UserMessageView, str] = {}
+        if Destination.ELSEWHERE in destinations:
+            without_route = self._find_routes(batch, messages, destinations, routes, now)
+        return ArrivalFacts(
+            address=session.remote_address,
+            is_trusted=self._gate.admits(session.remote_address),
+            peer=None if peer is None or self._trusts_identifiers else peer.bytes_le,
+            destinations=destinations,
+            security=batch.refused,
+            is_durable=self._performer.store.durable,
+            free=self._performer.model.storage.free,
+            is_routing_server=is_routing,
+            without_route=without_route,
+            duplicates=self._express.judge(batch, messages, queues, now),
+        )
+
+    def _find_routes(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        destinations: Sequence[Destination],
+        routes: dict[UserMessageView, OutgoingQueue],
+        now: Moment,
+    ) -> Mapping[UserMessageView, str]:
+        """The outgoing queues of messages that pass through; answers which get none now, and why."""
+        without: dict[UserMessageView, str] = {}
+        is_late = Lateness(now.wall).of
+        is_routing = self._forwarding.is_routing_server
+        for message, destination in zip(messages, destinations, strict=True):
+            if destination is not Destination.ELSEWHERE or passing_refusal(
+                message, is_routing_server=is_routing, is_late=is_late(message)
+            ):
+                continue
+            queue = self._forwarding.queue_for(message, batch.session.remote_address, now)
+            if isinstance(queue, str):
+                without[message] = queue
+            else:
+                routes[message] = queue
+        return without
+
+    def _perform(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        queues: Sequence[Queue | None],
+        routes: Mapping[UserMessageView, OutgoingQueue],
+        decision: ArrivalDecision,
+    ) -> list[tuple[Queue, UserMessageView]]:
+        """Refuse, count and acknowledge as decided; answers what enters its queue."""
+        batch.unverified = decision.unverified
+        batch.is_judged = decision.is_judged
+        if decision.closure is not None:
+            batch.close = CloseReason[decision.closure.name]
+        arrivals: list[tuple[Queue, UserMessageView]] = []
+        for index, (message, queue) in enumerate(
+            zip(messages[: len(decision.outcomes)], queues, strict=False)
+        ):
+            match decision.outcomes[index]:
+                case Fate.ENQUEUED if queue is not None:
+                    arrivals.append((queue, message))
+                case Fate.FORWARDED:
+                    passing = self._forwarding.forwarded(message, batch.session.remote_address)
+                    arrivals.append((routes[message], passing))
+                case Fate.ACKNOWLEDGEMENT:
+                    if not self._acknowledgements.take(batch, message):
+                        self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
+                    elif batch.is_cut:
+                        decision = cut_at(decision, messages, index)
+                        batch.is_cut = False
+                        batch.close = batch.close or CloseReason.GUESSING
+                case Fate.NO_ROOM:
+                    self._no_room(batch, message)
+                case Fate.IGNORED:
+                    self._express.take_back((message,))
+                case Refusal(why, detail, is_sent_again):
+                    self._refuse(batch, message, why, detail, comes_again=is_sent_again)
+                case fate:
+                    self.refused[fate.name] += 1
+        self._express.take_back(messages[len(decision.outcomes) :])
+        batch.last_recoverable += decision.acknowledged
+        return arrivals
+
+    def _no_room(self, batch: Batch, message: UserMessageView) -> None:
+        """The limit on streams is reached for one host; the log has the first message of a batch."""
+        if batch.is_short_of_streams:
+            self.refused[Fate.NO_ROOM.name] += 1
+            return
+        batch.is_short_of_streams = True
+        held = self._turns.streams.held_by(f"TCP:{batch.session.remote_address}")
+        self._refuse(
+            batch,
+            message,
+            Fate.NO_ROOM.name,
+            f": {held} streams come from there, and no host may have more than are left of [limits] "
+            "incoming_streams; it comes again",
+        )
+
+    def _admit(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        arrivals: Sequence[tuple[Queue, UserMessageView]],
+        now: Moment,
+    ) -> Deferred[None] | None:
+        """Put messages into their queues as far as quotas allow, then store and show them."""
+        session = batch.session
+        performer = self._performer
+        admission = performer.model.admit(arrivals, now)
+        if self._report(batch, admission):
+            batch.close = CloseReason.NO_RESOURCES
+        admission.letters += batch.letters
+        admission.changes += batch.changes
+        if batch.close is not None:
+            session.close(batch.close)
+        if admission.overflow:
+            performer.overflow(admission)
+        drained = performer.drained()
+        reached = (
+            position.view
+            for queue, positions in admission.groups.items()
+            # What only passes through has not reached its queue.
+            if not isinstance(queue, OutgoingQueue)
+            for position in positions
+            if position.view is not None
+        )
+        batch.answers.tell(reached, MessageClass.ACK_REACH_QUEUE)
+        changes = [*admission.changes, *batch.answers.prepare()]
+        is_behind = session in self._gathering
+        if batch.is_judged or changes or drained is not None or is_behind:
+            # What comes behind messages that are stored in turns takes its turn as well.
+            batch.is_judged |= is_behind
+            stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained))
+            if drained is not None or batch.acknowledgements or batch.close is not None:
+                return stored
+            return self._gather(session, sum(message.size for message in messages), stored)
+        self._show(batch, admission)
+        return None
+
+    def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
+        """Let more come while these messages are stored, so that it shares the next turn with others.
+
+        @return: what the session has to wait for, because much is on its way to the store already.
+        """
+        if stored.called:
+            return stored
+        mine = self._gathering[session] = self._gathering.get(session, 0) + size
+        self._gathered += size
+        stored.addBoth(self._left, session, size)
+        if mine > GATHERED_OF_ONE or self._gathered > GATHERED_OF_ALL:
+            return stored
+        stored.addErrback(self._failed, session)
+        return None
+
+    def _left(self, result: object, session: ISession, size: int) -> object:
+        self._gathered -= size
+        self._gathering[session] -= size
+        if not self._gathering[session]:
+            del self._gathering[session]
+        return result
+
+    def _failed(self, failure: Failure, session: ISession) -> None:
+        self.log.failure("messages from {address} were not taken", failure, address=session.remote_address)
+        session.close(CloseReason.INTERNAL_ERROR)
+
+    def disconnected(self, address: str) -> None:
+        """[MS-MQQB] 3.1.6.9: no session with this address is left."""
+        self._turns.streams.disconnected(f"TCP:{address}")
+
+    async def _store(
+        self,
+        batch: Batch,
+        admission: Admission,
+        changes: Sequence[Change],
+        drained: Deferred[None] | None,
+    ) -> None:
+        """Store, show, and only then let the session acknowledge."""
+        performer = self._performer
+        if batch.is_judged:
+            is_stored = await self._turns.store(changes)
+        else:
+            try:
+                await performer.commit(changes)
+                is_stored = True
+            except MQError:
+                is_stored = False
+        if not is_stored:
+            batch.answers.withdraw()
+            self._express.take_back(batch.express)
+            # The store may have what memory had no room for.
+            performer.insist_later(performer.model.withdraw(admission), "that express messages did not come")
+            self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
+            batch.session.close(CloseReason.NO_RESOURCES)
+            return
+        self._show(batch, admission)
+        # Nobody sends a FinalAck twice, so what follows from it has to be stored first.
+        for acknowledgement in batch.acknowledgements:
+            if not await acknowledgement:
+                return
+        if batch.last_recoverable >= batch.first_recoverable:
+            batch.session.persisted(batch.last_recoverable)
+        if drained is not None:
+            await drained
+
+    def _show(self, batch: Batch, admission: Admission) -> None:
+        """The messages have reached their queues."""
+        reached: list[UserMessageView] = []
+        if self._reports is not None:
+            reached += (position.view for position in admission.positions if position.view is not None)
+        effects = self._performer.model.commit(admission, self._performer.clock.now())
+        if self._reports is not None and reached:
+            self._reports.arrived(reached)
+        batch.answers.show()
+        # What happens to the messages in their queues comes after their arrival.
+        self._performer.perform(effects)
+
+    def _report(self, batch: Batch, admission: Admission) -> bool:
+        """Trace what was refused; whether the queue manager itself is full.
+
+        Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
+        tries again later ([MS-MQQB] 3.1.5.8.8, reading 67).
+        """
+        is_full = False
+        for refusal in admission.refusals:
+            if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
+                is_full = True
+                self._express.take_back((refusal.view,))
+                self._refuse(batch, refusal.view, refusal.status.name)
+            else:
+                self._refuse(batch, refusal.view, _REFUSED[refusal.status])
+        return is_full
+
+    def _refuse(
+        self,
+        batch: Batch,
+        message: UserMessageView,
+        why: MessageClass | str,
+        addition: str = "",
+        *,
+        comes_again: bool = False,
+    ) -> None:
+        """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
+
+        @param why: the class of the negative acknowledgement, or a name of our own if there is none.
+        @param addition: what else the event log tells.
+        @param comes_again: it is not acknowledged, so its sender keeps it.
+        """
+        kept = "" if comes_again else self._dead_letters.keep(batch, message, why)
+        if isinstance(why, MessageClass):
+            reason = why.name
+            only_at = batch.session.remote_address if message in batch.unverified else None
+            batch.answers.tell((message,), why, is_refusal=True, only_at=only_at)
+        else:
+            reason = why
+        session = batch.session
+        self.refused[reason] += 1
+        destination = shown(str(destination_of(message, self._performer.model.identifier) or ""))
+        event = AppendEvent(
+            self._performer.clock.now().wall,
+            message.identity,
+            "refused",
+            f"{reason} from {session.remote_address}{addition}{kept}",
+            int(why) if isinstance(why, MessageClass) else 0,
+            destination,
+        )
+        if kept == KEPT and message.is_recoverable:
+            batch.changes += self._events.trim([event])
+        else:
+            self._events.record(event)
+        if (others := self._lines.take(self._performer.clock.now())) is not None:
+            self.log.warn(
+                "message {message} for {destination} from {address} not taken: {reason}{others}",
+                message=message.identifier,
+                destination=destination,
+                address=session.remote_address,
+                reason=reason,
+                others=others,
+            )
+        session.message_rejected(message, reason)

@@ -1,0 +1,64 @@
+"""[MS-MQQB] 3.1.5.8.1: which express messages that sessions bring came before."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from uuid import UUID
+
+from msmq.manager.peers.arrival_batch import Batch
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.moment import Moment
+from msmq.queues.queue import Queue
+from msmq.settings import SessionSettings
+from msmq.structures.internal.order_queue import is_for_order_queue
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.express_duplicates import ExpressDuplicates
+from msmq.wire.guid import NULL_GUID
+
+
+class ExpressHistory:
+    """The history of express messages of one queue manager, and what may leave a mark in it.
+
+    What is not taken from an untrusted address leaves none, as for recoverable messages: a forged message
+    must not have another one dropped.
+    """
+
+    def __init__(self, identifier: UUID, gate: Gate, settings: SessionSettings) -> None:
+        """Know nothing yet.
+
+        @param identifier: of this queue manager.
+        @param gate: the addresses whose messages are trusted without a signature.
+        """
+        self._own = (NULL_GUID.bytes_le, identifier.bytes_le)
+        self._gate = gate
+        self._trusts_identifiers = settings.trust_identifiers
+        self._duplicates = ExpressDuplicates(settings)
+
+    def judge(
+        self,
+        batch: Batch,
+        messages: Sequence[UserMessageView],
+        queues: Sequence[Queue | None],
+        now: Moment,
+    ) -> Container[UserMessageView]:
+        """The express messages among these that came before; the others are known from now on.
+
+        @param queues: the queue of this queue manager that each message is for.
+        """
+        session = batch.session
+        if None in queues or batch.refused:
+            is_trusted = self._gate.admits(session.remote_address)
+            messages = [
+                message
+                for message, queue in zip(messages, queues, strict=False)
+                if (is_trusted or (queue is not None and message not in batch.refused))
+                and (queue is not None or not is_for_order_queue(message.packet))
+            ]
+        batch.express.extend(messages)
+        peer = session.remote_identifier
+        source = None if peer is None or self._trusts_identifiers else peer.bytes_le
+        return self._duplicates.judge(messages, self._own, source, now)
+
+    def take_back(self, views: Iterable[UserMessageView]) -> None:
+        """Messages that were not taken and not acknowledged: they come again."""
+        self._duplicates.take_back(views)

@@ -1,0 +1,435 @@
+"""[MS-MQQB] 3.1.1.3.1: which outgoing queues share a next hop, and which sessions lead there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from msmq.interfaces.session import IConnector, ISession, RoutedHop
+from msmq.interfaces.sessions import ISessions
+from msmq.manager.membership.public_names import PublicNames
+from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
+from msmq.manager.peers.peer_table import Peers
+from msmq.manager.peers.route_table import Ways
+from msmq.queues.holds import HoldReason, Holds
+from msmq.queues.outgoing import OutgoingQueue, OutgoingState
+from msmq.queues.position import MessagePosition
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
+from msmq.structures.packet.user_message_patches import patch_queue_manager_address
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.wire.guid import format_guid
+
+STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
+"""The states in which nothing is sent from a queue."""
+
+
+NOBODY: Final = bytes(16)
+"""The QueueManagerAddress of a message that does not say whose queue it is for."""
+
+Key: TypeAlias = str | UUID | tuple[UUID, ...]
+"""By what a next hop is known: an address, a queue manager, or those of which one will do."""
+
+
+class NextHop:
+    """Where the messages of some outgoing queues go next.
+
+    @ivar queues: those queues, in the order in which they were first used.
+    @ivar busy: those in which anything waits, and some in which nothing does any more; there may be thousands
+        of queues, of which a few have messages.
+    @ivar connector: dials; C{None} where only a session that the other side opened will do.
+    @ivar identifier: the queue manager there: the one that the name says, or that answered when it was
+        dialled.
+    @ivar missed_at: the addresses at which it was not reached, since it was reached last.
+    @ivar routed: the queue managers that routing named, of which the first that can be reached will do; none
+        for a name that says itself where to connect.
+    """
+
+    def __init__(
+        self, key: Key, sessions: ISessions, name: FormatName, routed: tuple[RoutedHop, ...]
+    ) -> None:
+        self.key = key
+        self.queues: dict[OutgoingQueue, None] = {}
+        self.busy: dict[OutgoingQueue, None] = {}
+        self.missed_at: tuple[str, ...] = ()
+        self.identifier: UUID | None = key if isinstance(key, UUID) else None
+        self.routed = routed
+        self.connector: IConnector | None = None
+        if isinstance(name, DirectFormatName):
+            self.connector = sessions.connector(name.address, self.is_waited_for, self)
+        elif routed:
+            self.connector = sessions.routed_connector(lambda: self.routed, self.is_waited_for, self)
+
+    @property
+    def identifiers(self) -> tuple[UUID, ...]:
+        """The queue managers to which a session has to lead, the best first."""
+        if self.routed:
+            return tuple(hop.identifier for hop in self.routed)
+        return () if self.identifier is None else (self.identifier,)
+
+    def is_waited_for(self) -> bool:
+        """Whether any message waits, one that is on its way included."""
+        return any(queue.positions and queue.state not in STILL for queue in self.busy)
+
+    def is_served_by(self, session: ISession) -> bool:
+        """Whether this is the session that its connector dialled last."""
+        return self.connector is not None and self.connector.session is session
+
+
+class NextHops:
+    """Every next hop of a queue manager.
+
+    A direct name says where to connect; any other names a queue manager, whose own session will do
+    (reading 28), or to which routing knows a way.
+    So does a session that the peer opened for a direct name, once it was dialled and has said who it is: the
+    address of a peer alone tells nothing, since several queue managers may share one.
+    """
+
+    def __init__(
+        self,
+        sessions: ISessions,
+        peers: Peers,
+        acks: AckSessions,
+        ways: Ways,
+        names: PublicNames | None,
+        holds: Holds,
+    ) -> None:
+        """Dial by what the names say, and by what routing knows.
+
+        @param holds: next hops that are paused; messages take those that are not.
+        @param names: know the queue managers of public queues; C{None} in workgroup mode.
+        """
+        self._sessions = sessions
+        self._peers = peers
+        self._acks = acks
+        self._ways = ways
+        self._names = names
+        self._holds = holds
+        self._by_destination: dict[UUID, dict[OutgoingQueue, None]] = {}
+        self._public: dict[UUID, OutgoingQueue] = {}
+        self._hops: dict[Key, NextHop] = {}
+        self._by_queue: dict[OutgoingQueue, NextHop] = {}
+        self._by_identifier: dict[UUID, dict[NextHop, None]] = {}
+        self._divided: set[OutgoingQueue] = set()
+        self._missed: dict[str, dict[NextHop, None]] = {}
+
+    def __iter__(self) -> Iterator[NextHop]:
+        return iter(list(self._hops.values()))
+
+    def of(self, queue: OutgoingQueue) -> NextHop:
+        """The next hop of a queue; it is made if there is none."""
+        hop = self._by_queue.get(queue)
+        return self._assign(queue) if hop is None else hop
+
+    def note(self, queue: OutgoingQueue) -> None:
+        """Something has come into a queue."""
+        hop = self._by_queue.get(queue)
+        if hop is not None:
+            hop.busy[queue] = None
+
+    def _assign(self, queue: OutgoingQueue) -> NextHop:
+        name = queue.destination
+        if isinstance(name, DirectFormatName):
+            key: Key = name.address.lower().rstrip(".")
+            routed: tuple[RoutedHop, ...] = ()
+        else:
+            key, routed = self._way(queue)
+        hop = self._hops.get(key)
+        if hop is None:
+            hop = self._hops[key] = self._make(key, name, routed)
+        hop.queues[queue] = hop.busy[queue] = None
+        self._by_queue[queue] = hop
+        if is_for_acknowledgements(name):
+            self._divided.add(queue)
+        return hop
+
+    def _make(self, key: Key, name: FormatName, routed: tuple[RoutedHop, ...]) -> NextHop:
+        hop = NextHop(key, self._sessions, name, routed)
+        for identifier in hop.identifiers:
+            self._by_identifier.setdefault(identifier, {})[hop] = None
+        return hop
+
+    def _way(self, queue: OutgoingQueue) -> tuple[Key, tuple[RoutedHop, ...]]:
+        """[MS-MQQB] 3.1.7.4 and 3.1.7.5: the queue manager of a queue, and who is next on the way there."""
+        name = queue.destination
+        owner = None
+        if isinstance(name, PrivateFormatName):
+            owner = name.queue_manager
+        elif isinstance(name, PublicFormatName):
+            self._public[name.queue] = queue
+            owner = self._owner(name)
+        if owner is None:
+            return str(name), ()
+        self._by_destination.setdefault(owner, {})[queue] = None
+        hops = self._ways.hops(owner)
+        if not hops:
+            return owner, ()
+        routed = tuple(RoutedHop(hop.identifier, hop.qualified_computer_name or hop.name) for hop in hops)
+        if self._holds.hosts:
+            routed = tuple(hop for hop in routed if not self._holds.holds_host(_texts(hop))) or routed
+        return tuple(hop.identifier for hop in routed), routed
+
+    # Which they are
+
+    def held_by(self, queue: OutgoingQueue) -> tuple[HoldReason, ...]:
+        """Why an operator has a queue send nothing; empty if it may."""
+        if not self._holds:
+            return ()
+        known_as = self.known_as(queue) if self._holds.hosts else ()
+        return self._holds.reasons(queue.destination, known_as)
+
+    def known_as(self, queue: OutgoingQueue) -> list[frozenset[str]]:
+        """What each next hop of a queue is known by in lower case: addresses, names, identifiers."""
+        hop = self.of(queue)
+        if hop.routed:
+            return [_texts(routed) for routed in hop.routed]
+        known = [hop.key] if isinstance(hop.key, str) else []
+        if hop.connector is not None:
+            known += hop.connector.addresses
+        known += map(format_guid, hop.identifiers)
+        return [frozenset(text.lower() for text in known)]
+
+    def names_of_host(self, host: str) -> list[str]:
+        """The hosts of direct names that are known to lead to a host."""
+        return [
+            hop.key
+            for hop in self
+            if isinstance(hop.key, str)
+            and hop.connector is not None
+            and not hop.routed
+            and host in map(str.lower, (*hop.connector.addresses, *map(format_guid, hop.identifiers)))
+        ]
+
+    def reroute_all(self) -> list[OutgoingQueue]:
+        """Other next hops may be taken: the queues that go another route from now on."""
+        return [queue for destination in list(self._by_destination) for queue in self.reroute(destination)]
+
+    # Ways
+
+    def reroute(self, destination: UUID) -> list[OutgoingQueue]:
+        """There may be another way to a queue manager: the queues that take it from now on."""
+        moved = []
+        for queue in list(self._by_destination.get(destination, ())):
+            before = self._by_queue.get(queue)
+            if before is None:
+                # It has just asked, and gets the answer by itself.
+                continue
+            key, routed = self._way(queue)
+            if key == before.key:
+                before.routed = routed
+                continue
+            self._leave(queue)
+            self._assign(queue)
+            moved.append(queue)
+        return moved
+
+    def owner_found(self, identifier: UUID) -> OutgoingQueue | None:
+        """The queue manager of a public queue is known now, or is another: the queue that goes there now."""
+        queue = self._public.get(identifier)
+        before = None if queue is None else self._by_queue.get(queue)
+        if queue is None or before is None:
+            return None
+        self._lead_nowhere(queue)
+        key, routed = self._way(queue)
+        if key == before.key:
+            before.routed = routed
+            return None
+        self._leave(queue)
+        self._assign(queue)
+        return queue
+
+    def _leave(self, queue: OutgoingQueue) -> None:
+        """A queue goes another way; what it has on a session that is open stays there."""
+        hop = self._by_queue.pop(queue)
+        del hop.queues[queue]
+        hop.busy.pop(queue, None)
+        if not hop.queues:
+            self._drop(hop)
+
+    def forget(self, queue: OutgoingQueue) -> None:
+        """A queue is deleted; its next hop goes with the last one."""
+        if queue in self._divided:
+            self._divided.discard(queue)
+            self._acks.forget(queue)
+        if queue not in self._by_queue:
+            return
+        self._leave(queue)
+        self._lead_nowhere(queue)
+        name = queue.destination
+        if isinstance(name, PublicFormatName):
+            self._public.pop(name.queue, None)
+
+    def _lead_nowhere(self, queue: OutgoingQueue) -> None:
+        for owner, queues in list(self._by_destination.items()):
+            queues.pop(queue, None)
+            if not queues:
+                del self._by_destination[owner]
+
+    def _drop(self, hop: NextHop) -> None:
+        del self._hops[hop.key]
+        self._unlearn(hop)
+        self._found(hop)
+        if hop.connector is not None:
+            session = hop.connector.session
+            if not hop.routed or session is None or not session.is_open:
+                hop.connector.stop()
+
+    # Sessions
+
+    def leading_to(self, queue: OutgoingQueue) -> list[ISession]:
+        """The open sessions on which something of what waits in a queue may leave."""
+        hop = self.of(queue)
+        if queue in self._divided:
+            self._acks.note(queue)
+            found = dict.fromkeys(self._ack_session(hop, position) for position in queue.peek(LOOKED_AT))
+            return [session for session in found if session is not None]
+        session = self._session(hop)
+        return [] if session is None else [session]
+
+    def is_reached(self, queue: OutgoingQueue) -> bool:
+        """Whether all that waits in a queue may leave on sessions that are open."""
+        hop = self.of(queue)
+        if queue in self._divided:
+            return all(self._ack_session(hop, position) for position in queue.peek(LOOKED_AT))
+        return self._session(hop) is not None
+
+    def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
+        """[MS-MQQB] 3.1.7.4: what was sent before anybody knew where its queue is says that now."""
+        name = queue.destination
+        owner = self._owner(name) if isinstance(name, PublicFormatName) else None
+        if owner is None:
+            return
+        for position in positions:
+            view = position.view
+            if view is not None and view.queue_manager_address == NOBODY:
+                position.view = UserMessageView(patch_queue_manager_address(view.packet, owner.bytes_le))
+
+    def part(
+        self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition]
+    ) -> tuple[list[MessagePosition], list[MessagePosition]]:
+        """Those of these messages of a queue that may leave on a session, and the others."""
+        if queue not in self._divided:
+            return positions, []
+        hop = self.of(queue)
+        parts: tuple[list[MessagePosition], list[MessagePosition]] = [], []
+        for position in positions:
+            parts[not self._leads(session, hop, position)].append(position)
+        return parts
+
+    def has_part(self, session: ISession, queue: OutgoingQueue) -> bool:
+        """Whether anything that waits in a queue may leave on a session, as far as can be seen."""
+        if queue not in self._divided:
+            return True
+        hop = self.of(queue)
+        return any(self._leads(session, hop, position) for position in queue.peek(LOOKED_AT))
+
+    def _leads(self, session: ISession, hop: NextHop, position: MessagePosition) -> bool:
+        return self._acks.leads(session, position) or self._ack_session(hop, position) is session
+
+    def _ack_session(self, hop: NextHop, position: MessagePosition) -> ISession | None:
+        session = self._acks.session(position)
+        if session is not None:
+            return session
+        # What is for an address is not for whoever somebody there said that he is.
+        is_for_address = isinstance(hop.key, str) and not self._peers.trusts
+        return self._dialled(hop) if is_for_address else self._session(hop)
+
+    def _dialled(self, hop: NextHop) -> ISession | None:
+        session = None if hop.connector is None else hop.connector.session
+        return session if session is not None and session.is_open else None
+
+    def _session(self, hop: NextHop) -> ISession | None:
+        dialled = self._dialled(hop)
+        if dialled is not None:
+            return dialled
+        sessions = map(self._peers.session, hop.identifiers)
+        return next((session for session in sessions if session is not None), None)
+
+    def of_session(self, session: ISession) -> list[NextHop]:
+        """The next hops to which a session leads: the one that dialled it, and those of its peer."""
+        hops = []
+        dialled_for = session.dialled_for
+        if isinstance(dialled_for, NextHop) and dialled_for.is_served_by(session):
+            hops.append(dialled_for)
+        identifier = session.remote_identifier
+        if identifier is not None:
+            known = self._by_identifier.get(identifier, ())
+            hops += [hop for hop in known if hop not in hops and self._session(hop) is session]
+        return hops
+
+    def queues_of(self, session: ISession) -> list[OutgoingQueue]:
+        """The queues from which something may leave on a session."""
+        return self._with_acknowledgements(
+            session, {queue: None for hop in self.of_session(session) for queue in hop.queues}
+        )
+
+    def busy_of(self, session: ISession) -> list[OutgoingQueue]:
+        """Those of them in which anything waits."""
+        return self._with_acknowledgements(
+            session, {queue: None for hop in self.of_session(session) for queue in self.busy(hop)}
+        )
+
+    def busy(self, hop: NextHop) -> list[OutgoingQueue]:
+        """The queues of a next hop in which anything waits."""
+        for queue in [queue for queue in hop.busy if not queue.positions]:
+            del hop.busy[queue]
+        return list(hop.busy)
+
+    def _with_acknowledgements(
+        self, session: ISession, queues: dict[OutgoingQueue, None]
+    ) -> list[OutgoingQueue]:
+        for queue in self._acks.queues(session.remote_identifier):
+            if queue not in queues and session in self.leading_to(queue):
+                queues[queue] = None
+        return list(queues)
+
+    def _owner(self, name: PublicFormatName) -> UUID | None:
+        """The queue manager of a public queue; C{None} while it is not known."""
+        return None if self._names is None else self._names.owner_of(name.queue)
+
+    # What is learned of them
+
+    def opened(self, session: ISession) -> None:
+        """A session is open: who answers is known, and who waited to dial its peer does so at once."""
+        hop = session.dialled_for
+        if isinstance(hop, NextHop) and hop.is_served_by(session):
+            self._found(hop)
+            is_other = hop.identifier != session.remote_identifier
+            if is_other and session.remote_identifier is not None and not hop.routed:
+                self._unlearn(hop)
+                hop.identifier = session.remote_identifier
+                self._by_identifier.setdefault(hop.identifier, {})[hop] = None
+        if not session.is_initiator:
+            for missed in list(self._missed.get(session.remote_address, ())):
+                if missed.connector is not None:
+                    missed.connector.peer_is_there()
+
+    def missed(self, hop: NextHop) -> None:
+        """A next hop was not reached, or has lost its session."""
+        if hop.connector is not None:
+            self._found(hop)
+            hop.missed_at = tuple(dict.fromkeys(hop.connector.addresses))
+            for address in hop.missed_at:
+                self._missed.setdefault(address, {})[hop] = None
+
+    def _found(self, hop: NextHop) -> None:
+        for address in hop.missed_at:
+            hops = self._missed[address]
+            del hops[hop]
+            if not hops:
+                del self._missed[address]
+        hop.missed_at = ()
+
+    def _unlearn(self, hop: NextHop) -> None:
+        for identifier in hop.identifiers:
+            known = self._by_identifier.get(identifier)
+            if known is not None:
+                known.pop(hop, None)
+                if not known:
+                    del self._by_identifier[identifier]
+
+
+def _texts(hop: RoutedHop) -> frozenset[str]:
+    name = hop.host.lower()
+    return frozenset((format_guid(hop.identifier).lower(), name, name.partition(".")[0]))

@@ -1,0 +1,76 @@
+"""[MS-MQQB] 3.1.7.17: what is told to the senders of transactional messages."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.manager.outbox import Outbox
+from msmq.manager.peers.ack_sessions import AckSessions
+from msmq.manager.performer import Performer
+from msmq.moment import Moment
+from msmq.structures.status import MQError
+from msmq.transfer.acknowledgements import order_ack, order_queue
+from msmq.transfer.incoming_streams import IncomingStreams, OwedOrderAck
+
+
+class OrderAcks:
+    """Sends OrderAcks, over any session that leads to the sender.
+
+    They are express messages to C{order_queue$}, since the loss of one is made good by the next.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        outbox: Outbox,
+        streams: IncomingStreams,
+        acks: AckSessions,
+        reactor: IReactorTime,
+    ) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self._streams = streams
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
+        self._acks = acks
+
+    def schedule(self) -> None:
+        """Call this after the streams have changed: an OrderAck may be owed earlier."""
+        self._timer.set(self._streams.deadline)
+
+    def stop(self) -> None:
+        """Send no OrderAck any more."""
+        self._timer.stop()
+
+    def _expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event."""
+        for owed in self._streams.expire(now):
+            self._begin(self._order_ack(owed, now), "an order acknowledgement")
+        self.schedule()
+
+    async def _order_ack(self, owed: OwedOrderAck, now: Moment) -> None:
+        model = self._performer.model
+        message_id = model.take_message_ids(1)
+        self._acks.order_ack(message_id, owed.source)
+        ack = order_ack(
+            owed,
+            source=model.identifier,
+            message_id=message_id,
+            sent_time=now.unix_seconds,
+        )
+        await self._outbox.put_packet(order_queue(owed.answer_to), ack.to_bytes(), owed.source.bytes_le)
+
+    def _begin(self, sending: Coroutine[Deferred[Any], Any, None], what: str) -> None:
+        Deferred.fromCoroutine(sending).addErrback(self._not_sent, what)
+
+    def _not_sent(self, failure: Failure, what: str) -> None:
+        failure.trap(MQError)
+        self.log.warn("{what} is not sent: {error}", what=what, error=failure.value)

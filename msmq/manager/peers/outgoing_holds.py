@@ -1,0 +1,138 @@
+"""Outgoing queues are paused and resumed, by name, by next hop, or all of them. [MS-MQDMPR] 3.1.7.2.3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from twisted.logger import Logger
+
+from msmq.manager.administration.descriptions import describe_outgoing
+from msmq.manager.applications.targets import name_of_outgoing, outgoing_queue
+from msmq.manager.peers.transfer import Transfer
+from msmq.manager.performer import Performer
+from msmq.queues.holds import Holds, host_text
+from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED
+from msmq.queues.outgoing import OutgoingQueue
+
+
+class OutgoingHolds:
+    """What an operator has paused; it stays so over restarts, until the operator resumes it.
+
+    Each answer comes when the store has the change.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, holds: Holds, performer: Performer, transfer: Transfer) -> None:
+        self._holds = holds
+        self._performer = performer
+        self._transfer = transfer
+
+    def start(self) -> None:
+        """Have a queue for each name that is paused, so that it is listed, and log what is paused."""
+        now = self._performer.clock.now()
+        for name in self._holds.names:
+            self._performer.model.collection.outgoing(name, now)
+        if self._holds:
+            self.log.warn(
+                "outgoing queues are paused since before the start: {what}",
+                what="all" if self._holds.is_all else ", ".join(self._named()),
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """The value of the key C{outgoing_paused} of C{msmq status}."""
+        return {
+            "all": self._holds.is_all,
+            "names": len(self._holds.names),
+            "next_hops": sorted(self._holds.hosts),
+        }
+
+    def describe_queue(self, queue: OutgoingQueue) -> dict[str, Any]:
+        """One outgoing queue, and why it is paused: C{paused_by}."""
+        [described] = self.describe_queues([queue])
+        return described
+
+    def describe_queues(self, queues: Iterable[OutgoingQueue]) -> list[dict[str, Any]]:
+        """Several of them."""
+        uncommitted = self._performer.model.transacting.uncommitted()
+        described = []
+        for queue in queues:
+            reasons = [reason.value for reason in self._transfer.hops.held_by(queue)]
+            shown = describe_outgoing(queue, uncommitted.get(queue, NOTHING_UNCOMMITTED))
+            described.append({**shown, "paused_by": reasons})
+        return described
+
+    async def pause(self, text: str) -> dict[str, Any]:
+        """Pause one name, whether anything was sent to it or not.
+
+        @raise MQError: it is not the format name of a queue of another queue manager; or the store failed.
+        """
+        model = self._performer.model
+        name = name_of_outgoing(model, text)
+        await self._performer.commit([self._holds.change_name(name, True)])
+        self._holds.set_name(name, True)
+        queue = model.collection.outgoing(name, self._performer.clock.now())
+        self._apply([queue])
+        return self.describe_queue(queue)
+
+    async def resume(self, text: str) -> dict[str, Any]:
+        """End the pause of one name; it may be paused otherwise still.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is no such outgoing queue, or as L{pause}.
+        """
+        queue = outgoing_queue(self._performer.model, text)
+        if self._holds.holds_name(queue.destination):
+            await self._performer.commit([self._holds.change_name(queue.destination, False)])
+            self._holds.set_name(queue.destination, False)
+        self._apply([queue])
+        return self.describe_queue(queue)
+
+    async def hold_all(self, held: bool) -> list[dict[str, Any]]:
+        """Pause every outgoing queue, those of later too, or end that; names and next hops stay paused.
+
+        @return: every outgoing queue.
+        """
+        if held != self._holds.is_all:
+            await self._performer.commit([self._holds.change_all(held)])
+            self._holds.set_all(held)
+        return self._applied(self._performer.model.outgoing_queues())
+
+    async def hold_next_hop(self, host: str, held: bool) -> list[dict[str, Any]]:
+        """Pause what goes to one next hop, also by a name that is known to lead there, or end that.
+
+        @param host: an address, the name of a computer, or the GUID of a queue manager.
+        @return: the outgoing queues that go there.
+        @raise MQError: as L{host_text}, or as L{pause}.
+        """
+        wanted = host_text(host)
+        hosts = {wanted, *self._transfer.hops.names_of_host(wanted)}
+        changed = [each for each in sorted(hosts) if held is not self._holds.holds_host({each})]
+        await self._performer.commit([self._holds.change_host(each, held) for each in changed])
+        for each in changed:
+            self._holds.set_host(each, held)
+        hops = self._transfer.hops
+        for queue in hops.reroute_all():
+            self._transfer.ready(queue)
+        queues = list(self._performer.model.outgoing_queues())
+        return self._applied(
+            queue for queue in queues if any(wanted in known_as for known_as in hops.known_as(queue))
+        )
+
+    def _applied(self, queues: Iterable[OutgoingQueue]) -> list[dict[str, Any]]:
+        affected = list(queues)
+        self._apply(list(self._performer.model.outgoing_queues()))
+        return self.describe_queues(affected)
+
+    def _apply(self, queues: Iterable[OutgoingQueue]) -> None:
+        for queue in queues:
+            if self._transfer.hops.held_by(queue):
+                self._transfer.pause(queue)
+            else:
+                self._transfer.resume(queue)
+
+    def _named(self) -> list[str]:
+        names = [str(name) for name in self._holds.names[:10]]
+        more = len(self._holds.names) - len(names)
+        hosts = [f"next hop {host}" for host in self._holds.hosts[:10]]
+        return [*names, *([f"and {more} names more"] if more > 0 else []), *hosts]

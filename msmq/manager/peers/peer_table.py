@@ -1,0 +1,266 @@
+"""Who is at the other end of the sessions, and what is odd about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import islice
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+import attrs
+from twisted.logger import Logger
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.persistence.changes import AppendEvent
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.wire.guid import braced
+
+MOST_PEERS: Final = 10_000
+"""Queue managers that are remembered; those without a session that were met longest ago go first."""
+
+MOST_ADDRESSES: Final = 16
+"""Other addresses of one identifier that are remembered; the latest."""
+
+MOVED_AFTER: Final = 3600.0
+"""Seconds after the last session with the known address from which another address takes its place."""
+
+CLOCK_TOLERANCE: Final = 60
+"""Seconds by which SentTime may be off before it is told."""
+
+
+@attrs.define(eq=False)
+class Peer:
+    """A queue manager that was met.
+
+    @ivar address: where it is known.
+    @ivar sessions: those that are open, the oldest first.
+    @ivar seen: the monotonic second at which its last session at C{address} ended.
+    @ivar others: other addresses at which somebody had its identifier, and when first, in Unix time.
+    @ivar offset: by how many seconds SentTime of its latest message was ahead of our clock.
+    @ivar offset_time: when that was too much first, in Unix time; C{None} if it never was.
+    @ivar worst: the offset that was told then.
+    """
+
+    identifier: UUID
+    address: str
+    sessions: list[ISession] = attrs.field(factory=list)
+    seen: float = 0.0
+    others: dict[str, float] = attrs.field(factory=dict)
+    offset: int = 0
+    offset_time: float | None = None
+    worst: int = 0
+
+
+class Peers:
+    """Keeps the open sessions by the identifiers that their peers state, and watches those.
+
+    Nothing proves an identifier.
+    A machine that was cloned with its identifier, and a peer that claims to be another, look alike: a known
+    identifier at another address.
+    It is told, and what waits for that queue manager stays with the address at which it is known, until
+    nobody was there for L{MOVED_AFTER}.
+
+    @param identifier: our own, which no peer may have.
+    @ivar trusts: whether an identifier is believed at whatever address.
+    @param gate: the addresses at which an identifier is believed.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, identifier: UUID, clock: IClock, gate: Gate, *, trusts: bool) -> None:
+        self._identifier = identifier
+        self._clock = clock
+        self.trusts = trusts
+        self._gate = gate
+        # The one that was met longest ago comes first.
+        self._peers: dict[UUID, Peer] = {}
+        self._by_session: dict[ISession, tuple[Peer, bytes]] = {}
+        self._at: dict[str, int] = {}
+        self._brought: dict[bytes, UUID] = {}
+        self._from: dict[bytes, str] = {}
+
+    # Sessions
+
+    def opened(self, session: ISession) -> None:
+        """A session is open."""
+        identifier = session.remote_identifier
+        if identifier is None:
+            return
+        address = session.remote_address
+        peer = self._peers.pop(identifier, None)
+        if peer is None:
+            peer = Peer(identifier, address)
+        self._peers[identifier] = peer
+        if identifier == self._identifier:
+            self._meet_ourselves(peer, address)
+        elif address != peer.address and address not in peer.others:
+            self._meet_elsewhere(peer, address)
+        peer.sessions.append(session)
+        self._by_session[session] = peer, identifier.bytes_le
+        self._at[address] = self._at.get(address, 0) + 1
+        self._forget_some()
+
+    def closed(self, session: ISession) -> bool:
+        """A session has ended; whether it was the last one with its address."""
+        entry = self._by_session.pop(session, None)
+        if entry is None:
+            return False
+        peer, _ = entry
+        peer.sessions.remove(session)
+        address = session.remote_address
+        if address == peer.address:
+            peer.seen = self._clock.now().monotonic
+        self._at[address] -= 1
+        if self._at[address]:
+            return False
+        del self._at[address]
+        return True
+
+    def session(self, identifier: UUID | None) -> ISession | None:
+        """The session on which a queue manager gets what waits for it: that which has been open longest."""
+        peer = self._peers.get(identifier) if identifier is not None else None
+        if peer is not None:
+            for session in peer.sessions:
+                if self._is_believed(peer, session):
+                    return session
+        return None
+
+    def session_at(self, identifier: UUID, address: str) -> ISession | None:
+        """A session with whoever says at this address that it is this queue manager."""
+        peer = self._peers.get(identifier)
+        sessions = () if peer is None else peer.sessions
+        return next((session for session in sessions if session.remote_address == address), None)
+
+    def _is_believed(self, peer: Peer, session: ISession) -> bool:
+        return self.trusts or session.remote_address == peer.address
+
+    def _meet_ourselves(self, peer: Peer, address: str) -> None:
+        if address not in peer.others:
+            self.log.warn(
+                "the queue manager at {address} has our own identifier {identifier}: "
+                "one of the two machines was cloned",
+                address=address,
+                identifier=braced(peer.identifier),
+            )
+            self._add_address(peer, address)
+
+    def _meet_elsewhere(self, peer: Peer, address: str) -> None:
+        now = self._clock.now().monotonic
+        is_gone = not any(session.remote_address == peer.address for session in peer.sessions)
+        if is_gone and now - peer.seen >= MOVED_AFTER:
+            peer.address = address
+            return
+        if not peer.others:
+            self.log.warn(
+                "queue manager {identifier}, known at {known}, is at {address} as well: "
+                "a cloned machine, or somebody who claims to be it",
+                identifier=braced(peer.identifier),
+                known=peer.address,
+                address=address,
+            )
+        self._add_address(peer, address)
+
+    def _add_address(self, peer: Peer, address: str) -> None:
+        peer.others[address] = self._clock.now().wall
+        if len(peer.others) > MOST_ADDRESSES:
+            del peer.others[next(iter(peer.others))]
+
+    def _forget_some(self) -> None:
+        excess = len(self._peers) - MOST_PEERS
+        if excess > 0:
+            idle = (peer.identifier for peer in self._peers.values() if not peer.sessions)
+            for identifier in list(islice(idle, excess)):
+                del self._peers[identifier]
+
+    # Clocks
+
+    def arrived(self, session: ISession, messages: Sequence[UserMessageView]) -> None:
+        """Messages came together; the last of them shows what time it is where it was sent."""
+        entry = self._by_session.get(session)
+        if entry is None:
+            return
+        peer, own = entry
+        message = messages[-1]
+        if message.source_queue_manager != own:
+            for other in messages:
+                self._bring(other.source_queue_manager, peer.identifier)
+                self._come(other.source_queue_manager, session.remote_address)
+            return
+        self._come(own, session.remote_address)
+        now = self._clock.now()
+        peer.offset = message.sent_time - now.unix_seconds
+        if peer.offset_time is None and abs(peer.offset) > CLOCK_TOLERANCE:
+            peer.offset_time = now.wall
+            peer.worst = peer.offset
+            self.log.warn(
+                "queue manager {identifier} at {address}: {offset}",
+                identifier=braced(peer.identifier),
+                address=session.remote_address,
+                offset=_offset_text(peer.offset),
+            )
+
+    def _bring(self, source: bytes, router: UUID) -> None:
+        self._brought.pop(source, None)
+        self._brought[source] = router
+        if len(self._brought) > MOST_PEERS:
+            del self._brought[next(iter(self._brought))]
+
+    def _come(self, source: bytes, address: str) -> None:
+        known = self._from.get(source)
+        # Nobody is made to answer for what a stranger says in his name.
+        if known is None or (known != address and self._gate.admits(address)):
+            self._from.pop(source, None)
+            self._from[source] = address
+            if len(self._from) > MOST_PEERS:
+                del self._from[next(iter(self._from))]
+
+    def came_from(self, source: bytes) -> str:
+        """The address from which messages of a queue manager came last; empty if nobody knows any more."""
+        return self._from.get(source, "")
+
+    def brought_by(self, source: UUID) -> UUID | None:
+        """The other queue manager that brought messages of this one last; C{None} if none did."""
+        return self._brought.get(source.bytes_le)
+
+    # What is shown
+
+    def describe(self, session: ISession) -> Mapping[str, Any]:
+        """What C{msmq session list} shows of a peer beside its session.
+
+        C{clock_skew} is in seconds, positive if the peer's clock is ahead, C{None} within a minute;
+        C{other_addresses} are those at which its identifier was seen as well.
+        """
+        entry = self._by_session.get(session)
+        if entry is None:
+            return {"clock_skew": None, "other_addresses": []}
+        peer, _ = entry
+        others = {peer.address, *peer.others} - {session.remote_address} if peer.others else set()
+        return {
+            "clock_skew": peer.offset if abs(peer.offset) > CLOCK_TOLERANCE else None,
+            "other_addresses": sorted(others),
+        }
+
+    def notices(self, message: MessageIdentifier) -> Iterator[AppendEvent]:
+        """What C{msmq explain} tells of the queue manager that sent a message, as events."""
+        peer = self._peers.get(message.queue_manager)
+        if peer is None:
+            return
+        identity = message.to_bytes()
+        for address, time in peer.others.items():
+            text = f"its queue manager, known at {peer.address}, was at {address} too: a cloned machine?"
+            yield AppendEvent(time, identity, "cloned", text)
+        if peer.offset_time is not None:
+            yield AppendEvent(peer.offset_time, identity, "clock_skew", _offset_text(peer.worst))
+
+
+def _offset_text(offset: int) -> str:
+    if offset > 0:
+        return f"its clock is ahead of ours by {timedelta(seconds=offset)}"
+    return (
+        f"its messages were sent {timedelta(seconds=-offset)} ago by its clock: "
+        "that is behind ours, or they have waited"
+    )

@@ -1,0 +1,275 @@
+"""Who got the messages of a sequence; nobody else says what became of them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces.session import ISession
+from msmq.persistence.state_records import StateChange, numbered, reading
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.wire.addresses import read_address
+from msmq.wire.guid import NULL_GUID, guid_from_bytes
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+PREFIX: Final = "tx/receivers/"
+"""Names of the values that hold the receivers of a destination begin so; a number follows."""
+
+ANYWHERE: Final = ""
+"""The address of a receiver that is known by its identifier, and may be anywhere."""
+
+SEQUENCE_PREFIX: Final = "tx/arrived/"
+"""The same for the receivers of a sequence whose messages arrived; the sequence follows."""
+
+_VERSION: Final = 1
+
+_RECEIVE: Final = 0x4000
+"""The bit of a message class that tells what became of a message in its queue."""
+
+MOST_SEQUENCES: Final = 10_000
+"""Sequences whose receivers are remembered; those that were sent longest ago are forgotten first."""
+
+MOST_DESTINATIONS: Final = 10_000
+"""Destinations whose receivers are remembered; those that were used longest ago are forgotten first."""
+
+SWEPT: Final = 16
+"""How many sequences that were waited for are looked at, whether they still are, when others come."""
+
+MOST_RECEIVERS: Final = 16
+"""Receivers of one sequence that are remembered: one, unless another took its place at its address."""
+
+
+class Told(enum.Enum):
+    """What makes an acknowledgement credible, or what does not."""
+
+    BY_RECEIVER = "it comes from who got the messages, at its address"
+    BY_IDENTIFIER = "it says that it comes from the queue manager that the messages were for"
+    UNKNOWN = "nobody knows of such a sequence"
+    BY_ANOTHER = "others got the messages"
+
+
+def _plainly(address: str) -> str:
+    """An address as it is compared: one of IPv4 may come as one of IPv6."""
+    found = read_address(address)
+    return address if found is None else str(found)
+
+
+@attrs.frozen
+class Receiver:
+    """A queue manager as a session shows it.
+
+    @ivar identifier: who it says it is, or who it is by the name of its queue.
+    @ivar address: where it is, which it does not say itself; L{ANYWHERE} if only a queue manager is named.
+    """
+
+    identifier: UUID
+    address: str = attrs.field(converter=_plainly)
+
+
+class Receivers:
+    """The queue managers to which sequences were sent (reading 54).
+
+    A direct name says where a queue manager is and not which, so that is learned from the sessions.
+    Any other names a queue manager, or the directory does, and not where it is: its address is L{ANYWHERE}.
+    What is learned of a destination is stored before a message leaves for it, and what is known of a
+    sequence is stored with the messages of it that wait for FinalAcks only; so a restart forgets nothing.
+
+    @param trusts: whether an identifier is believed at whatever address.
+    """
+
+    def __init__(self, *, trusts: bool = False) -> None:
+        self._trusts = trusts
+        # Of both the one that was used longest ago comes first.
+        self._by_sequence: dict[int, dict[Receiver, None]] = {}
+        self._by_destination: dict[str, dict[Receiver, None]] = {}
+        self._names: dict[str, int] = {}
+        self._next = 1
+        self._arrived: dict[int, None] = {}
+
+    def load(self, state: Mapping[str, bytes], awaited: Container[int]) -> list[StateChange]:
+        """Take back what the store keeps; answers with values that say nothing any more.
+
+        @param awaited: the sequences of which messages wait for FinalAcks.
+        @raise StateError: a value is damaged.
+        """
+        for number, name, value in numbered(state, PREFIX):
+            with reading(name, value, _VERSION) as reader:
+                destination = reader.utf16(reader.u32("Size"), "Destination")
+                self._by_destination[destination] = _read(reader)
+            self._names[destination] = number
+            self._next = number + 1
+        stale: list[StateChange] = []
+        for sequence, name, value in numbered(state, SEQUENCE_PREFIX):
+            if sequence not in awaited:
+                stale.append((name, None))
+                continue
+            with reading(name, value, _VERSION) as reader:
+                self._by_sequence[sequence] = _read(reader)
+            self._arrived[sequence] = None
+        return stale
+
+    def is_known(self, destination: str, places: Sequence[Receiver]) -> bool:
+        """Whether it is stored that messages for this destination go to this queue manager.
+
+        @param places: that one, at every address at which it may be.
+        """
+        known = self._by_destination.get(destination, ())
+        return all(receiver in known for receiver in places)
+
+    def introduce(self, destination: str, places: Sequence[Receiver]) -> list[StateChange]:
+        """Messages for this destination are about to go to this queue manager; what to store first."""
+        receivers = self._by_destination.pop(destination, {})
+        for receiver in places:
+            _add(receivers, receiver)
+        self._by_destination[destination] = receivers
+        if destination not in self._names:
+            self._names[destination] = self._next
+            self._next += 1
+        writer = Writer()
+        writer.u8(_VERSION, "Version")
+        _write_text(writer, destination)
+        _write(writer, receivers)
+        changes: list[StateChange] = [(f"{PREFIX}{self._names[destination]}", writer.getvalue())]
+        if len(self._by_destination) > MOST_DESTINATIONS:
+            oldest = next(iter(self._by_destination))
+            del self._by_destination[oldest]
+            changes.append((f"{PREFIX}{self._names.pop(oldest)}", None))
+        return changes
+
+    def withdraw(self, destination: str, places: Sequence[Receiver]) -> None:
+        """What L{introduce} gave could not be stored."""
+        for receiver in places:
+            self._by_destination.get(destination, {}).pop(receiver, None)
+
+    def sent(self, sequence: int, receiver: Receiver) -> None:
+        """Messages of a sequence go to this queue manager."""
+        receivers = self._by_sequence.pop(sequence, {})
+        _add(receivers, receiver)
+        self._by_sequence[sequence] = receivers
+        if len(self._by_sequence) > MOST_SEQUENCES:
+            del self._by_sequence[next(iter(self._by_sequence))]
+
+    def arrived(self, sequences: Iterable[int], awaited: Container[int]) -> list[StateChange]:
+        """Messages of these sequences are about to wait for FinalAcks; what has to be stored with that.
+
+        @param awaited: the sequences of which messages wait.
+        """
+        changes: list[StateChange] = []
+        for sequence in set(sequences) - self._arrived.keys():
+            receivers = self._by_sequence.get(sequence)
+            if receivers is not None:
+                writer = Writer()
+                writer.u8(_VERSION, "Version")
+                _write(writer, receivers)
+                changes.append((f"{SEQUENCE_PREFIX}{sequence}", writer.getvalue()))
+                self._arrived[sequence] = None
+        if changes:
+            # There may be a million, so only some are looked at, in turns; more than can have been added.
+            for sequence in list(islice(self._arrived, len(changes) + SWEPT)):
+                del self._arrived[sequence]
+                if sequence in awaited:
+                    self._arrived[sequence] = None
+                else:
+                    changes.append((f"{SEQUENCE_PREFIX}{sequence}", None))
+        return changes
+
+    def may_tell(self, sequence: int, destination: str | None, teller: Receiver) -> bool:
+        """Whether this queue manager may acknowledge messages of a sequence.
+
+        @param destination: where they go, if that is a direct name that is known; otherwise a sequence of
+            which nothing is known may be acknowledged by whoever got messages of any.
+        """
+        receivers = self._by_sequence.get(sequence)
+        if receivers is None and destination is not None:
+            receivers = self._by_destination.get(destination, {})
+        if receivers is not None:
+            return self._is_among(teller, receivers)
+        return any(self._is_among(teller, known) for known in self._by_destination.values())
+
+    def is_recorded(self, sequence: int) -> bool:
+        """Whether the receivers of a sequence are known."""
+        return sequence in self._by_sequence
+
+    def named(self, sequence: int) -> frozenset[UUID]:
+        """The queue managers to which a sequence was sent that may be anywhere."""
+        known = self._by_sequence.get(sequence, ())
+        return frozenset(receiver.identifier for receiver in known if receiver.address == ANYWHERE)
+
+    def _is_among(self, teller: Receiver, receivers: Mapping[Receiver, None]) -> bool:
+        if self._trusts:
+            return any(teller.identifier == receiver.identifier for receiver in receivers)
+        return teller in receivers
+
+
+def places(queue: OutgoingQueue, session: ISession) -> Sequence[Receiver]:
+    """The queue manager that gets messages of a queue with a direct name, wherever it may be.
+
+    That is where the session leads, and where the name says that it is: they differ where the way to it leads
+    through another host, of which C{[hosts]} tells for example, while its own sessions come straight from it.
+    """
+    peer = session.remote_identifier
+    name = queue.destination
+    if peer is None or not isinstance(name, DirectFormatName):
+        return ()
+    found = [Receiver(peer, session.remote_address)]
+    if name.protocol is DirectProtocol.TCP and (named := Receiver(peer, name.address)) not in found:
+        found.append(named)
+    return found
+
+
+def owners(queue: object) -> frozenset[UUID]:
+    """The queue manager that the name of a queue says; none if it says none."""
+    name = queue.destination if isinstance(queue, OutgoingQueue) else None
+    return frozenset((name.queue_manager,)) if isinstance(name, PrivateFormatName) else frozenset()
+
+
+def addressees(positions: Iterable[MessagePosition]) -> list[UUID]:
+    """The queue managers that messages say they are for, as far as they do."""
+    found = {position.view.queue_manager_address for position in positions if position.view is not None}
+    return [guid_from_bytes(address) for address in found if address != NULL_GUID.bytes_le]
+
+
+def is_of_receiver(ack: OrderAck | FinalAck) -> bool:
+    """Whether only the receiver can say that; that a message did not arrive, a gate on the way can too.
+
+    [MS-MQQB] 3.1.5.8.2 for example, of one that has made too many hops.
+    """
+    return isinstance(ack, OrderAck) or bool(ack.message_class & _RECEIVE)
+
+
+def _add(receivers: dict[Receiver, None], receiver: Receiver) -> None:
+    receivers.pop(receiver, None)
+    receivers[receiver] = None
+    if len(receivers) > MOST_RECEIVERS:
+        del receivers[next(iter(receivers))]
+
+
+def _read(reader: Reader) -> dict[Receiver, None]:
+    receivers: dict[Receiver, None] = {}
+    for _ in range(reader.u32("Count")):
+        identifier = reader.guid("Identifier")
+        receivers[Receiver(identifier, reader.utf16(reader.u32("Size"), "Address"))] = None
+    return receivers
+
+
+def _write(writer: Writer, receivers: Mapping[Receiver, None]) -> None:
+    writer.u32(len(receivers), "Count")
+    for receiver in receivers:
+        writer.guid(receiver.identifier)
+        _write_text(writer, receiver.address)
+
+
+def _write_text(writer: Writer, text: str) -> None:
+    writer.u32(len(text.encode("utf-16-le", "surrogatepass")) + 2, "Size")
+    writer.utf16(text, "Text")

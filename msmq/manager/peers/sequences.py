@@ -1,0 +1,481 @@
+"""[MS-MQQB] 3.1.1.5 and 3.1.1.6.2: transactional messages on their way out, until their fate is known."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import ClassVar, TypeAlias
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.interfaces.session import ISession
+from msmq.manager.events import EventLog
+from msmq.manager.peers.fates import fate, hold
+from msmq.manager.peers.foreign_sites import ForeignSites
+from msmq.manager.peers.receivers import (
+    ANYWHERE,
+    Receiver,
+    Receivers,
+    Told,
+    addressees,
+    is_of_receiver,
+    owners,
+    places,
+)
+from msmq.manager.performer import Performer, PerformerListener
+from msmq.manager.states import as_changes
+from msmq.moment import Moment
+from msmq.persistence.changes import Change
+from msmq.queues.leaving.departure_kinds import removals
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.settings import SessionSettings
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
+from msmq.transfer.outgoing_stream import OutgoingStream
+from msmq.transfer.outgoing_streams import OutgoingStreams
+from msmq.transfer.stream_changes import (
+    AckOutcome,
+    Assignment,
+    Disposal,
+    Settlement,
+    Transfer,
+    Transmission,
+    Transmitted,
+)
+from msmq.transfer.transfer_info import OutgoingTransferInfo
+
+RETRY = 5.0
+"""Seconds after which a store that failed is asked again to let delivered messages go."""
+
+Stream: TypeAlias = OutgoingStream[MessagePosition]
+
+
+class Sequences:
+    """The streams of all outgoing queues, and what is done when their receivers say something.
+
+    @param listener: is notified of an outgoing queue from which more may be sent.
+    @param foreign_sites: know which queue managers are acknowledged for by others.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        events: EventLog,
+        settings: SessionSettings,
+        reactor: IReactorTime,
+        listener: PerformerListener,
+        foreign_sites: ForeignSites,
+    ) -> None:
+        self._performer = performer
+        self._events = events
+        self._settings = settings
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
+        identifier = performer.model.identifier
+        self._streams: OutgoingStreams[MessagePosition] = OutgoingStreams(
+            identifier, settings, {}, performer.clock.now()
+        )
+        self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
+        self._receivers = Receivers(trusts=settings.trust_identifiers)
+        self._moves: dict[object, list[Deferred[None]]] = {}
+        self._is_stopped = False
+        self._listener = listener
+        self._foreign_sites = foreign_sites
+
+    # Life
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Before anything else: take back what the store keeps.
+
+        @raise StateError: a value is damaged.
+        """
+        performer = self._performer
+        model = performer.model
+        self._streams = OutgoingStreams(model.identifier, self._settings, state, performer.clock.now())
+        for queue in model.outgoing_queues():
+            if queue.positions and not queue.is_transit:
+                self._streams.stream(queue).restore(queue.peek(queue.message_count))
+        stale = self._awaiting.load(state, model.collection.awaiting.positions)
+        stale += self._receivers.load(state, self._awaiting)
+        performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
+
+    def start(self) -> None:
+        """Send again what was not acknowledged before the last stop."""
+        self._timer.set(self._streams.deadline)
+
+    def stop(self) -> None:
+        """Send nothing again any more."""
+        self._is_stopped = True
+        self._timer.stop()
+
+    def _expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: what was not acknowledged is sent again."""
+        for key, messages in self._streams.expire(now):
+            self._give_back(key, messages, now)
+        self._timer.set(self._streams.deadline)
+
+    def info(self, queue: OutgoingQueue) -> OutgoingTransferInfo | None:
+        """[MS-MQDMPR] 3.1.1.4 what management shows of the sequence of a queue; C{None} if none was sent."""
+        stream = self._streams.find(queue)
+        if stream is None or stream.sequence is None:
+            return None
+        return stream.info(self._awaiting.in_sequence(stream.sequence))
+
+    # Messages get their places
+
+    def assign(
+        self, queue: OutgoingQueue, positions: Sequence[MessagePosition]
+    ) -> tuple[Stream, Assignment[MessagePosition]]:
+        """Give messages that are about to be stored together the next places in a sequence."""
+        stream = self._streams.stream(queue)
+        assignment = stream.assign(len(positions))
+        views = [_packet(position) for position in positions]
+        for position, packet in zip(positions, assignment.stamp(views), strict=True):
+            position.view = UserMessageView(packet)
+        return stream, assignment
+
+    def reservation(self) -> list[Change]:
+        """What has to be stored together with messages that have places."""
+        reservation = self._streams.reservation()
+        return [] if reservation is None else as_changes([reservation])
+
+    def reserved(self) -> None:
+        """What L{reservation} gave is stored."""
+        reservation = self._streams.reservation()
+        if reservation is not None:
+            self._streams.reserved(reservation)
+
+    # Messages go, and leave
+
+    def find(self, queue: OutgoingQueue) -> Stream | None:
+        """The stream of an outgoing queue, if anything in it has a place or may have one."""
+        stream = self._streams.find(queue)
+        return None if stream is None or stream.is_empty else stream
+
+    def transmit(
+        self,
+        queue: OutgoingQueue,
+        stream: Stream,
+        positions: Sequence[MessagePosition],
+        now: Moment,
+        session: ISession,
+    ) -> Transmission[MessagePosition]:
+        """[MS-MQQB] 3.1.7.1.3 what a session is to send of these messages, which it sends at once.
+
+        The receiver of a queue with a direct name has been introduced before.
+        """
+        transmission = stream.transmit(positions, now)
+        if stream.sequence is not None:
+            if _destination(queue) is None:
+                for owner in owners(queue) or addressees(positions):
+                    self._receivers.sent(stream.sequence, Receiver(owner, ANYWHERE))
+            else:
+                for receiver in places(queue, session):
+                    self._receivers.sent(stream.sequence, receiver)
+        done = self._act(queue, transmission.outcome)
+        if done is not None:
+            done.addErrback(lambda failure: failure.trap(CancelledError) and None)
+        self._timer.set(self._streams.deadline)
+        return transmission
+
+    def has_to_introduce(self, queue: OutgoingQueue, session: ISession) -> bool:
+        """Whether messages of a queue have to wait until it is stored who gets them."""
+        destination = _destination(queue)
+        if destination is None or self.find(queue) is None:
+            return False
+        return not self._receivers.is_known(destination, places(queue, session))
+
+    async def introduce(self, queue: OutgoingQueue, session: ISession) -> None:
+        """Store who gets the messages of a queue, if that has to be.
+
+        @raise MQError: the store failed.
+        """
+        destination, receivers = _destination(queue), places(queue, session)
+        if destination is not None and self.has_to_introduce(queue, session):
+            try:
+                await self._performer.commit(as_changes(self._receivers.introduce(destination, receivers)))
+            except MQError:
+                self._receivers.withdraw(destination, receivers)
+                raise
+
+    def connected(self, queue: OutgoingQueue, now: Moment) -> None:
+        """[MS-MQQB] 3.1.3.2 a session leads to the destination of a queue."""
+        stream = self._streams.find(queue)
+        if stream is not None:
+            stream.connected(now)
+
+    def disconnected(self, queue: OutgoingQueue, now: Moment) -> None:
+        """The session over which messages of this queue went is gone."""
+        stream = self._streams.find(queue)
+        if stream is not None:
+            self._give_back(queue, stream.disconnected(), now)
+
+    def left(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
+        """These messages left an outgoing queue in another way."""
+        stream = self._streams.find(queue)
+        if stream is not None:
+            left = list(positions)
+            stream.left(left)
+            stream.removed(left)
+            self._timer.set(self._streams.deadline)
+            if isinstance(queue, OutgoingQueue):
+                self._listener.outgoing_ready(queue)
+
+    def removed(self, queue: OutgoingQueue) -> None:
+        """An outgoing queue is forgotten."""
+        self._streams.remove(queue)
+
+    # What receivers say
+
+    def judge(self, ack: OrderAck | FinalAck, session: ISession) -> Told:
+        """What makes an acknowledgement credible that a session brought.
+
+        What was sent to a direct name is acknowledged by who got it.
+        Any other name says which queue manager that is, and not where: what it says may come by any router,
+        so that only its identifier, and the sequence, can be held against it.
+        """
+        teller = _receiver(session)
+        if teller is None:
+            return Told.BY_ANOTHER
+        sequence = ack.tx_sequence_id.value
+        queue = self._streams.key_of(sequence)
+        named = self._receivers.named(sequence) or owners(queue)
+        if named:
+            is_believed = (
+                ack.envelope.source_queue_manager in named
+                or not is_of_receiver(ack)
+                or any(map(self._foreign_sites.is_answered_for, named))
+            )
+            return Told.BY_IDENTIFIER if is_believed else Told.BY_ANOTHER
+        if not self._receivers.is_recorded(sequence):
+            if not self._streams.was_begun(sequence) and sequence not in self._awaiting:
+                return Told.UNKNOWN
+            if sequence in self._awaiting or (isinstance(queue, OutgoingQueue) and not _destination(queue)):
+                # Whose it was is forgotten, or was never known.
+                return Told.BY_IDENTIFIER
+        destination = _destination(queue) if isinstance(queue, OutgoingQueue) else None
+        is_receiver = self._receivers.may_tell(sequence, destination, teller)
+        return Told.BY_RECEIVER if is_receiver else Told.BY_ANOTHER
+
+    def may_tell_early(self, session: ISession, *, is_acknowledger: bool) -> bool:
+        """Whether the peer of a session may acknowledge a sequence that is not known, or not yet again.
+
+        @param is_acknowledger: it may acknowledge what was sent to other names than direct ones.
+        """
+        teller = _receiver(session)
+        if teller is None:
+            return False
+        return self._receivers.may_tell(-1, None, teller) or (is_acknowledger and self._has_other_names())
+
+    def _has_other_names(self) -> bool:
+        return any(
+            queue.positions and _destination(queue) is None
+            for queue in self._performer.model.outgoing_queues()
+        )
+
+    async def acknowledged(self, ack: OrderAck | FinalAck, *, is_vouched: bool = True) -> bool:
+        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
+
+        @param is_vouched: whether anything tells that who says so may; an OrderAck means less otherwise.
+        @return: false if the queue manager stops before that, so that it has to come again.
+        """
+        try:
+            await self._acknowledged(ack, is_vouched)
+        except CancelledError:
+            return False
+        return True
+
+    async def _acknowledged(self, ack: OrderAck | FinalAck, is_vouched: bool) -> None:
+        if isinstance(ack, OrderAck):
+            now = self._performer.clock.now()
+            result = self._streams.order_acknowledged(ack, now, is_vouched=is_vouched)
+        else:
+            settlements = self._awaiting.final_acknowledged(ack)
+            if settlements is not None:
+                if not settlements:
+                    # Its message is still on its way to where the FinalAck would find it.
+                    await self._moved()
+                await self._settle_awaiting(settlements)
+                return
+            result = self._streams.final_acknowledged(ack)
+        self._timer.set(self._streams.deadline)
+        if result is not None:
+            key, outcome = result
+            done = self._act(key, outcome)
+            if isinstance(key, OutgoingQueue):
+                self._listener.outgoing_ready(key)
+            if done is not None:
+                await done
+
+    def kept(self, messages: Iterable[OutgoingMessage]) -> None:
+        """[MS-MQQB] 3.1.5.5.2: whom these messages were sent to has stored them."""
+        by_queue: dict[Queue, list[MessagePosition]] = {}
+        for message in messages:
+            if isinstance(message, Transmitted):
+                by_queue.setdefault(message.message.queue, []).append(message.message)
+        for queue, positions in by_queue.items():
+            stream = self._streams.find(queue)
+            if stream is not None:
+                self._begin(queue, stream.kept(positions, self._performer.clock.now()))
+
+    def _begin(self, queue: Queue, outcome: AckOutcome[MessagePosition]) -> None:
+        done = self._act(queue, outcome)
+        if done is not None:
+            done.addErrback(lambda failure: failure.trap(CancelledError) and None)
+            self._timer.set(self._streams.deadline)
+            if isinstance(queue, OutgoingQueue):
+                self._listener.outgoing_ready(queue)
+
+    def _act(self, key: Hashable, outcome: AckOutcome[MessagePosition]) -> Deferred[None] | None:
+        """Let messages leave their outgoing queue; C{None} if none does."""
+        if not outcome:
+            return None
+        # One that was purged meanwhile, or whose time was over, is leaving already.
+        delivered = [position for position in outcome.delivered if hold(position)]
+        awaiting = [transfer for transfer in outcome.awaiting if hold(transfer.message)]
+        settled = [settlement for settlement in outcome.settled if hold(settlement.message)]
+        return Deferred.fromCoroutine(self._leave(key, delivered, awaiting, settled))
+
+    async def _leave(
+        self,
+        key: Hashable,
+        delivered: Sequence[MessagePosition],
+        awaiting: Sequence[Transfer[MessagePosition]],
+        settled: Sequence[Settlement[MessagePosition]],
+    ) -> None:
+        if delivered or awaiting:
+            await self._depart(key, delivered, awaiting)
+        for settlement in settled:
+            await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
+            self._removed(key, [settlement.message])
+
+    async def _depart(
+        self,
+        key: Hashable,
+        delivered: Sequence[MessagePosition],
+        awaiting: Sequence[Transfer[MessagePosition]],
+    ) -> None:
+        """Forget messages, or keep them aside until their FinalAcks, which are known at once.
+
+        [MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable.
+        """
+        performer = self._performer
+        model = performer.model
+        removal = model.remove(delivered)
+        positions = [transfer.message for transfer in awaiting]
+        relocation = model.move_locked(positions, model.collection.awaiting)
+        page = None
+        changes = [*removal.changes, *relocation.changes]
+        if awaiting:
+            page = self._awaiting.add(awaiting, [place.lookup_id for _, place in relocation.moves])
+            sequences = (transfer.sequence for transfer in awaiting)
+            changes += as_changes([page.change, *self._receivers.arrived(sequences, self._awaiting)])
+        move = object()
+        self._moves[move] = []
+        try:
+            await self._persist(changes)
+            now = performer.clock.now()
+            performer.perform(model.removed(removal, now))
+            performer.perform(model.moved(relocation, now))
+            self._removed(key, [*delivered, *positions])
+            if page is not None:
+                await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
+        finally:
+            for done in self._moves.pop(move):
+                done.callback(None)
+
+    async def _moved(self) -> None:
+        """What is about to wait for its FinalAck does so, and those that came too early were dealt with."""
+        moves: list[Deferred[None]] = []
+        for waiting in self._moves.values():
+            moves.append(Deferred())
+            waiting.append(moves[-1])
+        for move in moves:
+            await move
+        if self._is_stopped:
+            raise CancelledError
+
+    def _removed(self, key: Hashable, messages: Iterable[MessagePosition]) -> None:
+        """The store does not have these messages in their outgoing queue any more."""
+        stream = self._streams.find(key)
+        if stream is not None:
+            stream.removed(messages)
+            if isinstance(key, OutgoingQueue):
+                self._listener.outgoing_ready(key)
+
+    async def _settle_awaiting(self, settlements: Iterable[Settlement[int]]) -> None:
+        for settlement in settlements:
+            queue = self._performer.model.collection.awaiting
+            position = queue.positions.get(settlement.message)
+            if position is not None and hold(position):
+                await self._dispose(position, settlement.message_class, settlement.disposal)
+
+    async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
+        """[MS-MQQB] 3.1.5.7: a message whose fate is known goes where it belongs."""
+        performer = self._performer
+        model = performer.model
+        changes: list[Change] = []
+        copies: list[MessagePosition] = []
+        # Nobody else may take it for his while its packet is read.
+        position.state = PositionState.REMOVING
+        if disposal is not Disposal.FORGET:
+            [view] = await performer.load([position])
+            if disposal is Disposal.DEAD_LETTER:
+                copy = model.copying.letter(view, message_class, position, changes)
+            else:
+                copy = model.copying.copy(model.copying.machine_journal, view, position, changes)
+            if copy is not None:
+                copies.append(copy)
+            model.holdings.reserve(changes)
+        if message_class and disposal is not Disposal.JOURNAL and position.view is not None:
+            changes += self._events.trim(
+                [fate(position.view, message_class, disposal, performer.clock.now())]
+            )
+        changes += removals([position])
+        changes += as_changes(self._awaiting.take_changes())
+        await self._persist(changes)
+        model.stored(changes)
+        performer.perform(model.disposed(position, copies, performer.clock.now()))
+
+    async def _persist(self, changes: Sequence[Change]) -> None:
+        """Store these changes, however often the store has to be asked.
+
+        @raise CancelledError: the queue manager stops; what was not stored is told again by the receiver.
+        """
+        if not await self._performer.insist(changes, "that messages arrived elsewhere", every=RETRY):
+            raise CancelledError
+
+    def _give_back(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:
+        performer = self._performer
+        self._timer.set(self._streams.deadline)
+        if messages:
+            performer.perform(performer.model.release(messages, now))
+        if isinstance(key, OutgoingQueue):
+            self._listener.outgoing_ready(key)
+
+
+def _receiver(session: ISession) -> Receiver | None:
+    """The peer of a session, as it is remembered."""
+    identifier = session.remote_identifier
+    return None if identifier is None else Receiver(identifier, session.remote_address)
+
+
+def _destination(queue: OutgoingQueue) -> str | None:
+    """The direct name of a queue, as its receivers are remembered; C{None} for any other name."""
+    name = queue.destination
+    return str(name).casefold() if isinstance(name, DirectFormatName) else None
+
+
+def _packet(position: MessagePosition) -> UserMessageView:
+    assert position.view is not None, "what is about to be stored is in memory"
+    return position.view

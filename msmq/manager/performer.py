@@ -1,0 +1,292 @@
+"""Performs what the queue model answers: stores first, then tells those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import ClassVar, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.storage import IMessageStore, MessageNotStored, StorageError, StorageFull
+from msmq.moment import Moment
+from msmq.persistence.changes import Change
+from msmq.queues.arriving.admission import Admission
+from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
+from msmq.queues.leaving.departure_kinds import Departure
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+
+OVERFLOW_BACKLOG = 32 * 1024 * 1024
+"""Bytes of express messages that wait for the store at most, before those who bring more wait as well."""
+
+
+RETRY = 60.0
+"""Seconds after which a store that failed is asked again."""
+
+
+class PerformerListener(Protocol):
+    """Is notified of what follows from effects of the model and from answers of the store."""
+
+    def outgoing_ready(self, queue: OutgoingQueue) -> None:
+        """Messages wait in an outgoing queue."""
+
+    def departing(self, departure: Departure) -> None:
+        """Messages leave their queue unread; what has to be stored for that is left to the listener."""
+
+    def store_failed(self, error: StorageError) -> None:
+        """The store failed, whatever it was asked for."""
+
+
+class Performer:
+    """Stands between the queue model and the store, the clock, and the readers that wait.
+
+    @ivar is_stopped: before L{start}, and once L{stop} was called.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        model: QueueManagerModel,
+        store: IMessageStore,
+        reactor: IReactorTime,
+        clock: IClock,
+        listener: PerformerListener,
+    ) -> None:
+        self.model = model
+        self.store = store
+        self.clock = clock
+        self._listener = listener
+        self._reactor = reactor
+        self._overflowing = 0
+        self._drained: list[Deferred[None]] = []
+        self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
+        self._pauses: set[Deferred[None]] = set()
+        self.is_stopped = True
+
+    def check_running(self) -> None:
+        """See that messages are still taken, and given.
+
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE before it starts, and once it has stopped.
+        """
+        if self.is_stopped:
+            raise _stopped()
+
+    async def commit(self, changes: Sequence[Change]) -> None:
+        """Store these changes, all or none.
+
+        @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if the store has no space,
+            MQ_ERROR_MESSAGE_STORAGE_FAILED for every other reason why it could not, and
+            MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
+        """
+        if not changes:
+            return
+        self.check_running()
+        try:
+            await self.store.commit(changes)
+        except StorageError as error:
+            self._listener.store_failed(error)
+            is_full = isinstance(error, StorageFull)
+            status = (
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES if is_full else Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
+            )
+            raise MQError(status, str(error)) from error
+
+    def commit_later(self, changes: Sequence[Change], what: str) -> None:
+        """Store these changes, without waiting for it.
+
+        @param what: what is not there if the store could not; for the log.
+        """
+        if changes:
+            Deferred.fromCoroutine(self.commit(changes)).addErrback(self._not_stored, what)
+
+    def _not_stored(self, failure: Failure, what: str) -> None:
+        failure.trap(MQError)
+        self.log.error("{what} not stored: {error}", what=what, error=failure.value)
+
+    async def insist(self, changes: Sequence[Change], what: str, *, every: float = RETRY) -> bool:
+        """Store these changes, however often the store has to be asked; false if it stopped before that.
+
+        @param what: as for L{commit_later}.
+        @param every: seconds between two attempts.
+        """
+        while not self.is_stopped:
+            try:
+                await self.commit(changes)
+                return True
+            except MQError as error:
+                self.log.error("{what} not stored, but tried again: {error}", what=what, error=error)
+            await self.pause(every)
+        return False
+
+    def insist_later(self, changes: Sequence[Change], what: str) -> None:
+        """As L{insist}, without waiting for it."""
+        if changes:
+            Deferred.fromCoroutine(self.insist(changes, what)).addErrback(
+                lambda failure: self.log.failure("the store was not told {what}", failure, what=what)
+            )
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so long, or until L{stop}."""
+        waiting: Deferred[None] = Deferred()
+        call = self._reactor.callLater(seconds, waiting.callback, None)
+        self._pauses.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._pauses.discard(waiting)
+            if call.active():
+                call.cancel()
+
+    def tidy(self, positions: Iterable[MessagePosition]) -> None:
+        """Let the subqueues go that these messages, which left them, were the last of."""
+        self.forget_empty({position.queue for position in positions if position.queue.is_subqueue})
+
+    def forget_empty(self, queues: Iterable[Queue]) -> None:
+        """Let those of these queues go that are subqueues, empty, and used by nobody."""
+        for queue in queues:
+            if queue.is_subqueue:
+                self.insist_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
+
+    def overflow(self, admission: Admission) -> None:
+        """Hand over to the store the express messages for which memory had no room."""
+        if admission.overflow:
+            size = sum(position.size for position in admission.positions if position.kept is Kept.OVERFLOW)
+            self._overflowing += size
+            self.store.commit(admission.overflow).addBoth(self._overflowed, admission, size)
+
+    def _overflowed(self, result: object, admission: Admission, size: int) -> None:
+        error = result.value if isinstance(result, Failure) else None
+        self._overflowing -= size
+        self.model.overflowed(admission, is_stored=error is None)
+        if error is not None:
+            self.log.error("express messages stay in memory: {error}", error=error)
+        if isinstance(error, StorageError):
+            self._listener.store_failed(error)
+        if self._overflowing <= OVERFLOW_BACKLOG // 2:
+            waiting, self._drained = self._drained, []
+            for done in waiting:
+                done.callback(None)
+
+    def drained(self) -> Deferred[None] | None:
+        """Fires when the store has caught up with what it is not waited for; C{None} if it has."""
+        if self._overflowing <= OVERFLOW_BACKLOG:
+            return None
+        done: Deferred[None] = Deferred()
+        self._drained.append(done)
+        return done
+
+    async def load(self, positions: Sequence[MessagePosition]) -> list[UserMessageView]:
+        """The packets of these messages; what is not in memory is read from the store.
+
+        Messages that someone holds keep what was read; of those that anybody may look at, who looks has it.
+
+        A message that the store no longer has leaves its queue.
+
+        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying what could not be read; its cause is the
+            error of the store.
+        """
+        missing: dict[Queue, list[MessagePosition]] = {}
+        read: dict[MessagePosition, UserMessageView] = {}
+        for position in positions:
+            if position.view is None:
+                missing.setdefault(position.queue, []).append(position)
+            else:
+                read[position] = position.view
+        for queue, wanted in missing.items():
+            try:
+                packets = await self.store.read(
+                    queue.definition.identifier, [position.lookup_id for position in wanted]
+                )
+            except MessageNotStored as error:
+                # It leaves, so that those behind it are found.
+                self.perform(self.model.lost(one for one in wanted if one.lookup_id == error.lookup_id))
+                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+            except StorageError as error:
+                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+            for position, packet in zip(wanted, packets, strict=True):
+                view = position.view or UserMessageView(packet)
+                read[position] = view
+                if position.state is not PositionState.AVAILABLE:
+                    position.view = view
+        return [read[position] for position in positions]
+
+    def read(
+        self, tag: Hashable, begin: Callable[[], Iterable[Effect]]
+    ) -> Deferred[Sequence[MessagePosition]]:
+        """Begin a read of the model, and answer with what it will find; cancelling that ends it.
+
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
+        """
+        self.check_running()
+        effects = begin()
+        waiting: Deferred[Sequence[MessagePosition]] = Deferred(lambda _: self._cancel(tag))
+        self._readers[tag] = waiting
+        self.perform(effects)
+        return waiting
+
+    def _cancel(self, tag: Hashable) -> None:
+        self._readers.pop(tag, None)
+        self.perform(self.model.cancel(tag))
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Tell readers and outgoing queues, in order, and keep the one delayed call that waits need."""
+        for effect in effects:
+            match effect:
+                case ReadCompleted(tag, positions):
+                    reader = self._readers.pop(tag, None)
+                    if reader is not None:
+                        reader.callback(positions)
+                    else:
+                        self.perform(self.model.release(positions, self.clock.now()))
+                case ReadFailed(tag, status):
+                    reader = self._readers.pop(tag, None)
+                    if reader is not None:
+                        reader.errback(MQError(status, _WHY.get(status, "the read has ended")))
+                case OutgoingReady(queue):
+                    self._listener.outgoing_ready(queue)
+                case Departure():
+                    self._listener.departing(effect)
+        if not self.is_stopped:
+            self._timer.set(self.model.deadline(self.clock.now()))
+
+    def start(self) -> None:
+        """Take what is asked for, from now on."""
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        """End every wait, and let none begin."""
+        self.is_stopped = True
+        self._timer.set(None)
+        for waiting in list(self._pauses):
+            waiting.callback(None)
+        readers, self._readers = self._readers, {}
+        for tag, reader in readers.items():
+            self.model.cancel(tag)
+            reader.errback(_stopped())
+
+    def _expire(self, now: Moment) -> None:
+        self.perform(self.model.expire(now))
+
+
+def _stopped() -> MQError:
+    return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the queue manager is stopped")
+
+
+_WHY = {
+    Status.MQ_ERROR_IO_TIMEOUT: "no message came in time",
+    Status.MQ_ERROR_QUEUE_DELETED: "the queue was deleted",
+    Status.MQ_ERROR_QUEUE_NOT_AVAILABLE: "the queue is gone",
+    Status.MQ_ERROR_OPERATION_CANCELLED: "the read was cancelled",
+    Status.MQ_ERROR_TRANSACTION_SEQUENCE: "the transaction has ended",
+}

@@ -1,0 +1,400 @@
+"""[MS-MQQB] 3.1.5.8.3 the signature of a message that arrives, and whether its sender is who it says.
+
+A signature that holds proves that its certificate's owner made it. Who that is the directory says: the user
+of the SID that the message names has to have just this certificate there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
+from msmq.interfaces.signing import CertificateFacts, ISigning, Unusable
+from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
+from msmq.manager.securing.certificates import Certificates
+from msmq.membership.enumerations import DirectoryOperationResult
+from msmq.membership.objects import DirectoryObject, QueueManagerObject, UserObject
+from msmq.membership.queries import AttributeFilter, equals
+from msmq.membership.requests import Outcome as DirectoryOutcome
+from msmq.moment import Moment
+from msmq.queues.queue import Queue
+from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
+from msmq.structures.directory.user_sign_certs import digest_of
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
+from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.token_bucket import TokenBucket
+from msmq.transfer.security.certificate_cache import UserCertCache
+from msmq.transfer.security.unproven_senders import UnprovenSenders
+from msmq.wire.guid import format_guid, guid_from_bytes
+from msmq.wire.sid import format_sid
+
+HASH_NAMES: Final[Mapping[HashAlgorithm, str]] = MappingProxyType(
+    {
+        HashAlgorithm.MD2: "md2",
+        HashAlgorithm.MD4: "md4",
+        HashAlgorithm.MD5: "md5",
+        HashAlgorithm.SHA_1: "sha1",
+        HashAlgorithm.SHA_256: "sha256",
+        HashAlgorithm.SHA_512: "sha512",
+    }
+)
+"""What C{[security] hashes} calls each of them."""
+
+VERSION_NAMES: Final[Mapping[AuthenticationLevel, str]] = MappingProxyType(
+    {
+        AuthenticationLevel.SIG_1_0: "1.0",
+        AuthenticationLevel.SIG_2_0: "2.0",
+        AuthenticationLevel.SIG_3_0: "3.0",
+    }
+)
+"""What C{[security] signatures} calls each version."""
+
+STRONG_HASHES: Final = frozenset({HashAlgorithm.SHA_256, HashAlgorithm.SHA_512})
+
+SMALLEST_KEY: Final = 1024
+"""Bits of the shortest key that is believed by default; every Windows makes longer ones or this."""
+
+PROVIDERS: Final = frozenset(
+    {
+        "Microsoft Base Cryptographic Provider v1.0",
+        "Microsoft Enhanced Cryptographic Provider v1.0",
+        "Microsoft Strong Cryptographic Provider",
+        "Microsoft Enhanced RSA and AES Cryptographic Provider",
+        "Microsoft Enhanced RSA and AES Cryptographic Provider (Prototype)",
+        "Microsoft AES Cryptographic Provider",
+    }
+)
+"""Those of Windows whose signatures are RSA's over the hashes above, so that it makes no difference which."""
+
+OWNER_READS: Final = 10
+"""How often in a second the directory is asked whose a certificate is, for the reason of a refusal alone."""
+
+ReadDirectory = Callable[
+    [type[DirectoryObject], Sequence[AttributeFilter], tuple[str, ...]], Awaitable[DirectoryOutcome]
+]
+"""[MS-MQDMPR] 3.1.7.1.20 Read Directory, on behalf of this queue manager."""
+
+
+@attrs.frozen
+class SigningPolicy:
+    """What the operator lets pass.
+
+    @ivar hashes: the algorithms that signatures may be made with.
+    @ivar smallest_key: bits of the shortest RSA key that is believed.
+    @ivar versions: the signatures that are believed.  Each is made over fields in a row, so that one of 2.0
+        for one queue can be read as one of 1.0 for any, with more in its body, and some as one of 3.0.
+    """
+
+    hashes: frozenset[HashAlgorithm] = STRONG_HASHES
+    smallest_key: int = SMALLEST_KEY
+    versions: frozenset[AuthenticationLevel] = frozenset(VERSION_NAMES)
+
+
+class Authentication:
+    """Verifies signatures, and that certificates are those of their senders.
+
+    @param certificates: those of this queue manager itself, which need no directory; C{None} if it has none.
+    @param read_directory: asks the directory; in workgroup mode it answers that there is none.
+    """
+
+    message_class = MessageClass.NACK_BAD_SIGNATURE
+
+    def __init__(
+        self,
+        signing: ISigning,
+        policy: SigningPolicy,
+        clock: IClock,
+        reactor: IReactorTime,
+        cache: UserCertCache,
+        unproven: UnprovenSenders,
+        certificates: Certificates | None,
+        read_directory: ReadDirectory,
+    ) -> None:
+        """Believe what this policy lets pass."""
+        self._signing = signing
+        self._policy = policy
+        self._clock = clock
+        self._cache = cache
+        self._unproven = unproven
+        self._owner_reads = TokenBucket.full(OWNER_READS, clock.now())
+        self._certificates = certificates
+        self._read_directory = read_directory
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
+
+    def stop(self) -> None:
+        """Leave the cache of certificates as it is."""
+        self._timer.stop()
+
+    def _expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.13 UserCertCache Cleanup Timer Event."""
+        self._cache.expire(now)
+        self._timer.set(self._cache.deadline)
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """What is not signed has nothing to verify; whether it may come L{Demands} decides."""
+        return False
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
+        """See L{Step.check<msmq.manager.securing.arrival.Step.check>}."""
+        security = message.security
+        if security is None or not message.is_signed:
+            return message
+        problem = self._unusable(security, message.view)
+        if problem is not None:
+            return problem
+        level = self._verify(security, message.view)
+        if message.unreadable is not None:
+            # In the same class as a signature that is wrong, and not sooner; see Decryption.
+            return _bad(f"it is signed, and cannot be read: {message.unreadable}")
+        if isinstance(level, Refused):
+            return level
+        return self._identify(queue, attrs.evolve(message, authentication=level), security)
+
+    def _unusable(self, security: SecurityHeader, view: UserMessageView) -> Refused | None:
+        """Why a signature is not even looked at."""
+        if not security.sender_cert:
+            return _bad("it is signed, and there is no certificate with it")
+        if not security.is_default_provider:
+            if security.provider_info is None:
+                return _bad("it was not signed by the default provider, and does not say by which")
+            name = security.provider_info.provider_name
+            if name not in PROVIDERS:
+                return Refused(
+                    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+                    f"it was signed by the provider {name[:64]!r}, of which nothing is known",
+                )
+        number = view.hash_algorithm
+        try:
+            algorithm = HashAlgorithm(number)
+        except ValueError:
+            return _bad(f"its signature is made with the hash algorithm {number:#06x}, which nobody knows")
+        if algorithm not in self._policy.hashes:
+            name = HASH_NAMES[algorithm]
+            return _bad(f'its signature is made with {name}, and [security] hashes does not have "{name}"')
+        facts = self._signing.facts(security.sender_cert)
+        if isinstance(facts, Unusable):
+            return _bad(f"its certificate {facts.reason}")
+        if facts.key_type != "RSA":
+            return _bad(f"its certificate {_shown(facts)} has a key of {facts.key_type}, not of RSA")
+        if facts.key_bits < self._policy.smallest_key:
+            return _bad(
+                f"its certificate {_shown(facts)} has a key of {facts.key_bits} bits,"
+                f" and [security] smallest_key is {self._policy.smallest_key}"
+            )
+        now = self._clock.now().wall
+        if now < facts.not_before:
+            return _bad(f"its certificate {_shown(facts)} is not valid before {_time(facts.not_before)}")
+        if now > facts.not_after:
+            return _bad(f"its certificate {_shown(facts)} expired at {_time(facts.not_after)}")
+        return None
+
+    def _verify(self, security: SecurityHeader, view: UserMessageView) -> AuthenticationLevel | Refused:
+        """Over which fields the signature was made, if such are believed."""
+        level = version_of(self._signing, security, view)
+        if isinstance(level, Unusable):
+            return _bad(f"its certificate {level.reason}")
+        if level is None:
+            shown = self._certificate(security.sender_cert)
+            return _bad(
+                f"its signature is not that of its certificate {shown} over the message:"
+                " one of them was made for another, or was changed on the way"
+            )
+        if level not in self._policy.versions:
+            name = VERSION_NAMES[level]
+            return _bad(
+                f'its signature is that of MSMQ {name}, and [security] signatures does not have "{name}"'
+            )
+        return level
+
+    def _identify(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
+        """Who the owner of the certificate is."""
+        certificate, sender = security.sender_cert, security.security_id
+        if security.sender_id_type == SenderIdType.NONE:
+            return self._nobody(queue, message, "it names no sender")
+        if security.sender_id_type == SenderIdType.QUEUE_MANAGER:
+            return self._identify_queue_manager(queue, message, security)
+        try:
+            sid = format_sid(sender)
+        except ValueError:
+            return _bad(f"its sender identifier of {len(sender)} bytes is no SID")
+        if security.sender_id_type != SenderIdType.SID:
+            return _bad(f"its sender identifier is of type {security.sender_id_type}, which nobody knows")
+        if self._cache.find(certificate, sender) is not None or any(
+            kept.security_identifier == sender and kept.credentials.certificate == certificate
+            for kept in (() if self._certificates is None else self._certificates.kept)
+        ):
+            return attrs.evolve(message, sender=sender)
+        known = self._unproven.find(sender, certificate, self._clock.now())
+        if known is not None:
+            return _bad(known.reason(certificate) or self._not_among(certificate, sid, known.count))
+        return Deferred.fromCoroutine(self._ask_for_user(message, security, sid))
+
+    async def _ask_for_user(self, message: Accepted, security: SecurityHeader, sid: str) -> Outcome:
+        certificate, sender = security.sender_cert, security.security_id
+        found = await self._read_directory(
+            UserObject, [equals("security_identifier", sender)], ("certificates",)
+        )
+        now = self._clock.now()
+        if not found.succeeded:
+            if found.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+                self._unproven.add(sender, None, now)
+                return _bad(self._not_among(certificate, sid, None))
+            shown = self._certificate(certificate)
+            reason = f"nobody says that its certificate {shown} is that of {sid}: {_why(found, 'user')}"
+            if found.result is DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
+                self._unproven.add(sender, (), now).explain(certificate, reason)
+            return _bad(reason)
+        registered = found.value.values.get("certificates")
+        entries = () if registered is None else registered.certificates
+        for entry in entries:
+            if entry.certificate == certificate:
+                self._cache.add(entry, sender, now)
+                self._timer.set(self._cache.deadline)
+                return attrs.evolve(message, sender=sender)
+        known = self._unproven.add(sender, [entry.certificate for entry in entries], now)
+        reason = self._not_among(certificate, sid, known.count)
+        if (owner := await self._owner(certificate)) is not None:
+            shown = self._certificate(certificate)
+            reason = f"its certificate {shown} is that of {owner} in the directory, not of {sid}"
+        known.explain(certificate, reason)
+        return _bad(reason)
+
+    def _not_among(self, certificate: bytes, sid: str, count: int | None) -> str:
+        """Why a certificate is not that of a user.
+
+        @param count: how many the directory has for him; C{None} if it does not know him.
+        """
+        shown = self._certificate(certificate)
+        if count is None:
+            return f"nobody says that its certificate {shown} is that of {sid}: {_unknown('user')}"
+        return f"its certificate {shown} is none of the {count} that the directory has for {sid}"
+
+    async def _owner(self, certificate: bytes) -> str | None:
+        """The user whose certificate it is, if the directory can tell, and is not asked too often."""
+        if not self._owner_reads.has_one(self._clock.now()):
+            return None
+        self._owner_reads.take()
+        filters = [equals("certificate_digest_list", digest_of(certificate))]
+        found = await self._read_directory(UserObject, filters, ("security_identifier",))
+        if not found.succeeded:
+            return None
+        sid: Any = found.value.values.get("security_identifier")
+        try:
+            return format_sid(sid)
+        except (TypeError, ValueError):
+            return None
+
+    def _identify_queue_manager(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
+        """The queue manager that has signed the message itself; its keys are in the directory."""
+        sender = security.security_id
+        if len(sender) != 16 or sender != message.view.source_queue_manager:
+            return _bad("it is signed by a queue manager, and not by the one that it comes from")
+        facts = self._signing.facts(security.sender_cert)
+        key = _key(facts.modulus, facts.public_exponent) if isinstance(facts, CertificateFacts) else b""
+        known = self._unproven.find((QueueManagerObject, sender), key, self._clock.now())
+        identifier = guid_from_bytes(sender)
+        if known is not None:
+            return self._other_key(queue, message, identifier, known.count)
+        return Deferred.fromCoroutine(self._ask_for_queue_manager(queue, message, identifier, key))
+
+    async def _ask_for_queue_manager(
+        self, queue: Queue, message: Accepted, sender: UUID, key: bytes
+    ) -> Outcome:
+        found = await self._read_directory(
+            QueueManagerObject, [equals("identifier", sender)], ("public_signing_key_list",)
+        )
+        remembered = (QueueManagerObject, sender.bytes_le)
+        if not found.succeeded:
+            if found.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+                self._unproven.add(remembered, None, self._clock.now())
+                return self._other_key(queue, message, sender, None)
+            return self._untold_key(queue, message, sender, _why(found, "queue manager"))
+        published = found.value.values.get("public_signing_key_list")
+        keys = [
+            _key(entry.key.modulus, entry.key.public_exponent)
+            for entry in (() if published is None else published.keys)
+        ]
+        if key in keys:
+            return attrs.evolve(message, sender=sender.bytes_le)
+        known = self._unproven.add(remembered, keys, self._clock.now())
+        return self._other_key(queue, message, sender, known.count)
+
+    def _other_key(self, queue: Queue, message: Accepted, sender: UUID, count: int | None) -> Outcome:
+        """A key is none of those of a queue manager.
+
+        @param count: how many the directory has for it; C{None} if it does not know it.
+        """
+        if count is None:
+            return self._untold_key(queue, message, sender, _unknown("queue manager"))
+        return _bad(f"the directory has another signing key for the queue manager {format_guid(sender)}")
+
+    def _untold_key(self, queue: Queue, message: Accepted, sender: UUID, why: str) -> Outcome:
+        name = format_guid(sender)
+        return self._nobody(queue, message, f"nobody tells the keys of the queue manager {name}: {why}")
+
+    def _nobody(self, queue: Queue, message: Accepted, why: str) -> Outcome:
+        """The signature holds, and says nothing of the sender; anybody can make such a one."""
+        if queue.definition.authenticate:
+            return _bad(f"{queue.definition.path} takes only authenticated messages: it is signed, but {why}")
+        return attrs.evolve(message, authentication=AuthenticationLevel.NONE)
+
+    def _certificate(self, certificate: bytes) -> str:
+        facts = self._signing.facts(certificate)
+        return "" if isinstance(facts, Unusable) else _shown(facts)
+
+
+def version_of(
+    signing: ISigning, security: SecurityHeader, view: UserMessageView
+) -> AuthenticationLevel | Unusable | None:
+    """Over which fields the signature of a message was made (reading 71); C{None} if it does not hold."""
+    levels = tuple(SIGNATURE_INPUTS)
+    signature = security.signature
+    if not signature:
+        multi_queue = view.multi_queue_format()
+        signature = b"" if multi_queue is None else multi_queue.signature.signature
+        levels = (AuthenticationLevel.SIG_3_0,)
+    inputs = (SIGNATURE_INPUTS[level](view) for level in levels)
+    found = signing.verify(security.sender_cert, signature, view.hash_algorithm, inputs)
+    return levels[found] if isinstance(found, int) else found
+
+
+def _bad(reason: str) -> Refused:
+    return Refused(MessageClass.NACK_BAD_SIGNATURE, reason)
+
+
+def _key(modulus: int, public_exponent: int) -> bytes:
+    """A public key, to compare it."""
+    return f"{modulus:x} {public_exponent:x}".encode("ascii")
+
+
+def _shown(facts: CertificateFacts) -> str:
+    """What people know a certificate by; a name in it may be of any length."""
+    return f"{facts.subject[:100]!r} ({facts.fingerprint[:16]})"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _unknown(what: str) -> str:
+    return f"the directory knows no such {what}"
+
+
+def _why(outcome: DirectoryOutcome, what: str) -> str:
+    if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+        return _unknown(what)
+    if outcome.result is DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
+        return f"the directory has nothing for this {what}"
+    return f"the directory does not answer ({outcome.detail or outcome.result.name})"

@@ -1,0 +1,117 @@
+"""[MS-MQQB] 3.1.5.8.3 the step that decrypts the body of a message for a queue of ours."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.ciphers import CipherError, ICiphers
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.arrival import Accepted, Refused
+from msmq.moment import Moment
+from msmq.queues.queue import Queue
+from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
+from msmq.structures.packet.body_encryption import encryption_input, with_clear_body
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.security.cipher_choice import PROVIDERS, Preferences, is_padded, why_not_decrypted
+from msmq.transfer.security.key_cache import CachedSymmetricKey, SymmetricKeyCache
+from msmq.wire.guid import guid_from_bytes
+
+
+class Decryption:
+    """Puts the clear body in place of the encrypted one; a message that it cannot read is refused.
+
+    Whoever has caught an encrypted body could learn what it says from many changed copies, if he were told of
+    each whether its padding is right. So a signed message that cannot be read goes on to where signatures are
+    verified, and is refused there as one whose signature is wrong, which it is in any case; and a key is
+    remembered as soon as it is known, whatever the body turns out to be.
+    """
+
+    message_class = MessageClass.NACK_BAD_ENCRYPTION
+
+    def __init__(
+        self, reactor: IReactorTime, clock: IClock, ciphers: ICiphers | None, preferences: Preferences
+    ) -> None:
+        """Decrypt with the keys of this queue manager.
+
+        @param ciphers: C{None} without a directory: then nobody can know a key of ours.
+        """
+        self._clock = clock
+        self._ciphers = ciphers
+        self._preferences = preferences
+        self._cache = SymmetricKeyCache(preferences.receive_keys, preferences.lifetime)
+        self._timer = DeadlineTimer(reactor, clock, self._expire)
+
+    def stop(self) -> None:
+        """Leave the cache of keys as it is."""
+        self._timer.stop()
+
+    def _expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.10 ReceiveSymmetricKeyCache Cleanup Timer Event."""
+        self._cache.expire(now)
+        self._timer.set(self._cache.deadline)
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """A message without a SecurityHeader is not encrypted."""
+        return False
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Accepted | Refused:
+        """The message with its body in clear, or why that is not possible."""
+        security = message.security
+        if security is None or not security.is_body_encrypted:
+            return message
+        why_not = self._why_not(message.view)
+        if why_not is not None:
+            return Refused(MessageClass.NACK_BAD_ENCRYPTION, why_not)
+        try:
+            view = UserMessageView(self._decrypted(message.view, security.encryption_key))
+        except CipherError as error:
+            return self._unreadable(message, str(error))
+        except LocalProtocolError as error:
+            return self._unreadable(message, f"its packet cannot be put in clear: {error}")
+        return attrs.evolve(message, view=view, security=view.security())
+
+    def _unreadable(self, message: Accepted, reason: str) -> Accepted | Refused:
+        if message.is_signed:
+            return attrs.evolve(message, unreadable=reason)
+        return Refused(MessageClass.NACK_BAD_ENCRYPTION, reason)
+
+    def _why_not(self, view: UserMessageView) -> str | None:
+        """Why a body is not decrypted at all, which has nothing to do with what is in it."""
+        if self._ciphers is None:
+            return "its body is encrypted, and this queue manager, without a directory, has no keys"
+        return why_not_decrypted(view.privacy_level, view.encryption_algorithm, self._preferences)
+
+    def _decrypted(self, view: UserMessageView, encrypted_key: bytes) -> bytes:
+        ciphers, preferences = self._ciphers, self._preferences
+        assert ciphers is not None
+        level, algorithm = view.privacy_level, view.encryption_algorithm
+        source = guid_from_bytes(view.source_queue_manager)
+        provider = PROVIDERS[level]
+        key = self._cache.received(source, provider, algorithm, encrypted_key)
+        if key is None:
+            now = self._clock.now()
+            found = ciphers.recover_session_key(provider, encrypted_key)
+            if found.algorithm != algorithm:
+                raise CipherError(
+                    f"EncryptionKey is for {EncryptionAlgorithm(found.algorithm).name}, and the body says"
+                    f" {EncryptionAlgorithm(algorithm).name}"
+                )
+            key = CachedSymmetricKey(source, provider, algorithm, encrypted_key, found.key, now.monotonic)
+            self._cache.add_received(key, now)
+            self._timer.set(self._cache.deadline)
+        if (
+            preferences.rejects_40_bits
+            and level == PrivacyLevel.ENHANCED
+            and algorithm == EncryptionAlgorithm.RC2
+            and is_padded(key.key)
+        ):
+            raise CipherError(
+                "its RC2 key has 40 bits where the Enhanced provider has 128, which"
+                " [security] reject_enhanced_rc2_with_40_bit_keys forbids"
+            )
+        return with_clear_body(view, ciphers.decrypt(algorithm, key.key, encryption_input(view)))

@@ -1,0 +1,254 @@
+"""[MS-MQMQ] 2.2.23 and 2.2.24: a queue manager as somebody else than its owner sees it.
+
+Each right gates the operation that it names.
+What an application does without this is done in the name of the owner, who may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from msmq.interfaces.access import AccountUnknown
+from msmq.interfaces.queue_manager import IReservation, ITransaction, Place
+from msmq.manager.applications.targets import Target, readable_queue
+from msmq.manager.assembly import Parts
+from msmq.manager.securing.descriptors import Descriptors, protected_queue
+from msmq.manager.securing.judging import Judgement, judge
+from msmq.manager.securing.protection import Protection
+from msmq.queues.arriving.message import Message
+from msmq.queues.queue import Queue
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.names.path_name import PathName, parse_path_name
+from msmq.structures.packet.security_header import SenderIdType
+from msmq.structures.status import MQError, Status
+from msmq.windows.access_masks import (
+    QUEUE_KIND,
+    QUEUE_MANAGER_KIND,
+    ObjectKind,
+    QueueAccess,
+    QueueManagerAccess,
+)
+from msmq.wire.guid import NULL_GUID
+from msmq.wire.sid import format_sid
+
+if TYPE_CHECKING:
+    from msmq.manager.service import QueueManagerService
+
+_Q = QueueAccess
+_M = QueueManagerAccess
+
+
+class ActingQueueManager:
+    """What one principal may do with a queue manager.
+
+    Every method raises L{MQError}: MQ_ERROR_ACCESS_DENIED with the right that is missing and what denies it,
+    or as the method of the queue manager that has the same name.
+
+    @ivar sid: who acts.
+    """
+
+    def __init__(
+        self, service: QueueManagerService, parts: Parts, descriptors: Descriptors, sid: bytes
+    ) -> None:
+        self.sid = sid
+        self._service = service
+        self._parts = parts
+        self._descriptors = descriptors
+
+    async def status(self) -> dict[str, Any]:
+        """See L{IQueueManager.status}; needs MQSEC_GET_MACHINE_PROPERTIES."""
+        await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
+        return self._service.status()
+
+    async def public_queues(self, **wanted: Any) -> list[dict[str, Any]]:
+        """See L{IQueueManager.public_queues}; needs MQSEC_GET_MACHINE_PROPERTIES."""
+        await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
+        return await self._service.public_queues(**wanted)
+
+    async def create_queue(self, path: str, **properties: Any) -> dict[str, Any]:
+        """See L{IQueueManager.create_queue}; needs MQSEC_CREATE_QUEUE.  The queue is the principal's."""
+        await self._may(None, _M.MQSEC_CREATE_QUEUE)
+        return await self._parts.administration.create(path, creator=self.sid, **properties)
+
+    async def queue(self, path: str) -> dict[str, Any]:
+        """See L{IQueueManager.queue}; needs MQSEC_GET_QUEUE_PROPERTIES."""
+        await self._may(self._find(path), _Q.MQSEC_GET_QUEUE_PROPERTIES)
+        return self._service.queue(path)
+
+    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """See L{IQueueManager.set_queue}; needs MQSEC_SET_QUEUE_PROPERTIES."""
+        await self._may(self._find(path), _Q.MQSEC_SET_QUEUE_PROPERTIES)
+        return await self._service.set_queue(path, properties)
+
+    async def purge_queue(self, path: str) -> int:
+        """See L{IQueueManager.purge_queue}; needs what receiving does."""
+        queue = self._find(path)
+        await self._may(queue, self._reading(queue, peek=False))
+        return await self._service.purge_queue(path)
+
+    async def delete_queue(self, path: str) -> None:
+        """See L{IQueueManager.delete_queue}; needs MQSEC_DELETE_QUEUE."""
+        await self._may(self._find(path), _Q.MQSEC_DELETE_QUEUE)
+        await self._service.delete_queue(path)
+
+    async def send(
+        self, destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
+    ) -> list[MessageIdentifier]:
+        """See L{IQueueManager.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
+
+        So it does of one that gets the dead letters or the acknowledgements. A message is signed with a
+        certificate of the principal, and says of nobody else that he has sent it.
+        """
+        self._parts.performer.check_running()
+        targets: list[Target] = await self._parts.destinations.find(destination)
+        for target in targets:
+            if target.is_local:
+                await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
+        for name in {name for message in messages for name in _answers(message)}:
+            await self._may_write(name)
+        signed = [self._signed(message) for message in messages]
+        return await self._service.send(destination, signed, transaction=transaction)
+
+    async def reserve(
+        self,
+        queue: str,
+        *,
+        count: int = 1,
+        timeout: float | None = None,
+        peek: bool = False,
+        transaction: ITransaction | None = None,
+    ) -> IReservation:
+        """See L{IQueueManager.reserve}.
+
+        Needs MQSEC_RECEIVE_MESSAGE, MQSEC_RECEIVE_JOURNAL_MESSAGE for a journal,
+        MQSEC_RECEIVE_DEADLETTER_MESSAGE for dead letters, MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE for the machine
+        journal; to peek, the right that has that in its name.
+        """
+        found = self._find(queue)
+        await self._may(found, self._reading(found, peek=peek))
+        return await self._service.reserve(
+            queue, count=count, timeout=timeout, peek=peek, transaction=transaction
+        )
+
+    async def dead_letters(self, limit: int = 1000) -> list[Place]:
+        """See L{IQueueManager.dead_letters}; needs MQSEC_PEEK_DEADLETTER_MESSAGE."""
+        await self._may(None, _M.MQSEC_PEEK_DEADLETTER_MESSAGE)
+        return await self._service.dead_letters(limit)
+
+    async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
+        """See L{IQueueManager.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and what sending does."""
+        await self._may(None, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE)
+        await self._may_write(await self._parts.search.destination_of(message))
+        return await self._service.requeue(message)
+
+    async def acl(self, path: str) -> dict[str, Any]:
+        """See L{IQueueManager.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or of the machine its like."""
+        await self._may_of(path, _Q.MQSEC_GET_QUEUE_PERMISSIONS)
+        return await self._service.acl(path)
+
+    async def allow(self, path: str, principal: str, rights: Sequence[str]) -> dict[str, Any]:
+        """See L{IQueueManager.allow}; needs MQSEC_CHANGE_QUEUE_PERMISSIONS, or of the machine its like."""
+        await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
+        return await self._service.allow(path, principal, rights)
+
+    async def deny(self, path: str, principal: str, rights: Sequence[str]) -> dict[str, Any]:
+        """See L{IQueueManager.deny}; needs the same."""
+        await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
+        return await self._service.deny(path, principal, rights)
+
+    async def revoke(self, path: str, principal: str) -> dict[str, Any]:
+        """See L{IQueueManager.revoke}; needs the same."""
+        await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
+        return await self._service.revoke(path, principal)
+
+    async def take_ownership(self, path: str) -> dict[str, Any]:
+        """Become the owner; needs MQSEC_TAKE_QUEUE_OWNERSHIP, or of the machine its like."""
+        await self._may_of(path, _Q.MQSEC_TAKE_QUEUE_OWNERSHIP)
+        permissions = self._parts.permissions
+        assert permissions is not None
+        return await permissions.give_to(path, self.sid)
+
+    # How
+
+    def _find(self, path: str) -> Queue:
+        queue = readable_queue(self._parts.model, path, self._parts.clock.now())
+        # A subqueue that is not there is made for whoever may use it, and not for the question.
+        self._parts.performer.forget_empty((queue,))
+        return queue
+
+    def _reading(self, queue: Queue, *, peek: bool) -> int:
+        if queue.is_system and queue.parent is None:
+            if queue is self._parts.model.system_queue(QueueSuffix.JOURNAL):
+                of_journal = _M.MQSEC_PEEK_JOURNAL_QUEUE_MESSAGE, _M.MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE
+                return int(of_journal[0] if peek else of_journal[1])
+            of_letters = _M.MQSEC_PEEK_DEADLETTER_MESSAGE, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE
+            return int(of_letters[0] if peek else of_letters[1])
+        if peek:
+            return int(_Q.MQSEC_PEEK_MESSAGE)
+        return int(_Q.MQSEC_RECEIVE_JOURNAL_MESSAGE if queue.is_system else _Q.MQSEC_RECEIVE_MESSAGE)
+
+    def _signed(self, message: Message) -> Message:
+        """The message, without what it would say of somebody else than the principal."""
+        securing = self._parts.securing
+        if self.sid == securing.signer.sender:
+            return message
+        if message.authentication_level:
+            certificates = securing.certificates
+            if certificates is None:
+                return message
+            kept = certificates.find(message.sender_certificate, self.sid)
+            if kept.security_identifier != self.sid:
+                shown = message.sender_certificate[:64]
+                raise MQError(
+                    Status.MQ_ERROR_ACCESS_DENIED,
+                    f"the certificate {shown!r} is not one of {format_sid(self.sid)}",
+                )
+            return attrs.evolve(message, sender_certificate=certificates.facts(kept).fingerprint)
+        if message.sender_identifier_type is SenderIdType.SID or (
+            message.sender_identifier_type is None and securing.signer.tells_sender
+        ):
+            return attrs.evolve(message, sender_identifier_type=SenderIdType.NONE)
+        return message
+
+    async def _may_write(self, name: FormatName | PathName) -> None:
+        if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+            name = attrs.evolve(name, queue_manager=self._parts.model.identifier)
+        queue = self._parts.model.find(name)
+        # Nothing is sent to those of the system.
+        if queue is not None and not queue.is_system:
+            await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)
+
+    async def _may_of(self, path: str, right: int) -> None:
+        # The rights about permissions have the same numbers, whether of a queue or of the machine.
+        await self._may(None if path == "." else self._find(path), right)
+
+    async def _may(self, queue: Queue | None, right: int) -> None:
+        """Insist on a right to a queue; to the queue manager, if there is none or it is of the system."""
+        descriptors = self._descriptors
+        if queue is None or (queue.is_system and queue.parent is None):
+            kind: ObjectKind = QUEUE_MANAGER_KIND
+            protection = await descriptors.of_machine()
+        else:
+            kind = QUEUE_KIND
+            found = descriptors.of(protected_queue(queue))
+            protection = found if isinstance(found, Protection) else await found
+        try:
+            judged = judge(descriptors.access, protection, self.sid, int(right), kind)
+            judgement = judged if isinstance(judged, Judgement) else await judged
+        except AccountUnknown as error:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
+        if not judgement.granted:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, judgement.why())
+
+
+def _answers(message: Message) -> Iterator[FormatName | PathName]:
+    """The queues into which a queue manager puts what comes of a message."""
+    if message.dead_letter and message.dead_letter_queue:
+        yield parse_path_name(message.dead_letter_queue)
+    if message.acknowledge and message.admin_queue is not None:
+        yield message.admin_queue

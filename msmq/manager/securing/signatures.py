@@ -1,0 +1,182 @@
+"""[MS-MQQB] 3.1.7.1.4 Signing the Packet: done when an application's message is taken.
+
+The packet is the record: what is signed is stored, and leaves as it is however often.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.signing import ISigning, Unusable
+from msmq.manager.securing.authentication import HASH_NAMES, SigningPolicy, version_of
+from msmq.manager.securing.certificates import Certificates
+from msmq.queues.arriving.message import Message
+from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
+from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_patches import (
+    patch_authentication_level,
+    patch_message_class,
+    patch_security_header,
+)
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+from msmq.wire.sid import format_sid
+
+
+class Signer:
+    """Has messages say who sent them, and signs what applications want signed.
+
+    @ivar sender: the SID of whoever sends here.
+    @ivar tells_sender: whether messages that are not signed say it, unless they are told not to.
+    """
+
+    def __init__(
+        self,
+        identifier: UUID,
+        sender: bytes,
+        signing: ISigning | None,
+        policy: SigningPolicy,
+        clock: IClock,
+        certificates: Certificates | None,
+        *,
+        tells_sender: bool,
+    ) -> None:
+        """Speak for a queue manager and its sender.
+
+        @param identifier: of the queue manager.
+        @param certificates: to sign with; nothing can be signed without.
+        """
+        self.tells_sender = tells_sender
+        self._identifier = identifier.bytes_le
+        self.sender = sender
+        self._signing = signing
+        self._policy = policy
+        self._clock = clock
+        self._certificates = certificates
+
+    def secure(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
+        """[MS-MQDMPR] 3.1.1.12 SenderIdentifier: the packet of a message with what it says of its sender.
+
+        @raise MQError: as L{sign}.
+        """
+        if message.authentication_level:
+            return self.sign(view, message, is_local)
+        kind = message.sender_identifier_type
+        if kind is SenderIdType.NONE or (kind is None and not self.tells_sender):
+            return view
+        is_queue_manager = kind is SenderIdType.QUEUE_MANAGER
+        header = SecurityHeader(
+            sender_id_type=SenderIdType.QUEUE_MANAGER if is_queue_manager else SenderIdType.SID,
+            security_id=self._identifier if is_queue_manager else self.sender,
+        )
+        return self._patched(view, header)
+
+    def signed_again(self, view: UserMessageView, message: Message) -> Message:
+        """A message that is sent again: signed as it was, if its certificate is here.
+
+        @param view: the dead letter, whose class tells why it is one; before that it had none. What its
+            signature does not hold for was not signed here, whatever certificate is in it.
+        """
+        security = view.security()
+        if (
+            security is None
+            or not security.sender_cert
+            or self._certificates is None
+            or self._signing is None
+        ):
+            return message
+        for kept in self._certificates.kept:
+            if kept.credentials.certificate == security.sender_cert:
+                original = UserMessageView(patch_message_class(view, MessageClass.NORMAL))
+                level = version_of(self._signing, security, original)
+                if not isinstance(level, AuthenticationLevel):
+                    return message
+                return attrs.evolve(
+                    message,
+                    authentication_level=level,
+                    sender_certificate=self._certificates.facts(kept).fingerprint,
+                )
+        return message
+
+    def sign(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
+        """The packet of a message with its signature, certificate and sender identifier.
+
+        A message to several queues has its signature over all of them, which is MSMQ 3.0's, in the
+        MultiQueueFormatHeader.
+
+        @param is_local: it goes into a queue of ours, which need not verify what we have just signed.
+        @raise MQError: MQ_ERROR_CERTIFICATE_NOT_PROVIDED without such a certificate,
+            MQ_ERROR_INVALID_CERTIFICATE if it is not valid, MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a hash
+            algorithm that is not allowed, MQ_ERROR_CANNOT_SIGN_DATA_EX if its key does not sign,
+            MQ_ERROR_INSUFFICIENT_RESOURCES if the packet gets too large.
+        """
+        if self._signing is None or self._certificates is None:
+            raise MQError(
+                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "this queue manager has nothing that signs messages"
+            )
+        kept = self._certificates.find(message.sender_certificate)
+        facts = self._certificates.facts(kept)
+        if not facts.not_before <= self._clock.now().wall <= facts.not_after:
+            raise MQError(
+                Status.MQ_ERROR_INVALID_CERTIFICATE,
+                f"the certificate {facts.fingerprint[:16]} of {format_sid(kept.security_identifier)}"
+                " is not valid now",
+            )
+        self._check_hash(message.hash_algorithm)
+        is_multiple = bool(view.flags & UserHeader.MQ)
+        level = AuthenticationLevel.SIG_3_0 if is_multiple else message.authentication_level
+        data = SIGNATURE_INPUTS[level](view)
+        signature = self._signing.sign(kept.credentials, message.hash_algorithm, data)
+        if isinstance(signature, Unusable):
+            raise MQError(
+                Status.MQ_ERROR_CANNOT_SIGN_DATA_EX,
+                f"the certificate {facts.fingerprint[:16]} {signature.reason}",
+            )
+        kind = message.sender_identifier_type
+        if kind is None:
+            kind = SenderIdType.SID
+        identifiers = {
+            SenderIdType.NONE: b"",
+            SenderIdType.SID: kept.security_identifier,
+            SenderIdType.QUEUE_MANAGER: self._identifier,
+        }
+        header = SecurityHeader(
+            sender_id_type=kind,
+            security_id=identifiers[kind],
+            signature=b"" if is_multiple else signature,
+            sender_cert=kept.credentials.certificate,
+            is_default_provider=True,
+        )
+        signed = self._patched(view, header, signature if is_multiple else b"")
+        # Nobody vouches here for what does not name the user.
+        return patch_authentication_level(signed, level) if is_local and kind is SenderIdType.SID else signed
+
+    def _patched(
+        self, view: UserMessageView, header: SecurityHeader, multi_queue_signature: bytes = b""
+    ) -> UserMessageView:
+        try:
+            return patch_security_header(view, header, multi_queue_signature)
+        except LocalProtocolError as error:
+            raise MQError(
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES, f"there is no room for its SecurityHeader: {error}"
+            ) from error
+
+    def _check_hash(self, number: int) -> None:
+        try:
+            algorithm = HashAlgorithm(number)
+        except ValueError:
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"nobody knows the hash algorithm {number:#06x}"
+            ) from None
+        if algorithm not in self._policy.hashes:
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+                f'[security] hashes would have to name "{HASH_NAMES[algorithm]}" to sign with it',
+            )

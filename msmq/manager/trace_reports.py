@@ -1,0 +1,72 @@
+"""Reports of traced messages are sent where those messages say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.interfaces.session import ISession
+from msmq.manager.outbox import Outbox
+from msmq.manager.performer import Performer
+from msmq.queues.arriving.reports import Report, report
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+
+_TRACED: Final = BaseHeader.TR >> 8
+"""TR in the second byte of BaseHeader.Flags, at offset 3 of a packet."""
+
+
+class Reports:
+    """[MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7: one report of each arrival, and of each sending.
+
+    A message that is sent again is reported again. The way of a report is that of any express message; one
+    whose queue cannot be opened is discarded.
+
+    @ivar sent: reports that are on their way, or there.
+    @ivar discarded: reports whose queue could not be opened, or had no room.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, outbox: Outbox) -> None:
+        self._performer = performer
+        self._outbox = outbox
+        self.sent = 0
+        self.discarded = 0
+
+    def arrived(self, messages: Iterable[UserMessageView]) -> None:
+        """These messages of other queue managers have arrived, and are stored if they have to be."""
+        for view in messages:
+            if view.base_flags & BaseHeader.TR:
+                self._report(view, None)
+
+    def departed(self, session: ISession, packets: Iterable[bytes]) -> None:
+        """These packets were sent over a session."""
+        for packet in packets:
+            if packet[3] & _TRACED:
+                self._report(UserMessageView(packet), session.remote_address)
+
+    def _report(self, view: UserMessageView, next_hop: str | None) -> None:
+        performer = self._performer
+        identifier = performer.model.identifier
+        made = report(view, performer.clock.now(), queue_manager=identifier, next_hop=next_hop)
+        if made is not None:
+            Deferred.fromCoroutine(self._send(made, view))
+
+    async def _send(self, made: Report, view: UserMessageView) -> None:
+        try:
+            await self._outbox.send_own(made.destination, made.message, view.source_queue_manager)
+        except MQError as error:
+            self.discarded += 1
+            self.log.warn(
+                "report of message {message} to {queue} discarded: {error}",
+                message=view.identifier,
+                queue=made.destination,
+                error=error,
+            )
+        else:
+            self.sent += 1

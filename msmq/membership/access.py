@@ -1,0 +1,357 @@
+"""[MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.25 the events that reach the directory, and whether it can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import attrs
+
+from msmq.membership.divergence import (
+    DirectoryChanges,
+    Divergence,
+    has_other_keys,
+    take_over_queue,
+    take_over_queue_manager,
+)
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import ChangeOperation, DirectoryOperationResult
+from msmq.membership.local import LocalQueueManager, queue_change
+from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.queries import AttributeFilter, SortOrder, check_query, equals, select
+from msmq.membership.requests import (
+    AskDirectory,
+    Attributes,
+    BeginRead,
+    CreateObject,
+    DeleteObject,
+    DirectoryRequest,
+    EndRead,
+    NextRead,
+    Outcome,
+    Procedure,
+    QueueManagerChanged,
+    ReadObject,
+    ReportDivergence,
+    SendChangeNotification,
+    Store,
+    UpdateLocally,
+    WriteObject,
+)
+from msmq.membership.timers import DirectoryTimer, DirectoryTimers, DirectoryTimes
+from msmq.moment import Moment
+from msmq.persistence.definition import QueueType
+
+T = TypeVar("T", bound=DirectoryObject)
+
+NO_DIRECTORY = Outcome(
+    DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="this queue manager has no directory"
+)
+"""What every event answers in workgroup mode."""
+
+_KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
+_GONE: Final = "its object is not in the directory; the queue stays as it is here"
+
+OFFLINE = Outcome(
+    DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="the directory was away and was not asked again"
+)
+
+
+class DirectoryAccess:
+    """The directory, as every part of a queue manager reaches it.
+
+    Each event is a L{Procedure} that returns the L{Outcome} which the document names rStatus.
+    Without a directory (workgroup mode) each answers DirectoryNotConnected, asks nobody and changes nothing.
+    With one that was away, reading is answered from what is known here until Check Directory Online finds
+    it, which happens once a minute and whenever the manager has it done before a request.
+
+    @ivar local: this queue manager.
+    @ivar timers: those that have to do with the directory.
+    @ivar is_provisioned: false if the directory was away when this queue manager was to be published there.
+    @param changes: what is done with changes that others make to our objects.
+    """
+
+    def __init__(
+        self, local: LocalQueueManager, changes: DirectoryChanges, times: DirectoryTimes | None = None
+    ) -> None:
+        self.local = local
+        self._changes = changes
+        self._reported: set[str] = set()
+        self.timers = DirectoryTimers(times or DirectoryTimes())
+        self.is_provisioned = True
+
+    # Writing
+
+    def create_directory_object(
+        self, created: DirectoryObject, attributes: Attributes = None
+    ) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.18 Create Directory Object; the value is the GUID that the object got.
+
+        Others are notified of a public queue before it is there, and whether it will be or not.
+        """
+        if not self.local.directory_integrated:
+            return NO_DIRECTORY
+        if _is_public_queue(created):
+            yield SendChangeNotification(ChangeOperation.QUEUE_CREATION, created)
+        return (yield from self._ask(CreateObject(created, attributes)))
+
+    def delete_directory_object(self, deleted: DirectoryObject) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.19 Delete Directory Object; others are notified as of a creation."""
+        if not self.local.directory_integrated:
+            return NO_DIRECTORY
+        if _is_public_queue(deleted):
+            yield SendChangeNotification(ChangeOperation.QUEUE_DELETION, deleted)
+        return (yield from self._ask(DeleteObject(deleted)))
+
+    def write_directory(
+        self,
+        written: DirectoryObject,
+        attributes: Attributes = None,
+        former: DirectoryEntry[Any] | None = None,
+    ) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.24 Write Directory; others are notified of what was written.
+
+        @param former: what was read of these attributes; the value is false, and nothing written, if they
+            are something else by now.
+        """
+        if not self.local.directory_integrated:
+            return NO_DIRECTORY
+        outcome = yield from self._ask(WriteObject(written, attributes, former))
+        if outcome.succeeded:
+            if _is_public_queue(written):
+                yield SendChangeNotification(ChangeOperation.QUEUE_UPDATE, written)
+            elif isinstance(written, QueueManagerObject):
+                yield SendChangeNotification(ChangeOperation.QUEUE_MANAGER_UPDATE, written)
+        return outcome
+
+    # Reading
+
+    def read_directory(
+        self,
+        of: type[T],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: Attributes = None,
+        *,
+        force_directory_read: bool = False,
+    ) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.20 Read Directory; the value is the L{DirectoryEntry} of the first match.
+
+        @param filters: all of them have to match; none for any object of the type.
+        @param force_directory_read: ask the directory although it was away, and do not go offline.
+        @raise LocalProtocolError: an attribute that the type does not have, or that cannot be compared so.
+        """
+        check_query(of, filters, attributes)
+        if not self.local.directory_integrated:
+            return NO_DIRECTORY
+        if self.local.directory_offline and not force_directory_read:
+            return self._read_offline(of, filters, attributes)
+        request = ReadObject(of, tuple(filters), attributes)
+        return (yield from self._ask(request, goes_offline=not force_directory_read))
+
+    def read_directory_begin(
+        self,
+        of: type[T],
+        filters: Sequence[AttributeFilter] = (),
+        attributes: Attributes = None,
+        order: Sequence[SortOrder] = (),
+    ) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.21 Read Directory Begin; the value is a handle.
+
+        @param order: one for each of C{attributes}, or none.
+        @raise LocalProtocolError: as L{read_directory}.
+        """
+        check_query(of, filters, attributes, order)
+        if not self.local.directory_integrated:
+            return NO_DIRECTORY
+        if self.local.directory_offline:
+            return OFFLINE
+        request = BeginRead(of, tuple(filters), attributes, tuple(order))
+        return (yield from self._ask(request, goes_offline=False))
+
+    def read_directory_next(self, handle: int) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.22 Read Directory Next; the value is as of L{read_directory}."""
+        return (yield from self._delegate(NextRead(handle)))
+
+    def read_directory_end(self, handle: int) -> Procedure[Outcome]:
+        """[MS-MQDMPR] 3.1.7.1.23 Read Directory End; the handle is worth nothing any more."""
+        return (yield from self._delegate(EndRead(handle)))
+
+    def read_all(self, of: type[T], filters: Sequence[AttributeFilter] = ()) -> Procedure[Outcome]:
+        """[MS-MQBR] 3.1.5.9 GetDirectoryData; the value is a list of objects, which may be empty."""
+        begun = yield from self.read_directory_begin(of, filters)
+        if not begun.succeeded:
+            return begun
+        found: list[T] = []
+        while (following := (yield from self.read_directory_next(begun.value))).succeeded:
+            entry: DirectoryEntry[T] = following.value
+            found.append(entry.object)
+        yield from self.read_directory_end(begun.value)
+        if following.result is DirectoryOperationResult.END_OF_DATA:
+            return Outcome(value=found)
+        return following
+
+    def read_by_identifier(self, of: type[T], identifier: UUID) -> Procedure[T | None]:
+        """[MS-MQDMPR] 3.1.7.1.20 the object of this type and Identifier, or C{None}, whyever."""
+        outcome = yield from self.read_directory(of, (equals("identifier", identifier),))
+        if not outcome.succeeded:
+            return None
+        entry: DirectoryEntry[T] = outcome.value
+        return entry.object
+
+    def _read_offline(
+        self, of: type[DirectoryObject], filters: Sequence[AttributeFilter], attributes: Attributes
+    ) -> Outcome:
+        if of is QueueObject:
+            queues = [DirectoryEntry.holding(queue) for queue in self.local.public_queues.values()]
+            if found := select(queues, filters, attributes):
+                return Outcome(value=found[0])
+            result = DirectoryOperationResult.OBJECT_NOT_FOUND
+            return Outcome(result, detail="no queue of this queue manager matches, and the directory is away")
+        if of is QueueManagerObject and (
+            itself := select([DirectoryEntry.holding(self.local.object)], filters, attributes)
+        ):
+            return Outcome(value=itself[0])
+        return OFFLINE
+
+    # Whether it is there
+
+    def check_directory_online(self) -> Procedure[bool]:
+        """[MS-MQDMPR] 3.1.7.1.25 Check Directory Online: ask for our own object, whatever is known.
+
+        If it is there, it is taken over, and so are those of our public queues; else it is tried again a
+        minute later.
+
+        @return: whether the directory is there.
+        """
+        is_online = yield from self.ask_whether_online()
+        if is_online:
+            yield from self.refresh_public_queues()
+        return is_online
+
+    def ask_whether_online(self) -> Procedure[bool]:
+        """[MS-MQDMPR] 3.1.7.1.25 the first half of Check Directory Online: our own object.
+
+        @return: whether the directory is there.
+        """
+        local = self.local
+        if not local.directory_integrated or not self.is_provisioned:
+            # One that was never published is published first, when the Directory Online Timer expires.
+            return False
+        request = ReadObject(QueueManagerObject, (equals("identifier", local.object.identifier),))
+        answer = yield AskDirectory(request)
+        if not answer.outcome.succeeded:
+            self.timers.start(DirectoryTimer.DIRECTORY_ONLINE, answer.now)
+            return False
+        local.directory_offline = False
+        self.timers.stop(DirectoryTimer.DIRECTORY_ONLINE)
+        yield from self.take_over(answer.outcome.value)
+        return True
+
+    def refresh_public_queues(self) -> Procedure[None]:
+        """[MS-MQDMPR] 3.1.7.1.25 the second half of Check Directory Online: our public queues, one by one,
+        until the directory is away again.
+        """
+        for queue in list(self.local.public_queues.values()):
+            if self.local.directory_offline:
+                return
+            yield from self._refresh(queue)
+
+    def take_over(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
+        """Have those attributes of our own object that were read, and keep them."""
+        changed = yield from self.reconcile(entry)
+        if changed != self.local.object:
+            self.local.object = changed
+            yield Store([self.local.object_change()])
+            yield QueueManagerChanged(changed)
+
+    def reconcile(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[QueueManagerObject]:
+        """What our own object becomes after it was read; public keys of others are replaced by ours."""
+        changed, differences = take_over_queue_manager(self.local.object, entry.onto(self.local.object))
+        yield from self._report("", differences)
+        if has_other_keys(differences):
+            yield from self.write_directory(changed, _KEYS)
+        return changed
+
+    def check_own_objects(self) -> Procedure[None]:
+        """Look at our own object and at those of our public queues, while the directory is there."""
+        local = self.local
+        if not local.directory_integrated or local.directory_offline:
+            return
+        own = yield from self.read_directory(
+            QueueManagerObject, (equals("identifier", local.object.identifier),)
+        )
+        if own.succeeded and not local.directory_offline:
+            yield from self.take_over(own.value)
+        for queue in list(local.public_queues.values()):
+            outcome = yield from self.read_directory(QueueObject, (equals("identifier", queue.identifier),))
+            if local.directory_offline:
+                return
+            yield from self.take_over_queue(queue.identifier, outcome)
+
+    def take_over_queue(self, identifier: UUID, outcome: Outcome) -> Procedure[None]:
+        """Have those attributes of a public queue of ours that are set in its object, and may be had.
+
+        @param outcome: of reading all of its attributes.
+        """
+        yield from self._take_over_queue(identifier, outcome, only_set=True)
+
+    def _refresh(self, queue: QueueObject) -> Procedure[None]:
+        outcome = yield from self.read_directory(QueueObject, (equals("identifier", queue.identifier),))
+        yield from self._take_over_queue(queue.identifier, outcome, only_set=False)
+
+    def _take_over_queue(self, identifier: UUID, outcome: Outcome, *, only_set: bool) -> Procedure[None]:
+        held = self.local.public_queues.get(identifier)
+        if held is None:
+            return
+        if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
+            yield from self._tell(held.pathname, (_GONE,), ())
+            return
+        if not outcome.succeeded:
+            return
+        entry: DirectoryEntry[QueueObject] = outcome.value
+        found = entry.onto(held)
+        if only_set:
+            found = attrs.evolve(held, **entry.values)
+        refreshed, differences = take_over_queue(held, found, self._changes)
+        yield from self._report(held.pathname, differences)
+        if refreshed != held:
+            yield UpdateLocally(refreshed, [queue_change(refreshed)])
+            if identifier in self.local.public_queues:
+                self.local.public_queues[identifier] = refreshed
+
+    def _report(self, path: str, differences: Sequence[Divergence]) -> Procedure[None]:
+        yield from self._tell(
+            path,
+            tuple(str(each) for each in differences if each.is_kept),
+            tuple(str(each) for each in differences if not each.is_kept),
+        )
+
+    def _tell(self, path: str, kept: tuple[str, ...], taken: tuple[str, ...]) -> Procedure[None]:
+        if kept or taken or path in self._reported:
+            yield ReportDivergence(path, kept, taken)
+        if kept:
+            self._reported.add(path)
+        else:
+            self._reported.discard(path)
+
+    # Asking
+
+    def _ask(self, request: DirectoryRequest, *, goes_offline: bool = True) -> Procedure[Outcome]:
+        answer = yield AskDirectory(request)
+        if goes_offline and answer.outcome.is_disconnected:
+            self._go_offline(answer.now)
+        return answer.outcome
+
+    def _delegate(self, request: DirectoryRequest) -> Procedure[Outcome]:
+        if not self.local.directory_integrated:
+            return NO_DIRECTORY
+        return (yield from self._ask(request, goes_offline=False))
+
+    def _go_offline(self, now: Moment) -> None:
+        self.local.directory_offline = True
+        self.timers.start_if_idle(DirectoryTimer.DIRECTORY_ONLINE, now)
+
+
+def _is_public_queue(held: DirectoryObject) -> bool:
+    return isinstance(held, QueueObject) and held.queue_type is QueueType.PUBLIC

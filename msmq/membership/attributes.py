@@ -1,0 +1,79 @@
+"""What is known of the attributes of each type of directory objects."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from msmq.membership.attribute_kinds import INTEGER, AttributeKind, kind_of
+from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.membership.objects import DirectoryObject
+
+
+@attrs.frozen
+class DirectoryAttribute:
+    """One attribute of a type of directory objects.
+
+    @ivar default: its value in an object that has no other.
+    @ivar is_optional: whether it may be C{None}.
+    @ivar is_published: whether a directory can hold it ([MS-MQDMPR] 3.1.1 Directory attribute).
+    @ivar range: the least and the greatest value, if it is a whole number.
+    """
+
+    name: str
+    kind: AttributeKind
+    default: object
+    is_optional: bool
+    is_published: bool
+    range: tuple[int, int]
+
+    def check(self, of: type[DirectoryObject], value: object) -> None:
+        """Refuse what the attribute cannot have.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+        """
+        if value is None and self.is_optional:
+            return
+        if not self.kind.holds(value):
+            raise illegal(of, self.name, f"{value!r} is not {self.kind.name}")
+        if self.kind is INTEGER and isinstance(value, int):
+            least, greatest = self.range
+            if not least <= value <= greatest:
+                raise illegal(of, self.name, f"{value} is not within {least}..{greatest}")
+
+
+_KNOWN: Final[dict[type[DirectoryObject], Mapping[str, DirectoryAttribute]]] = {}
+
+
+def attributes_of_type(of: type[DirectoryObject]) -> Mapping[str, DirectoryAttribute]:
+    """Every attribute of a type by its name, in the order of the document."""
+    known = _KNOWN.get(of)
+    if known is None:
+        hints = typing.get_type_hints(of)
+        known = _KNOWN[of] = {
+            field.name: DirectoryAttribute(
+                field.name,
+                kind_of(hints[field.name]),
+                field.default,
+                field.default is None,
+                field.name not in of.NOT_PUBLISHED,
+                of.RANGES.get(field.name, (0, 0xFFFFFFFF)),
+            )
+            for field in attrs.fields(of)
+        }
+    return known
+
+
+def directory_attributes(of: type[DirectoryObject]) -> frozenset[str]:
+    """[MS-MQDMPR] 3.1.1 the names of the Directory attributes of a type."""
+    return frozenset(name for name, row in attributes_of_type(of).items() if row.is_published)
+
+
+def illegal(of: type[DirectoryObject], name: str, problem: str) -> MQError:
+    """Make, for the caller to raise, the error that tells what is wrong with an attribute."""
+    return MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{of.TYPE}.{name}: {problem}")

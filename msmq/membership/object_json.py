@@ -1,0 +1,76 @@
+"""Directory objects as bytes, for the store."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from msmq.errors import MsmqError
+from msmq.membership.attributes import attributes_of_type
+from msmq.membership.objects import DirectoryObject
+from msmq.structures.status import MQError
+
+T = TypeVar("T", bound=DirectoryObject)
+
+
+class StateDamaged(MsmqError):
+    """The store holds something that was never put there.
+
+    @ivar name: the name of the value.
+    @ivar problem: what is wrong with it.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the stored value {self.name} is damaged: {self.problem}"
+
+
+def pack_object(kept: DirectoryObject) -> dict[str, Any]:
+    """The attributes of an object, also those that are never published, as JSON holds them."""
+    packed = {}
+    for name, row in attributes_of_type(type(kept)).items():
+        value = getattr(kept, name)
+        packed[name] = None if value is None else row.kind.pack(value)
+    return packed
+
+
+def unpack_object(of: type[T], packed: Any) -> T:
+    """The opposite of L{pack_object}; an attribute that is missing has its default.
+
+    @raise ValueError: this is no such object; its text tells why.
+    """
+    rows = attributes_of_type(of)
+    if not isinstance(packed, dict):
+        raise ValueError(f"no {of.TYPE}")
+    values: dict[str, Any] = {}
+    for name, value in packed.items():
+        if name not in rows:
+            raise ValueError(f"{of.TYPE} has no {name}")
+        try:
+            values[name] = None if value is None else rows[name].kind.unpack(value)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{of.TYPE}.{name}: {error}") from error
+    try:
+        return of(**values)
+    except MQError as error:
+        raise ValueError(error.detail) from error
+
+
+def to_json(value: Any) -> bytes:
+    """Plain values as the bytes that the store keeps."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("utf-8")
+
+
+def from_json(name: str, data: bytes) -> Any:
+    """The opposite of L{to_json}.
+
+    @raise StateDamaged: it is no JSON.
+    """
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise StateDamaged(name, str(error)) from error

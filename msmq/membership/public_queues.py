@@ -1,0 +1,283 @@
+"""[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.4 public queues: what happens here, what in the directory, and when.
+
+A queue is published first and made here then; if that fails it is taken out of the directory again.
+It is deleted here first and taken out of the directory then; if that fails it is tried again later.
+Other properties go to the directory first as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.membership.access import DirectoryAccess
+from msmq.membership.entry import DirectoryEntry, check_names
+from msmq.membership.enumerations import DirectoryOperationResult, refusal
+from msmq.membership.local import (
+    LocalQueueManager,
+    deletion_change,
+    deletion_removal,
+    queue_change,
+    queue_removal,
+)
+from msmq.membership.objects import QueueObject
+from msmq.membership.queries import equals
+from msmq.membership.requests import (
+    CreateLocally,
+    DeleteLocally,
+    Outcome,
+    Procedure,
+    Store,
+    UpdateLocally,
+)
+from msmq.moment import Moment
+from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.names.path_name import PathKind, PathName, parse_path_name
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
+
+UNCHANGEABLE: Final = frozenset(
+    (
+        "identifier",
+        "pathname",
+        "qualified_pathname",
+        "transactional",
+        "create_time",
+        "modify_time",
+        "full_path",
+        "directory_path",
+    )
+)
+"""The attributes of a public queue that stay as they were when it was made, or that others decide."""
+
+_PATHS: Final = ("full_path", "directory_path")
+
+
+def queue_type_of(path: PathName) -> QueueType:
+    """[MS-MQDMPR] 3.1.7.1.3 the QueueType that the form of a path name gives a new queue."""
+    match path.kind:
+        case PathKind.PRIVATE:
+            return QueueType.PRIVATE
+        case PathKind.SYSTEM:
+            return QueueType.SYSTEM
+        case PathKind.PUBLIC:
+            return QueueType.PUBLIC
+
+
+def new_queue(local: LocalQueueManager, path: PathName, now: Moment, **attributes: Any) -> QueueObject:
+    """[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.33 the attributes that a new queue of ours has.
+
+    @param attributes: what shall be other than by default, by the names of L{QueueObject}.
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE or MQ_ERROR_LABEL_TOO_LONG.
+    """
+    own = local.object
+    qualified = own.qualified_computer_name or own.computer_name
+    queue_type = queue_type_of(path)
+    if queue_type is QueueType.PRIVATE:
+        attributes["base_priority"] = 0
+    return QueueObject(
+        pathname=str(attrs.evolve(path, computer=own.computer_name)),
+        qualified_pathname=str(attrs.evolve(path, computer=qualified)),
+        create_time=now.unix_seconds,
+        modify_time=now.unix_seconds,
+        queue_type=queue_type,
+        **attributes,
+    )
+
+
+def definition_of(queue: QueueObject) -> QueueDefinition:
+    """The queue of the model that a public queue is; what the model has no use for is left out."""
+    return QueueDefinition(
+        identifier=queue.identifier,
+        path=parse_path_name(queue.pathname, lenient=True).queue_path,
+        type=queue.queue_type,
+        label=queue.label,
+        transactional=queue.transactional,
+        journal=queue.journaling,
+        quota=queue.quota,
+        journal_quota=queue.journal_quota,
+        authenticate=queue.authentication,
+        privacy=queue.privacy_level,
+        application_type=queue.type,
+        created=queue.create_time,
+        modified=queue.modify_time,
+        base_priority=queue.base_priority,
+    )
+
+
+class PublicQueues:
+    """The public queues of this queue manager, here and in the directory.
+
+    What is done about one path at a time is one procedure; another that begins meanwhile is refused.
+    """
+
+    def __init__(self, access: DirectoryAccess) -> None:
+        self._access = access
+        self._busy: set[str] = set()
+
+    def create(
+        self, path: PathName, now: Moment, *, skip_directory: bool = False, **attributes: Any
+    ) -> Procedure[QueueObject]:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for public queues.
+
+        @param skip_directory: iSkipDirectory; make it here alone, under the C{identifier} that is given.
+        @param attributes: as of L{new_queue}.
+        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME for a path that is none of ours, or of no public
+            queue; MQ_ERROR_QUEUE_EXISTS, here or in the directory; MQ_ERROR_NO_DS without one;
+            MQ_ERROR_DS_ERROR for what else it says; and what L{new_queue} raises.
+        @raise LocalProtocolError: the directory is skipped, and no identifier is given.
+        """
+        local = self._access.local
+        if not local.is_own_name(path.computer):
+            raise _illegal(path, f"{path.computer} is not this computer")
+        is_whole = path.subqueue is None and path.suffix is QueueSuffix.NONE
+        if path.kind is not PathKind.PUBLIC or not is_whole:
+            raise _illegal(path, "this is no name of a public queue")
+        if local.public_queue(path) is not None:
+            raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists")
+        queue = new_queue(local, path, now, **attributes)
+        if skip_directory and queue.identifier == NULL_GUID:
+            raise LocalProtocolError(f"{path}: nobody gives the queue an identifier")
+        with _Busy(self._busy, queue.pathname, Status.MQ_ERROR_QUEUE_EXISTS):
+            if not skip_directory:
+                yield from self._finish_deletions_of(queue.pathname)
+                queue = yield from self._publish(queue)
+            try:
+                yield CreateLocally(queue, [queue_change(queue)])
+            except Exception:
+                if not skip_directory:
+                    yield from self._take_back(queue)
+                raise
+        local.public_queues[queue.identifier] = queue
+        return queue
+
+    def alter(self, queue: QueueObject, now: Moment, **attributes: Any) -> Procedure[QueueObject]:
+        """[MS-MQDMPR] 3.1.7.1.24 give a public queue of ours other properties.
+
+        @param attributes: by the names of L{QueueObject}.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more), MQ_ERROR_SHARING_VIOLATION
+            while something else is done about it, MQ_ERROR_WRITE_NOT_ALLOWED for what stays as it is,
+            MQ_ERROR_NO_DS, MQ_ERROR_DS_ERROR, MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+            MQ_ERROR_LABEL_TOO_LONG.
+        @raise LocalProtocolError: there is no such attribute.
+        """
+        local = self._access.local
+        held = self._held(queue)
+        check_names(QueueObject, attributes)
+        if fixed := sorted(UNCHANGEABLE.intersection(attributes)):
+            raise MQError(Status.MQ_ERROR_WRITE_NOT_ALLOWED, f"{', '.join(fixed)} of a queue cannot change")
+        altered = attrs.evolve(held, modify_time=now.unix_seconds, **attributes)
+        with _Busy(self._busy, held.pathname, Status.MQ_ERROR_SHARING_VIOLATION):
+            names = tuple(sorted(attributes))
+            written = yield from self._access.write_directory(altered, names)
+            if not written.succeeded:
+                raise _refused(written, held)
+            try:
+                yield UpdateLocally(altered, [queue_change(altered)])
+            except Exception:
+                yield from self._access.write_directory(held, names)
+                raise
+            local.public_queues[altered.identifier] = altered
+        return altered
+
+    def delete(self, queue: QueueObject, *, skip_directory: bool = False) -> Procedure[None]:
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for public queues: here first, whatever the directory says.
+
+        @param skip_directory: iSkipDirectory; leave it in the directory.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more),
+            MQ_ERROR_SHARING_VIOLATION while something else is done about it; else the directory's refusal,
+            while the queue is gone here and the directory is asked again later.
+        """
+        local = self._access.local
+        held = self._held(queue)
+        with _Busy(self._busy, held.pathname, Status.MQ_ERROR_SHARING_VIOLATION):
+            changes = [queue_removal(held)]
+            if not skip_directory:
+                changes.append(deletion_change(held))
+            yield DeleteLocally(held, changes)
+            del local.public_queues[held.identifier]
+            if skip_directory:
+                return
+            local.deletions[held.identifier] = held
+            outcome = yield from _finish_deletion(self._access, held)
+        if not outcome.succeeded:
+            raise _refused(outcome, held)
+
+    def _held(self, queue: QueueObject) -> QueueObject:
+        held = self._access.local.public_queues.get(queue.identifier)
+        if held is None:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.pathname} is no public queue here")
+        return held
+
+    def _publish(self, queue: QueueObject) -> Procedure[QueueObject]:
+        created = yield from self._access.create_directory_object(queue)
+        if not created.succeeded:
+            raise _refused(created, queue)
+        queue = attrs.evolve(queue, identifier=created.value)
+        read = yield from self._access.read_directory(
+            QueueObject, [equals("identifier", queue.identifier)], _PATHS
+        )
+        if read.succeeded:
+            entry: DirectoryEntry[QueueObject] = read.value
+            queue = entry.onto(queue)
+        return queue
+
+    def _take_back(self, queue: QueueObject) -> Procedure[None]:
+        """A queue could not be made here: it must not stay published."""
+        outcome = yield from self._access.delete_directory_object(queue)
+        if outcome.succeeded:
+            return
+        self._access.local.deletions[queue.identifier] = queue
+        # What kept the queue from being stored may keep this from being stored too; then it lives in memory.
+        with contextlib.suppress(Exception):
+            yield Store([deletion_change(queue)])
+
+    def _finish_deletions_of(self, pathname: str) -> Procedure[None]:
+        for former in list(self._access.local.deletions.values()):
+            if former.pathname.lower() == pathname.lower():
+                yield from _finish_deletion(self._access, former)
+
+
+def retry_deletions(access: DirectoryAccess) -> Procedure[None]:
+    """Take out of the directory what should have gone before; what still cannot go stays for another time."""
+    for queue in list(access.local.deletions.values()):
+        outcome = yield from _finish_deletion(access, queue)
+        if outcome.is_disconnected:
+            return
+
+
+def _finish_deletion(access: DirectoryAccess, queue: QueueObject) -> Procedure[Outcome]:
+    outcome = yield from access.delete_directory_object(queue)
+    is_gone = outcome.succeeded or outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND
+    if is_gone and access.local.deletions.pop(queue.identifier, None) is not None:
+        yield Store([deletion_removal(queue)])
+    return outcome
+
+
+class _Busy:
+    """Holds a path for as long as something is done about it."""
+
+    def __init__(self, busy: set[str], pathname: str, refusal: Status) -> None:
+        self._busy = busy
+        self._path = pathname.lower()
+        self._refusal = refusal
+
+    def __enter__(self) -> None:
+        if self._path in self._busy:
+            raise MQError(self._refusal, f"{self._path} is just being made, changed or deleted")
+        self._busy.add(self._path)
+
+    def __exit__(self, *_: object) -> None:
+        self._busy.discard(self._path)
+
+
+def _refused(outcome: Outcome, queue: QueueObject) -> MQError:
+    return refusal(outcome.result, f"{queue.pathname}: {outcome.detail or 'the directory refuses'}")
+
+
+def _illegal(path: PathName, problem: str) -> MQError:
+    return MQError(Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, f"{path}: {problem}")

@@ -1,0 +1,162 @@
+"""[MS-MQDMPR] 3.1.7.1.20 and 3.1.7.1.21 which objects a read finds, and in which order."""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.membership.attributes import attributes_of_type
+from msmq.membership.entry import DirectoryEntry, check_names
+from msmq.membership.objects import DirectoryObject
+
+T = TypeVar("T", bound=DirectoryObject)
+
+
+class FilterOperator(enum.Enum):
+    """[MS-MQDMPR] 3.1.7.1.20 the operators of an attribute-filter expression."""
+
+    EQUALS = "EQUALS"
+    NOT_EQUALS = "NOT-EQUALS"
+    LESS_THAN = "LESS-THAN"
+    GREATER_THAN = "GREATER-THAN"
+    LESS_THAN_OR_EQUAL = "LESS-THAN-OR-EQUAL"
+    GREATER_THAN_OR_EQUAL = "GREATER-THAN-OR-EQUAL"
+
+
+_EQUALITIES: Final = (FilterOperator.EQUALS, FilterOperator.NOT_EQUALS)
+_COMPARISONS: Final[dict[FilterOperator, Callable[[Any, Any], bool]]] = {
+    FilterOperator.EQUALS: operator.eq,
+    FilterOperator.NOT_EQUALS: operator.ne,
+    FilterOperator.LESS_THAN: operator.lt,
+    FilterOperator.GREATER_THAN: operator.gt,
+    FilterOperator.LESS_THAN_OR_EQUAL: operator.le,
+    FilterOperator.GREATER_THAN_OR_EQUAL: operator.ge,
+}
+
+
+@attrs.frozen
+class AttributeFilter:
+    """[MS-MQDMPR] 3.1.7.1.20 an attribute-filter expression.
+
+    Texts compare without case, as the names of computers, queues and sites do.
+    Of an attribute that is a list any member may fulfil a comparison, and none may equal what it shall not
+    equal; the value is a member.
+    An attribute that is not set fulfils nothing.
+
+    @ivar attribute: the left side, the name of a Directory attribute.
+    @ivar value: the right side.
+    """
+
+    attribute: str
+    operator: FilterOperator
+    value: Any
+
+    def matches(self, values: Mapping[str, Any]) -> bool:
+        """Whether an object that has these attributes set fulfils the expression."""
+        held = values.get(self.attribute)
+        if held is None:
+            return False
+        compare = _COMPARISONS[self.operator]
+        right = _comparable(self.value)
+        if not isinstance(held, tuple):
+            return compare(_comparable(held), right)
+        each = (compare(_comparable(member), right) for member in held)
+        return all(each) if self.operator is FilterOperator.NOT_EQUALS else any(each)
+
+
+def equals(attribute: str, value: Any) -> AttributeFilter:
+    """The expression that most reads have: this attribute EQUALS this value."""
+    return AttributeFilter(attribute, FilterOperator.EQUALS, value)
+
+
+@attrs.frozen
+class SortOrder:
+    """[MS-MQDMPR] 3.1.7.1.21 an attribute-sort-order value.
+
+    @ivar priority: SortPriority; the highest counts first, 0 does not count at all.
+    @ivar ascending: SortAscending.
+    """
+
+    priority: int = 0
+    ascending: bool = True
+
+
+def check_query(
+    of: type[DirectoryObject],
+    filters: Sequence[AttributeFilter],
+    attributes: Sequence[str] | None,
+    order: Sequence[SortOrder] = (),
+) -> None:
+    """Refuse a read that has no meaning.
+
+    @raise LocalProtocolError: an attribute that no directory holds, a value of another kind than the
+        attribute's, an order of what has none, or not one sort order for each attribute.
+    """
+    check_names(of, [expression.attribute for expression in filters])
+    for expression in filters:
+        row = attributes_of_type(of)[expression.attribute]
+        value = (expression.value,) if row.kind.is_list else expression.value
+        if not row.kind.holds(value):
+            raise LocalProtocolError(f"{of.TYPE}.{row.name} is {row.kind.name}, not {expression.value!r}")
+        if not row.kind.is_ordered and expression.operator not in _EQUALITIES:
+            raise LocalProtocolError(f"{of.TYPE}.{row.name} has no order for {expression.operator.value}")
+    if attributes is not None:
+        check_names(of, attributes)
+    if order and len(order) != len(attributes or ()):
+        raise LocalProtocolError(f"{len(order)} sort orders for {len(attributes or ())} attributes")
+
+
+def is_match(entry: DirectoryEntry[T], filters: Sequence[AttributeFilter]) -> bool:
+    """Whether an object fulfils all expressions; there may be none."""
+    return all(expression.matches(entry.values) for expression in filters)
+
+
+def select(
+    entries: Sequence[DirectoryEntry[T]],
+    filters: Sequence[AttributeFilter],
+    attributes: tuple[str, ...] | None = None,
+    order: Sequence[SortOrder] = (),
+) -> list[DirectoryEntry[T]]:
+    """[MS-MQDMPR] 3.1.7.1.21 the objects that a read finds, sorted, with the attributes that it asks for.
+
+    What is not set comes before what is; objects that are alike keep their order.
+
+    @param order: as many as C{attributes}, or none.
+    """
+    found = [entry for entry in entries if is_match(entry, filters)]
+    # The least is sorted by first; of two with the same priority the one that is named first counts more.
+    keys = sorted(zip(reversed(attributes or ()), reversed(order), strict=False), key=_priority)
+    for name, direction in keys:
+        if direction.priority > 0:
+            found.sort(key=_sort_key(name), reverse=not direction.ascending)
+    return [entry.only(attributes) for entry in found]
+
+
+def _sort_key(name: str) -> Callable[[DirectoryEntry[Any]], tuple[Any, ...]]:
+    def key(entry: DirectoryEntry[Any]) -> tuple[Any, ...]:
+        value = entry.values.get(name)
+        if value is None:
+            return (0,)
+        members = value if isinstance(value, tuple) else (value,)
+        return (1, *map(_sortable, members))
+
+    return key
+
+
+def _priority(key: tuple[str, SortOrder]) -> int:
+    return key[1].priority
+
+
+def _comparable(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _sortable(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    return value if isinstance(value, int | bytes) else str(value).lower()

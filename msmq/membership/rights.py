@@ -1,0 +1,212 @@
+"""[MS-ADTS] 5.1.3.2 the rights to a queue as a directory holds them, and as MSMQ has them.
+
+[MS-MQDMPR] 3.1.1.2 gives the access masks of Security their values in MQQUEUEACCESSMASK, and [MS-MQDSSM]
+3.1.6.1.2 copies Security into nTSecurityDescriptor, where [MS-ADTS] 5.1.3.2 gives the same bits other
+meanings: 0x20 is the right to read the properties of a queue in MSMQ, and the right to write those of the
+object in the directory.  So the masks are translated (docs/design/directory.md):
+
+- taking, looking at and sending messages are control access rights of [MS-ADTS] 6.1.1.2.7.14 to 6.1.1.2.7.17,
+  each an object entry with RIGHT_DS_CONTROL_ACCESS and the GUID of the right;
+- the rights to the object itself (its properties, its permissions, its owner, its deletion) are those of the
+  directory with the same purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.windows.access_masks import QUEUE_KIND, AccessMask, GenericMapping, QueueAccess
+from msmq.windows.security_descriptor import SecurityDescriptor, allow
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl
+from msmq.windows.well_known_sids import AUTHENTICATED_USERS, LOCAL_SYSTEM, with_rid
+
+RECEIVE: Final = UUID("06bd3200-df3e-11d1-9c86-006008764d0e")
+"""[MS-ADTS] 6.1.1.2.7.14 msmq-Receive."""
+
+PEEK: Final = UUID("06bd3201-df3e-11d1-9c86-006008764d0e")
+"""[MS-ADTS] 6.1.1.2.7.15 msmq-Peek."""
+
+SEND: Final = UUID("06bd3202-df3e-11d1-9c86-006008764d0e")
+"""[MS-ADTS] 6.1.1.2.7.16 msmq-Send."""
+
+RECEIVE_JOURNAL: Final = UUID("06bd3203-df3e-11d1-9c86-006008764d0e")
+"""[MS-ADTS] 6.1.1.2.7.17 msmq-Receive-journal."""
+
+QUEUE_CLASS: Final = UUID("9a0dc343-c100-11d1-bbc5-0080c76670c0")
+"""[MS-ADSC] 2.166 schemaIdGuid of mSMQQueue."""
+
+READ_PROPERTY: Final = 0x10
+WRITE_PROPERTY: Final = 0x20
+CONTROL_ACCESS: Final = 0x100
+"""[MS-ADTS] 5.1.3.2 RIGHT_DS_READ_PROPERTY, RIGHT_DS_WRITE_PROPERTY, RIGHT_DS_CONTROL_ACCESS."""
+
+EVERY_DIRECTORY_RIGHT: Final = 0x000F01FF
+"""RPWPCRCCDCLCLORCWOWDSDDTSW, as [MS-ADSC] writes it: every right that [MS-ADTS] 5.1.3.2 lists."""
+
+_READ_CONTROL: Final = int(AccessMask.READ_CONTROL)
+GENERIC: Final = GenericMapping(
+    generic_read=_READ_CONTROL | 0x04 | READ_PROPERTY | 0x80,
+    generic_write=_READ_CONTROL | WRITE_PROPERTY | 0x08,
+    generic_execute=_READ_CONTROL | 0x04,
+    generic_all=EVERY_DIRECTORY_RIGHT,
+)
+"""[MS-ADTS] 5.1.3.2 GR, GW, GX and GA of objects of a directory."""
+
+DELETE_MESSAGE: Final = int(QueueAccess.MQSEC_DELETE_MESSAGE)
+PEEK_MESSAGE: Final = int(QueueAccess.MQSEC_PEEK_MESSAGE)
+WRITE_MESSAGE: Final = int(QueueAccess.MQSEC_WRITE_MESSAGE)
+DELETE_JOURNAL: Final = int(QueueAccess.MQSEC_DELETE_JOURNAL_MESSAGE)
+
+MESSAGE_RIGHTS: Final = DELETE_MESSAGE | PEEK_MESSAGE | WRITE_MESSAGE | DELETE_JOURNAL
+"""The rights to the messages of a queue, which say nothing about its object in the directory."""
+
+ALLOWED_BY: Final[Mapping[UUID, int]] = {
+    RECEIVE: DELETE_MESSAGE | PEEK_MESSAGE,
+    PEEK: PEEK_MESSAGE,
+    SEND: WRITE_MESSAGE,
+    RECEIVE_JOURNAL: DELETE_JOURNAL | PEEK_MESSAGE,
+}
+"""What each control access right allows; messages are taken by those who may look at them
+([MS-MQMQ] 2.2.24 MQSEC_RECEIVE_MESSAGE)."""
+
+DENIED_BY: Final[Mapping[UUID, int]] = {
+    RECEIVE: DELETE_MESSAGE,
+    PEEK: PEEK_MESSAGE,
+    SEND: WRITE_MESSAGE,
+    RECEIVE_JOURNAL: DELETE_JOURNAL,
+}
+"""What each denies: [MS-ADTS] 5.1.3.3.4 judges each right by itself, so denying to take leaves looking."""
+
+OBJECT_RIGHTS: Final = (
+    (int(QueueAccess.MQSEC_SET_QUEUE_PROPERTIES), WRITE_PROPERTY),
+    (int(QueueAccess.MQSEC_GET_QUEUE_PROPERTIES), READ_PROPERTY),
+    (int(QueueAccess.MQSEC_DELETE_QUEUE), int(AccessMask.DELETE)),
+    (int(QueueAccess.MQSEC_GET_QUEUE_PERMISSIONS), _READ_CONTROL),
+    (int(QueueAccess.MQSEC_CHANGE_QUEUE_PERMISSIONS), int(AccessMask.WRITE_DAC)),
+    (int(QueueAccess.MQSEC_TAKE_QUEUE_OWNERSHIP), int(AccessMask.WRITE_OWNER)),
+)
+"""Rights to the queue itself, and those to its object: [MS-MQDSSM] 5.1.2, [MS-ADTS] 5.1.3.2."""
+
+DENYING: Final = frozenset(
+    {
+        AceType.ACCESS_DENIED,
+        AceType.ACCESS_DENIED_OBJECT,
+        AceType.ACCESS_DENIED_CALLBACK,
+        AceType.ACCESS_DENIED_CALLBACK_OBJECT,
+    }
+)
+PLAIN_OF: Final = {
+    AceType.ACCESS_ALLOWED: AceType.ACCESS_ALLOWED,
+    AceType.ACCESS_DENIED: AceType.ACCESS_DENIED,
+    AceType.ACCESS_ALLOWED_CALLBACK: AceType.ACCESS_ALLOWED_CALLBACK,
+    AceType.ACCESS_DENIED_CALLBACK: AceType.ACCESS_DENIED_CALLBACK,
+    AceType.ACCESS_ALLOWED_OBJECT: AceType.ACCESS_ALLOWED,
+    AceType.ACCESS_DENIED_OBJECT: AceType.ACCESS_DENIED,
+    AceType.ACCESS_ALLOWED_CALLBACK_OBJECT: AceType.ACCESS_ALLOWED_CALLBACK,
+    AceType.ACCESS_DENIED_CALLBACK_OBJECT: AceType.ACCESS_DENIED_CALLBACK,
+}
+"""The types of entries that allow or deny, and their kind without an object type."""
+
+
+def class_default(domain: bytes | None) -> SecurityDescriptor:
+    """[MS-ADSC] 2.166 defaultSecurityDescriptor of mSMQQueue.
+
+    @param domain: the SID of the domain, whose administrators have an entry; C{None} if there is none.
+    """
+    aces = [allow(LOCAL_SYSTEM, EVERY_DIRECTORY_RIGHT), allow(AUTHENTICATED_USERS, 0x00020094)]
+    if domain is not None:
+        aces.insert(0, allow(with_rid(domain, 512), EVERY_DIRECTORY_RIGHT))
+    return SecurityDescriptor(dacl=Acl(tuple(aces)))
+
+
+# From a directory
+
+
+def lists_rights(found: SecurityDescriptor) -> bool:
+    """Whether a descriptor of a directory says who may do what with the messages of a queue.
+
+    It does if an entry of the object itself names a control access right of queues.  One that has nothing but
+    what the class and the containers give every object does not: the queue manager's own list holds.
+    """
+    return any(True for _ in named_entries(found))
+
+
+def is_untranslated(found: SecurityDescriptor) -> bool:
+    """Whether an entry looks like one with the masks of MQQUEUEACCESSMASK, as earlier versions wrote them.
+
+    These versions replaced the whole list, so that every entry of the object itself is a plain one with
+    rights to a queue and no others; the class gives each object others.
+    """
+    own = [ace for ace in deciding(found) if not ace.flags & AceFlags.INHERITED]
+    return bool(own) and all(
+        ace.object_type is None
+        and ace.type not in (AceType.ACCESS_ALLOWED_OBJECT, AceType.ACCESS_DENIED_OBJECT)
+        and not ace.mask & ~QUEUE_KIND.every_right
+        for ace in own
+    )
+
+
+def from_directory(found: SecurityDescriptor) -> SecurityDescriptor:
+    """The descriptor of a queue that one of its object in a directory amounts to.
+
+    An entry that applies to other objects only (inherit only, or of another class) allows nothing.  An entry
+    about one attribute or property set allows nothing, and denies the property right as a whole
+    ([MS-ADTS] 5.1.3.3.3: what is denied of a part is denied of the object).
+    Entries without a meaning for queues, such as audits, are left out.
+
+    @return: with rights of L{QueueAccess} and the owner that the directory has.
+    """
+    if found.dacl is None:
+        return SecurityDescriptor(found.owner, found.group)
+    aces: list[Ace] = []
+    for ace in deciding(found):
+        mask = _rights_of(ace)
+        if mask:
+            _append(aces, Ace(PLAIN_OF[ace.type], mask, ace.sid, data=ace.data))
+    return SecurityDescriptor(found.owner, found.group, Acl(tuple(aces)))
+
+
+def _rights_of(ace: Ace) -> int:
+    is_denial = ace.type in DENYING
+    if ace.inherited_object_type not in (None, QUEUE_CLASS) and not is_denial:
+        return 0
+    mask = GENERIC.specific(ace.mask)
+    rights = 0
+    if mask & CONTROL_ACCESS:
+        meaning = DENIED_BY if is_denial else ALLOWED_BY
+        if ace.object_type is None:
+            rights |= MESSAGE_RIGHTS
+        else:
+            rights |= meaning.get(ace.object_type, 0)
+    is_part = ace.object_type is not None and ace.object_type != QUEUE_CLASS
+    for right, of_object in OBJECT_RIGHTS:
+        is_property = of_object in (READ_PROPERTY, WRITE_PROPERTY)
+        if mask & of_object and not (is_part and is_property and not is_denial):
+            rights |= right
+    return rights
+
+
+def _append(aces: list[Ace], entry: Ace) -> None:
+    """Add an entry behind the others; to the last one if that is of the same account and kind."""
+    if aces and (aces[-1].type, aces[-1].sid, aces[-1].data) == (entry.type, entry.sid, entry.data):
+        aces[-1] = attrs.evolve(aces[-1], mask=aces[-1].mask | entry.mask)
+    else:
+        aces.append(entry)
+
+
+def deciding(descriptor: SecurityDescriptor) -> Iterator[Ace]:
+    """The entries of the DACL that allow or deny something about this object."""
+    for ace in () if descriptor.dacl is None else descriptor.dacl.aces:
+        if isinstance(ace, Ace) and ace.type in PLAIN_OF and not ace.flags & AceFlags.INHERIT_ONLY:
+            yield ace
+
+
+def named_entries(found: SecurityDescriptor) -> Iterator[Ace]:
+    """The entries of the object itself that name a control access right of queues."""
+    for ace in deciding(found):
+        if ace.object_type in ALLOWED_BY and ace.mask & CONTROL_ACCESS and not ace.flags & AceFlags.INHERITED:
+            yield ace

@@ -1,0 +1,140 @@
+"""[MS-MQQB] 3.1.7.15 Send Administration Acknowledgment: which message answers a message, and where to."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.queue_names import SYSTEM_PATHS
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.names.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SenderIdType
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from msmq.wire.guid import NULL_GUID
+
+_WANTED: Final = {
+    MessageClass.ACK_REACH_QUEUE: Acknowledge.POSITIVE_ARRIVAL,
+    MessageClass.ACK_RECEIVE: Acknowledge.POSITIVE_RECEIVE,
+    MessageClass.NACK_Q_DELETED: Acknowledge.NEGATIVE_RECEIVE,
+    MessageClass.NACK_Q_PURGED: Acknowledge.NEGATIVE_RECEIVE,
+    MessageClass.NACK_RECEIVE_TIMEOUT: Acknowledge.NEGATIVE_RECEIVE,
+    MessageClass.NACK_RECEIVE_REJECTED: Acknowledge.NEGATIVE_RECEIVE,
+}
+"""The bit that asks for a class; the bit for every other class is NEGATIVE_ARRIVAL."""
+
+_WITHOUT_BODY: Final = (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE)
+
+INSECURE: Final = frozenset(
+    {
+        MessageClass.NACK_BAD_DST_Q,
+        MessageClass.NACK_ACCESS_DENIED,
+        MessageClass.NACK_BAD_SIGNATURE,
+        MessageClass.NACK_BAD_ENCRYPTION,
+        MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    }
+)
+"""[MS-MQQB] 3.1.7.15 SendInsecureNacks: what would let a stranger probe, or use us as a reflector."""
+
+
+_ANSWERS: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
+"""The classes of messages that are for administration queues."""
+
+_SYSTEM_NUMBERS: Final = (3, 4)
+"""Those of the notification queue ([MS-MQCN] 1.9) and the order queue ([MS-MQQB] 2.2.4)."""
+
+
+def is_quiet(view: UserMessageView) -> bool:
+    """[MS-MQQB] notes 2 and 62: whether a message is for an administration, notification or order queue.
+
+    Nobody is told of such a message, and no copy is kept of it, whatever it asks for: so no acknowledgement
+    is acknowledged. That it is for an administration queue shows in its class, for such a queue is like any
+    other.
+    """
+    if view.message_class in _ANSWERS:
+        return True
+    match view.destination():
+        case PrivateQueueFormatNameId(number):
+            return number in _SYSTEM_NUMBERS
+        case DirectQueueFormatName(text):
+            return text.partition("\\")[2].lower() in SYSTEM_PATHS
+    return False
+
+
+@attrs.frozen
+class Acknowledgement:
+    """An administration acknowledgement that is to be sent.
+
+    @ivar destination: the administration queue.
+    """
+
+    destination: FormatName
+    message: Message
+
+
+def acknowledgement(
+    view: UserMessageView,
+    message_class: MessageClass,
+    *,
+    queue_manager: UUID,
+    send_insecure: bool = False,
+) -> Acknowledgement | None:
+    """The acknowledgement of C{message_class} that the sender of C{view} asked for; C{None} if it did not.
+
+    The bits are tested singly (reading 75). Messages for the queues of the system are not told of.
+    It asks for no acknowledgement itself, never expires, and is recoverable if the message is.
+    What nobody on the way was to read does not go back in it: a body with a PrivacyLevel stays out.
+
+    @param queue_manager: who answers; a null QueueManagerAddress means this.
+    @param send_insecure: SendInsecureNacks, off by default.
+    """
+    if not view.acknowledge & _WANTED.get(message_class, Acknowledge.NEGATIVE_ARRIVAL):
+        return None
+    if (message_class in INSECURE and not send_insecure) or is_quiet(view):
+        return None
+    try:
+        destination = _known(view.admin_format_name(), queue_manager)
+        answer_to = _known(view.destination_format_name(), queue_manager)
+    except MQError:
+        # Its sender named a queue by a text that names none, so there is nowhere to answer to.
+        return None
+    if destination is None:
+        return None
+    body = b"" if message_class in _WITHOUT_BODY or _is_private(view) else bytes(view.body)
+    return Acknowledgement(
+        destination,
+        Message(
+            body=body,
+            body_type=view.body_type if body else 0,
+            label=view.label,
+            priority=view.priority,
+            time_to_reach_queue=INFINITE,
+            delivery=Delivery.RECOVERABLE if view.is_recoverable else Delivery.EXPRESS,
+            correlation_id=view.source_queue_manager + view.message_id.to_bytes(4, "little"),
+            response_queue=answer_to,
+            application_tag=view.application_tag,
+            message_class=message_class,
+            sender_identifier_type=SenderIdType.NONE,
+        ),
+    )
+
+
+def _is_private(view: UserMessageView) -> bool:
+    """Whether the body is encrypted, or was on its way here, or is to be before it leaves.
+
+    An acknowledgement goes in clear, to a queue that anybody may have named.
+    """
+    security = view.security()
+    return view.asks_for_privacy or (security is not None and security.is_body_encrypted)
+
+
+def _known(name: FormatName | None, queue_manager: UUID) -> FormatName | None:
+    """The name with our own identifier in place of none."""
+    if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+        return attrs.evolve(name, queue_manager=queue_manager)
+    return name

@@ -1,0 +1,183 @@
+"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message: whether messages may come in, and where they lie."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue
+from msmq.queues.holdings import Holdings, room_in
+from msmq.queues.leaving.deadlines import due_time, time_limit
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.queue import Queue
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.message_lifetime import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED, is_late
+from msmq.structures.packet.user_header import UserHeader
+from msmq.wire.guid import NULL_GUID
+
+if TYPE_CHECKING:
+    from msmq.structures.packet.user_message_view import UserMessageView
+
+_PR: Final = BaseHeader.PR
+_TH: Final = UserHeader.TH
+_TH_JP: Final = UserHeader.TH | UserHeader.JP
+
+
+class EnqueueStatus(enum.IntEnum):
+    """[MS-MQDMPR] 3.1.7.1.9 rStatus; QUEUE_DELETED is ours, for a queue that went while the message came."""
+
+    STORED = 0
+    QUEUE_QUOTA_EXCEEDED = 1
+    QUEUE_MANAGER_QUOTA_EXCEEDED = 2
+    TIMED_OUT_IN_TRANSIT = 3
+    QUEUE_DELETED = 4
+
+
+@attrs.frozen
+class Refusal:
+    """A message that did not come in.
+
+    @ivar index: which of the arrivals it was, from 0.
+    """
+
+    index: int
+    queue: Queue = attrs.field(repr=False)
+    view: UserMessageView = attrs.field(repr=False)
+    status: EnqueueStatus
+
+
+@attrs.define(eq=False)
+class Admission:
+    """Messages that are in their queues, where nobody sees them until they are committed.
+
+    @ivar changes: what has to be in the store before that; nothing for express messages.
+    @ivar overflow: what has to be handed to the store, but is not waited for.
+    @ivar groups: the positions of each queue, in the order of arrival.
+    @ivar mortal: those of them that do not live forever.
+    @ivar refusals: the messages that did not come in; the others did.
+    @ivar journaled: those that have arrived, and whose sender wants a copy then: their places.
+    @ivar letters: dead letters of some refused ones, and copies of others in the machine journal.
+    """
+
+    changes: list[Change] = attrs.field(factory=list)
+    overflow: list[Change] = attrs.field(factory=list)
+    groups: dict[Queue, list[MessagePosition]] = attrs.field(factory=dict)
+    mortal: list[MessagePosition] = attrs.field(factory=list)
+    refusals: list[Refusal] = attrs.field(factory=list)
+    journaled: list[tuple[Queue, int]] = attrs.field(factory=list)
+    letters: list[MessagePosition] = attrs.field(factory=list)
+
+    @property
+    def positions(self) -> Iterator[MessagePosition]:
+        """What came in, queue by queue."""
+        return (position for positions in self.groups.values() for position in positions)
+
+
+def admit(
+    arrivals: Sequence[tuple[Queue, UserMessageView]],
+    first: int,
+    holdings: Holdings,
+    now: Moment,
+) -> Admission:
+    """Put messages in their queues, in state ARRIVING, and charge their bytes.
+
+    @param first: the SequentialID of the first; the others follow.
+    """
+    storage = holdings.storage
+    admission = Admission()
+    changes, groups, mortal = admission.changes, admission.groups, admission.mortal
+    arrived = now.wall
+    free = storage.free
+    express_room = storage.express_room
+    queue: Queue | None = None
+    entries: dict[int, MessagePosition] = {}
+    positions: list[MessagePosition] = []
+    identifier = NULL_GUID
+    limit, forever = TIME_TO_BE_RECEIVED, FOREVER
+    is_logged = False
+    fresh: set[Queue] = set()
+    room = 0
+    last_stamp = b""
+    last_due: int | None = None
+    for number, (target, view) in enumerate(arrivals, first):
+        if target is not queue:
+            queue = target
+            limit = time_limit(target)
+            room = room_in(target)
+            entries = target.positions
+            positions = groups.setdefault(target, [])
+            identifier = target.definition.identifier
+            is_logged = target.definition.log
+            last_stamp = b""
+            if not target.is_stored:
+                fresh.add(target)
+        size = view.size
+        packet = view.packet
+        due: int | None = None
+        if size > free or size > room or packet[limit] != forever:
+            # Most were sent in the same second, and have the same time.
+            stamp = packet[limit] + packet[SENT_TIME]
+            if stamp != last_stamp or size > free or size > room:
+                status = judge(target, view, free, room, now)
+                if status:
+                    admission.refusals.append(Refusal(number - first, target, view, status))
+                    continue
+                last_stamp, last_due = stamp, due_time(target, view)
+            due = last_due
+        # Slots of the view, not its properties: this line is run for every message.
+        priority = view.base_flags & _PR
+        if view.flags & _TH_JP:
+            if view.flags & _TH:
+                priority = 0
+            elif not isinstance(target, OutgoingQueue):
+                admission.journaled.append((target, (7 - priority) << 56 | number))
+        lookup_id = (7 - priority) << 56 | number
+        position = MessagePosition(target, lookup_id, view, size, arrived)
+        if due is not None:
+            position.due = due
+            mortal.append(position)
+        if view.is_recoverable:
+            position.kept = Kept.STORE
+            if not target.is_stored:
+                holdings.keep_queue(target, changes)
+            changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))
+        elif size > express_room:
+            if target in fresh:
+                # Nobody knows which of the two batches is done first, or at all, so each has the queue.
+                holdings.keep_queue(target, changes)
+                admission.overflow.append(PutQueue(target.definition))
+            holdings.overflow(position, admission.overflow)
+        else:
+            storage.express += size
+            express_room -= size
+        if is_logged:
+            changes.append(AppendLog(identifier, lookup_id, packet, arrived))
+        entries[lookup_id] = position
+        positions.append(position)
+        target.total_bytes += size
+        storage.used += size
+        free -= size
+        room -= size
+    return admission
+
+
+def judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:
+    """Whether a message may come into a queue, and why not.
+
+    @param free: bytes that the queue manager has room for.
+    @param room: bytes that the queue has room for.
+    """
+    if queue.is_deleted:
+        return EnqueueStatus.QUEUE_DELETED
+    if view.size > free:
+        return EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED
+    if view.size > room:
+        return EnqueueStatus.QUEUE_QUOTA_EXCEEDED
+    if isinstance(queue, OutgoingQueue) and is_late(view, now.wall):
+        return EnqueueStatus.TIMED_OUT_IN_TRANSIT
+    return EnqueueStatus.STORED

@@ -1,0 +1,132 @@
+"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message: messages come in, in two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.persistence.changes import Change
+from msmq.queues.arriving.acknowledgement import is_quiet
+from msmq.queues.arriving.admission import Admission, admit
+from msmq.queues.arriving.availability import Showing
+from msmq.queues.counters import Numbers
+from msmq.queues.effects import Effect
+from msmq.queues.holdings import Holdings, forget_queues
+from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.departure_kinds import gone_with_queue, removals
+from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_header import UserHeader
+
+if TYPE_CHECKING:
+    from msmq.structures.packet.user_message_view import UserMessageView
+
+
+_BURIED = UserHeader.JN | UserHeader.TH
+
+
+def wants_burial(view: UserMessageView) -> bool:
+    """Whether the sender of a message asked for a dead letter that is kept where the message fails.
+
+    That is one with negative source journaling which is not transactional, and no acknowledgement.
+    """
+    return view.flags & _BURIED == UserHeader.JN and not is_quiet(view)
+
+
+@attrs.define(eq=False)
+class Arrivals:
+    """Puts messages in their queues, and shows them once they are stored."""
+
+    _numbers: Numbers
+    _holdings: Holdings
+    _expiry: Expiry
+    _showing: Showing
+    _copying: Copying
+
+    def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
+        """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: put them in their queues, where nobody sees them.
+
+        Either L{commit} or L{withdraw} has to follow, once the changes are stored or were not.
+        If there is an overflow as well, it has to be handed to the store, and L{overflowed} to follow.
+        """
+        admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now)
+        if admission.journaled:
+            for queue, lookup_id in admission.journaled:
+                copy = self._copying.arrive(queue.positions[lookup_id], admission.changes)
+                if copy is not None:
+                    admission.letters.append(copy)
+        admission.changes += self._numbers.reservations()
+        return admission
+
+    def bury(
+        self,
+        view: UserMessageView,
+        message_class: MessageClass,
+        now: Moment,
+        letters: list[MessagePosition],
+        changes: list[Change],
+    ) -> bool:
+        """[MS-MQQB] 3.1.5.8.8, reading 64: keep a message that was refused on arrival as a dead letter.
+
+        @param view: a message for which L{wants_burial} is true.
+        @param letters: gets the dead letter, which is shown once C{changes} are stored (L{commit}), or
+            withdrawn with the admission that both become part of (L{withdraw}).
+        @return: whether it is kept; false if a limit is reached.
+        """
+        letter = self._copying.keep_refused(view, message_class, now.wall, changes)
+        if letter is None:
+            return False
+        letters.append(letter)
+        return True
+
+    def commit(self, admission: Admission, now: Moment) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages are available to all who wait.
+
+        Those whose time is over already never become so (3.1.2.4, reading 31).
+        """
+        self._numbers.stored(admission.changes)
+        effects: list[Effect] = []
+        departures = self._expiry.sift(admission.mortal, now)[1] if admission.mortal else []
+        effects += departures
+        for queue, positions in admission.groups.items():
+            if departures:
+                positions = [position for position in positions if position.state is PositionState.ARRIVING]
+            if queue.is_deleted:
+                effects += gone_with_queue(positions)
+            elif positions:
+                queue.make_available(positions)
+                effects += self._showing.serve(queue, positions, now)
+                if admission.changes or admission.overflow:
+                    self._showing.cache(positions)
+        if admission.letters:
+            effects += self._showing.show(admission.letters, now)
+        return effects
+
+    def withdraw(self, admission: Admission) -> list[Change]:
+        """The changes were not stored: the messages were never here.
+
+        @return: what the store has to forget if it was handed the overflow; it is not waited for.
+        """
+        for position in admission.positions:
+            self._holdings.unlink(position)
+        self._copying.withdraw(admission.letters)
+        forget_queues(admission.changes, (*admission.groups, *(each.queue for each in admission.letters)))
+        return removals(position for position in admission.positions if position.kept is Kept.OVERFLOW)
+
+    def overflowed(self, admission: Admission, *, is_stored: bool) -> None:
+        """The store has the express messages for which memory had no room, or could not take them.
+
+        In the second case memory keeps them all the same.
+        """
+        for position in admission.positions:
+            if (
+                position.kept is Kept.OVERFLOW
+                and position.state is not PositionState.DELETED
+                and not position.queue.is_deleted
+            ):
+                self._holdings.overflowed(position, is_stored=is_stored)

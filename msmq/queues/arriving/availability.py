@@ -1,0 +1,60 @@
+"""[MS-MQDMPR] 3.1.7.2.2: messages become available to all who wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.effects import Effect, OutgoingReady
+from msmq.queues.holdings import Holdings
+from msmq.queues.leaving.departure_kinds import by_queue, gone_with_queue
+from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.reading.readers import Readers
+
+_lookup_id = attrgetter("lookup_id")
+
+
+@attrs.define(eq=False)
+class Showing:
+    """Lets readers, and whoever transfers messages, find what has come into a queue or is back in it."""
+
+    _holdings: Holdings
+    _readers: Readers
+    _expiry: Expiry
+
+    def show(
+        self, positions: Iterable[MessagePosition], now: Moment, *, is_return: bool = False
+    ) -> list[Effect]:
+        """Let readers find messages that have come into their queues, but those whose time is over.
+
+        @param is_return: they were there before; the last goes first, so that each goes in front of those
+            behind it.
+        """
+        fresh, departures = self._expiry.sift(positions, now)
+        effects: list[Effect] = [*departures]
+        for queue, arrived in by_queue(fresh).items():
+            if queue.is_deleted:
+                effects += () if queue.is_system else gone_with_queue(arrived)
+            else:
+                queue.make_available(sorted(arrived, key=_lookup_id, reverse=is_return))
+                effects += self.serve(queue, arrived, now)
+                self.cache(arrived)
+        return effects
+
+    def serve(self, queue: Queue, fresh: Sequence[MessagePosition], now: Moment) -> list[Effect]:
+        """Tell those who wait for a queue of messages that are available there."""
+        effects = self._readers.serve(queue, fresh, now) if queue.readers else []
+        if isinstance(queue, OutgoingQueue):
+            effects.append(OutgoingReady(queue))
+        return effects
+
+    def cache(self, positions: Iterable[MessagePosition]) -> None:
+        """Keep the packets of those that nobody took at once, as far as memory has room for them."""
+        available = PositionState.AVAILABLE
+        self._holdings.cache(position for position in positions if position.state is available)

@@ -1,0 +1,343 @@
+"""Copies that are kept of messages: journals of what was received, dead letters of what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from msmq.persistence.changes import AppendEvent, AppendLog, Change
+from msmq.queues.arriving.acknowledgement import is_quiet
+from msmq.queues.holdings import Holdings, room_in
+from msmq.queues.leaving.departure_kinds import Departure, Removal, Settlement, removals
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.queue import Queue
+from msmq.structures.names.path_name import PathName, parse_path_name
+from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_patches import patch_dead_letter, patch_message_class
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+
+EVENTS = {
+    MessageClass.NACK_RECEIVE_TIMEOUT: "expired",
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "expired",
+    MessageClass.NACK_DELETED: "purged",
+    MessageClass.NACK_Q_PURGED: "purged",
+    MessageClass.NACK_Q_DELETED: "deleted",
+    MessageClass.NACK_COULD_NOT_ENCRYPT: "unencrypted",
+}
+"""What the event log calls the ways in which a message leaves its queue; every other is C{rejected}."""
+
+_JOURNALED = UserHeader.JP | UserHeader.TH
+_BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
+
+
+@attrs.define(eq=False)
+class Copying:
+    """[MS-MQDMPR] 3.1.1.12, and readings 45 and 46.
+
+    @ivar source: the GUID of this queue manager, as it stands in packets.
+    @ivar deadletter: SystemDeadletterQueue.
+    @ivar deadxact: SystemTransactionalDeadletterQueue.
+    @ivar find: the queue of this queue manager that a path means.
+    @ivar machine_journal: the journal of what this queue manager sent, and what arrived.
+    @ivar dropped: copies that were not made because their queue was full.
+    """
+
+    holdings: Holdings
+    source: bytes
+    deadletter: Queue
+    deadxact: Queue
+    machine_journal: Queue
+    find: Callable[[PathName], Queue | None]
+    dropped: int = 0
+
+    def receive(self, positions: list[MessagePosition], departures: list[Departure]) -> Removal:
+        """[MS-MQDMPR] 3.1.7.2.1 messages leave because they were received.
+
+        Where the queue keeps a journal, and there is room in it, the store turns the message into its copy.
+        """
+        changes: list[Change] = []
+        copies: list[MessagePosition] = []
+        plain = positions
+        if _any_copied(positions):
+            plain = []
+            for position in positions:
+                copy = self._journal(position, changes)
+                if copy is None:
+                    plain.append(position)
+                else:
+                    copies.append(copy)
+                    if position.kept is Kept.MEMORY:
+                        plain.append(position)
+                if _is_journaled_here(position):
+                    copy = self._keep_sent(position, changes)
+                    if copy is not None:
+                        copies.append(copy)
+            self.holdings.reserve(changes)
+        changes += removals(plain)
+        return Removal(positions, changes, departures, copies)
+
+    def settle(self, departure: Departure, now: float) -> Settlement:
+        """What has to be stored for messages to leave unread: their removal, dead letters, events.
+
+        @param departure: the packets of its messages are in memory, as far as they could be read.
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        changes, copies = self._leave(departure, now)
+        return Settlement(departure, changes, copies)
+
+    def delete(self, positions: Sequence[MessagePosition], now: float) -> Removal:
+        """The same for messages of a queue that is gone."""
+        if not positions:
+            return Removal((), [])
+        departure = Departure(positions[0].queue, positions, MessageClass.NACK_Q_DELETED)
+        changes, copies = self._leave(departure, now)
+        return Removal(positions, changes, copies=copies)
+
+    def _leave(self, departure: Departure, now: float) -> tuple[list[Change], list[MessagePosition]]:
+        changes: list[Change] = []
+        copies: list[MessagePosition] = []
+        if not departure.is_told:
+            copies = self.lose(departure.positions, departure.message_class, changes, now, departure.reason)
+        if copies:
+            self.holdings.reserve(changes)
+        changes += removals(departure.positions)
+        return changes, copies
+
+    def lose(
+        self,
+        positions: Iterable[MessagePosition],
+        message_class: MessageClass,
+        changes: list[Change],
+        now: float,
+        why: str = "",
+    ) -> list[MessagePosition]:
+        """The dead letters and events of messages that are lost, for the store to have them together.
+
+        @param why: why, in words, where the class does not say it all.
+        """
+        copies: list[MessagePosition] = []
+        for position in positions:
+            dropped = self.dropped
+            copy = self.bury(position, message_class, changes)
+            reason = ""
+            if copy is not None:
+                copies.append(copy)
+                reason = "kept as a dead letter"
+            elif self.dropped != dropped:
+                reason = "there was no room for a dead letter"
+            told = "; ".join(filter(None, (why, reason)))
+            changes.append(departure_event(position, message_class, now, told))
+        return copies
+
+    def bury(
+        self, position: MessagePosition, message_class: MessageClass, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A dead letter of a message that has failed here, if its sender asked for one and there is room.
+
+        Those of transactional messages are kept where they were sent from alone (reading 68); any other is
+        kept where it fails, in transit if L{msmq.structures.packet.kept_packet} marks it (reading 64). A
+        transactional message has failed unless it was received; any other was delivered when an
+        administrator removes it from the queue that it was for (reading 46).
+        """
+        view = position.view
+        if view is None or not view.flags & UserHeader.JN or position.queue.is_system or is_quiet(view):
+            return None
+        if view.is_transactional or isinstance(position.queue, OutgoingQueue):
+            if view.source_queue_manager != self.source:
+                return self._bury_in_transit(position, view, message_class, changes)
+        elif message_class in _BY_HAND:
+            return None
+        return self.letter(view, message_class, position, changes)
+
+    def _bury_in_transit(
+        self, position: MessagePosition, view: UserMessageView, message_class: int, changes: list[Change]
+    ) -> MessagePosition | None:
+        if view.is_transactional or not is_marked_for_dead_letters(view):
+            return None
+        return self._copy_of_peer(view, message_class, position, changes)
+
+    def _copy_of_peer(
+        self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A dead letter of a message of another queue manager; C{None} beyond their limit."""
+        letter = UserMessageView(packet_of(patch_message_class(view, message_class)))
+        limit = self.holdings.storage.peer_letters
+        if limit is not None and self.deadletter.total_bytes + letter.size > limit:
+            self.dropped += 1
+            return None
+        return self.copy(self.deadletter, letter, source, changes)
+
+    def letter(
+        self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A dead letter where it belongs, and where nobody sees it yet; C{None} if there is no room for it.
+
+        That is ApplicationDeadletterQueue if its sender, who is here, named one that can take it.
+        """
+        own = self._application_queue(view)
+        if own is not None:
+            letter = UserMessageView(patch_dead_letter(view, message_class))
+            if letter.size <= min(room_in(own), self.holdings.storage.free):
+                copy = self._put(own, letter, source, changes)
+                if own.definition.log:
+                    identifier = own.definition.identifier
+                    changes.append(AppendLog(identifier, copy.lookup_id, letter.packet, copy.arrived))
+                return copy
+        queue = self.deadxact if view.is_transactional else self.deadletter
+        return self.copy(queue, UserMessageView(patch_message_class(view, message_class)), source, changes)
+
+    def _application_queue(self, view: UserMessageView) -> Queue | None:
+        name = view.dead_letter_queue
+        if not name or view.source_queue_manager != self.source:
+            return None
+        try:
+            queue = self.find(parse_path_name(name))
+        except MQError:
+            return None
+        if (
+            queue is None
+            or queue.is_deleted
+            or queue.is_system
+            or queue.parent is not None
+            or queue.definition.transactional != view.is_transactional
+        ):
+            return None
+        return queue
+
+    def copy(
+        self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition | None:
+        """A copy in a system queue, where nobody sees it yet; C{None} if the queue is full."""
+        if view.size > min(room_in(queue), self.holdings.storage.letter_room):
+            self.dropped += 1
+            return None
+        return self._put(queue, view, source, changes)
+
+    def _put(
+        self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
+    ) -> MessagePosition:
+        keep = Kept.STORE if view.is_recoverable else Kept.MEMORY
+        copy = self.holdings.insert(queue, view, source, keep=keep)
+        self.holdings.put(copy, changes)
+        return copy
+
+    def _journal(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+        if not _is_copied(position):
+            return None
+        if isinstance(position.queue, OutgoingQueue):
+            # Routers keep nothing of what passes through them (reading 68).
+            if position.view is None or position.view.source_queue_manager != self.source:
+                return None
+            journal = self.machine_journal
+        else:
+            journal = position.queue.main.journal or self.machine_journal
+        if position.size > min(room_in(journal), self.holdings.storage.journal_room):
+            self.dropped += 1
+            return None
+        view = position.view if position.kept is not Kept.STORE else None
+        copy = self.holdings.insert(journal, view, position, keep=position.kept)
+        self.holdings.move(position, copy, changes)
+        return copy
+
+    def arrive(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+        """[MS-MQDMPR] 3.1.1.12 PositiveJournalingRequested of a message that is in its queue here.
+
+        Only if it was sent here. A transactional one waits until it is received (reading 68).
+        """
+        view = position.view
+        if position.queue.is_system or view is None or is_quiet(view):
+            return None
+        return self._keep_sent(position, changes)
+
+    def _keep_sent(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+        view = position.view
+        if view is None or view.source_queue_manager != self.source:
+            return None
+        if self.holdings.storage.throttled:
+            self.dropped += 1
+            return None
+        return self.copy(self.machine_journal, view, position, changes)
+
+    def keep_refused(
+        self, view: UserMessageView, message_class: int, now: float, changes: list[Change]
+    ) -> MessagePosition | None:
+        """[MS-MQQB] 3.1.5.8.8 a dead letter of a message from elsewhere that was refused on arrival.
+
+        Other dead letters replace a message that was here. This one is additional, so every limit applies to
+        it; C{None} if one is reached.
+
+        @param message_class: why it was refused.
+        @param now: when it came, in seconds since 1970-01-01 UTC.
+        """
+        storage = self.holdings.storage
+        if view.size > (storage.free if view.is_recoverable else min(storage.free, storage.express_room)):
+            self.dropped += 1
+            return None
+        came = MessagePosition(self.deadletter, (7 - view.priority) << 56, view, view.size, now)
+        copy = self._copy_of_peer(view, message_class, came, changes)
+        self.holdings.reserve(changes)
+        return copy
+
+    def withdraw(self, copies: Iterable[MessagePosition]) -> None:
+        """The changes were not stored: there never were these copies."""
+        for copy in copies:
+            self.holdings.unlink(copy)
+
+
+def _any_copied(positions: Iterable[MessagePosition]) -> bool:
+    """Whether a copy is kept of any of these; every message that leaves is asked for."""
+    plain: Queue | None = None
+    for position in positions:
+        if position.queue is not plain:
+            if _is_copied(position):
+                return True
+            if _is_journaled_here(position):
+                return True
+            if (
+                not isinstance(position.queue, OutgoingQueue)
+                and not position.queue.main.definition.transactional
+            ):
+                plain = position.queue
+    return False
+
+
+def _is_journaled_here(position: MessagePosition) -> bool:
+    """Whether a transactional message was in the queue that it was for, and its sender wants a copy now."""
+    queue, view = position.queue, position.view
+    return (
+        view is not None
+        and view.flags & _JOURNALED == _JOURNALED
+        and not queue.is_system
+        and not isinstance(queue, OutgoingQueue)
+        and not is_quiet(view)
+    )
+
+
+def _is_copied(position: MessagePosition) -> bool:
+    """Whether a copy is kept of a message when it has been received, or has been delivered."""
+    queue = position.queue
+    if isinstance(queue, OutgoingQueue):
+        # A copy of a transactional message waits for what becomes of it (reading 68).
+        view = position.view
+        return view is not None and view.flags & _JOURNALED == UserHeader.JP and not is_quiet(view)
+    return queue.main.definition.journal
+
+
+def departure_event(
+    position: MessagePosition, message_class: MessageClass, now: float, reason: str = ""
+) -> AppendEvent:
+    """The line of the event log that tells of a message which left its queue unread."""
+    view = position.view
+    return AppendEvent(
+        now,
+        b"" if view is None else view.identity,
+        EVENTS.get(message_class, "rejected"),
+        reason,
+        int(message_class),
+        position.queue.definition.path,
+    )

@@ -1,0 +1,113 @@
+"""When messages expire: [MS-MQDMPR] 3.1.2.4 in a queue, [MS-MQQB] 3.1.7.1.2 on the way to one.
+
+Both times are counted from SentTime, which the wall clock of the sender stamped, so they are compared with
+the wall clock here. The arithmetic is signed and of any width: SentTime may lie ahead of us, and what was
+sent then is fresh (reading 64).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import attrs
+
+from msmq.persistence.definition import QueueType
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
+from msmq.structures.packet.message_lifetime import (
+    FOREVER,
+    TIME_TO_BE_RECEIVED,
+    TIME_TO_REACH_QUEUE,
+    reach_limit,
+)
+
+if TYPE_CHECKING:
+    from msmq.queues.queue import Queue
+    from msmq.structures.packet.user_message_view import UserMessageView
+
+
+def time_limit(queue: Queue) -> slice:
+    """Where a packet holds the time that counts in this queue: on the way the one, at its end the other."""
+    return TIME_TO_REACH_QUEUE if isinstance(queue, OutgoingQueue) else TIME_TO_BE_RECEIVED
+
+
+def due_time(queue: Queue, view: UserMessageView) -> int | None:
+    """When a message has to leave this queue, in seconds since 1970-01-01 UTC; C{None} for never.
+
+    What lies in a system queue, a journal or dead-letter queue among them, never has to (reading 31).
+    """
+    if view.packet[time_limit(queue)] == FOREVER or queue.definition.type is QueueType.SYSTEM:
+        return None
+    if isinstance(queue, OutgoingQueue):
+        return reach_limit(view)
+    return view.sent_time + view.time_to_be_received
+
+
+@attrs.define(eq=False)
+class ExpiringMessages:
+    """The messages in queues that do not live forever, by the second at which each is due.
+
+    All others cost nothing here.
+    """
+
+    _by_second: dict[int, dict[MessagePosition, None]] = attrs.field(factory=dict, init=False)
+    _seconds: list[int] = attrs.field(factory=list, init=False)
+    _overdue: list[MessagePosition] = attrs.field(factory=list, init=False)
+    _most_seconds: int = attrs.field(default=1024, init=False)
+
+    def __bool__(self) -> bool:
+        """Whether there may be any."""
+        return bool(self._by_second or self._overdue)
+
+    def of(self, due: int) -> dict[MessagePosition, None]:
+        """The messages that have to leave at a time, to put one in at once."""
+        same_second = self._by_second.get(due)
+        if same_second is None:
+            self._forget_empty()
+            same_second = self._by_second[due] = {}
+            heappush(self._seconds, due)
+        return same_second
+
+    def add(self, position: MessagePosition, due: int) -> None:
+        """Remember a message by the time at which it has to leave."""
+        self.of(due)[position] = None
+
+    def discard(self, positions: Iterable[MessagePosition]) -> None:
+        """Forget messages that are gone; those that never were in here are passed over."""
+        if not self._by_second:
+            return
+        for position in positions:
+            due = position.due
+            if due is not None and due in self._by_second:
+                self._by_second[due].pop(position, None)
+
+    def next_due(self) -> int | None:
+        """When the next one is due, in seconds since 1970-01-01 UTC; 0 if some are overdue."""
+        if self._overdue:
+            return 0
+        seconds = self._seconds
+        while seconds and not self._by_second[seconds[0]]:
+            del self._by_second[heappop(seconds)]
+        return seconds[0] if seconds else None
+
+    def take_due(self, now: float, count: int) -> list[MessagePosition]:
+        """Forget up to C{count} whose time is over, and answer them in that order.
+
+        Some of them may be gone already, as their states tell.
+        """
+        taken: list[MessagePosition] = []
+        while len(taken) < count and (due := self.next_due()) is not None and due <= now:
+            if not self._overdue:
+                self._overdue = list(self._by_second.pop(heappop(self._seconds)))
+                self._overdue.reverse()
+            taken.append(self._overdue.pop())
+        return taken
+
+    def _forget_empty(self) -> None:
+        # Messages that were received leave their seconds behind; most never come.
+        if len(self._seconds) >= self._most_seconds:
+            self._by_second = {due: positions for due, positions in self._by_second.items() if positions}
+            self._seconds = sorted(self._by_second)
+            self._most_seconds = 2 * len(self._seconds) + 1024

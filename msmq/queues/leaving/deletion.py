@@ -1,0 +1,97 @@
+"""[MS-MQDMPR] 3.1.7.1.4 Delete Queue, and what becomes of the messages in one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.persistence.changes import RemoveMessages
+from msmq.queues.collection import QueueCollection, deletion_of
+from msmq.queues.creation import Deletion
+from msmq.queues.effects import Effect
+from msmq.queues.holdings import Holdings
+from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.departure_kinds import Removal
+from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.leaving.transaction import Transaction, TransactionState
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.reading.readers import Readers
+
+
+@attrs.define(eq=False)
+class Deleting:
+    """Takes queues out, and then their messages, which may be millions, slice by slice."""
+
+    _collection: QueueCollection
+    _holdings: Holdings
+    _readers: Readers
+    _expiry: Expiry
+    _copying: Copying
+
+    def delete(self, queue: Queue) -> Deletion:
+        """A queue is gone at once, with its journal and its subqueues.
+
+        @raise MQError: as L{QueueCollection.remove}.
+        """
+        storage = self._holdings.storage
+        family = self._collection.remove(queue)
+        effects: list[Effect] = []
+        gone: list[MessagePosition] = []
+        for member in family:
+            storage.used -= member.total_bytes
+            if member.is_system:
+                storage.journaled -= member.total_bytes
+            if member.is_subqueue and member.parent is not None:
+                member.parent.subqueue_bytes -= member.total_bytes
+            positions = member.clear()
+            if not member.is_system:
+                gone.extend(positions)
+            else:
+                self._uncount(positions)
+            effects += self._readers.queue_deleted(member)
+        fence = (RemoveMessages(queue.definition.identifier, ()),)
+        return Deletion(queue, fence, deletion_of(family), effects, deque(gone))
+
+    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
+        """What has to be stored for messages of a deleted queue to be gone, each with its event.
+
+        These are DELETED from now on; their packets are in memory, as far as they could be read.
+        What is on its way in or out stays in the queue, since whoever decides about that tells of it.
+        """
+        gone: list[MessagePosition] = []
+        under_way: list[MessagePosition] = []
+        for position in positions:
+            if position.is_at_rest:
+                position.state = PositionState.DELETED
+                gone.append(position)
+            elif _is_under_way(position):
+                under_way.append(position)
+        removal = self._copying.delete(gone, now.wall)
+        self._uncount(positions)
+        for position in under_way:
+            self._holdings.link(position)
+        self._expiry.forget(positions)
+        return removal
+
+    def _uncount(self, positions: Iterable[MessagePosition]) -> None:
+        for position in positions:
+            if position.kept is Kept.MEMORY:
+                self._holdings.storage.express -= position.size
+            elif position.is_cached:
+                self._holdings.uncache(position)
+
+
+def _is_under_way(position: MessagePosition) -> bool:
+    """Whether something is being stored for a message; what a transaction has only sent is nowhere else."""
+    if position.state is PositionState.DELETED:
+        return False
+    owner = position.owner
+    return not (
+        position.state is PositionState.ARRIVING
+        and isinstance(owner, Transaction)
+        and owner.state is not TransactionState.COMMITTING
+    )

@@ -1,0 +1,185 @@
+"""[MS-MQDMPR] 3.1.7.2.1 and 3.1.7.2.2: messages leave their queues, or come back into them, in two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.arriving.availability import Showing
+from msmq.queues.counters import Numbers
+from msmq.queues.effects import Effect
+from msmq.queues.holdings import Holdings, forget_queues
+from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.departure_kinds import (
+    Departure,
+    Removal,
+    Settlement,
+    by_queue,
+    departure,
+    gone_with_queue,
+    removals,
+)
+from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.leaving.purging import finish_purge
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.structures.packet.message_class import MessageClass
+
+
+@attrs.define(eq=False)
+class Departures:
+    """Lets messages leave that were received, that leave unread, and gives back those that stay."""
+
+    _numbers: Numbers
+    _holdings: Holdings
+    _copying: Copying
+    _expiry: Expiry
+    _showing: Showing
+
+    # Messages were received
+
+    def remove(self, positions: Iterable[MessagePosition]) -> Removal:
+        """[MS-MQDMPR] 3.1.7.2.1 ask that locked messages leave; their readers have them.
+
+        Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are
+        not locked (any more), because their queue was deleted for example, are passed over; but the store
+        forgets them at once as well, since their reader will be told that they are gone.
+        """
+        removing = PositionState.REMOVING
+        leaving: list[MessagePosition] = []
+        purged: list[MessagePosition] = []
+        gone: list[MessagePosition] = []
+        for position in positions:
+            if position.queue.is_deleted:
+                gone.append(position)
+            elif position.state is PositionState.LOCKED_READER:
+                position.state = removing
+                leaving.append(position)
+            elif position.state is PositionState.PURGE_PENDING:
+                purged.append(position)
+        forgotten = removals((*gone, *purged))
+        removal = self._copying.receive(leaving, finish_purge(purged))
+        if not forgotten:
+            return removal
+        changes = [*removal.changes, *forgotten]
+        return Removal(removal.positions, changes, removal.departures, removal.copies)
+
+    def removed(self, removal: Removal, now: Moment) -> list[Effect]:
+        """The changes of a removal are stored: the messages are out of their queues, the copies are there."""
+        self._numbers.stored(removal.changes)
+        self._holdings.unlink_all(removal.positions)
+        self._expiry.forget(removal.positions)
+        return self._showing.show(removal.copies, now) if removal.copies else []
+
+    def restored(self, removal: Removal, now: Moment) -> list[Effect]:
+        """The changes of a removal were not stored: its messages are given back."""
+        self._copying.withdraw(removal.copies)
+        forget_queues(removal.changes, (copy.queue for copy in removal.copies))
+        return self.release(removal.positions, now)
+
+    def release(self, positions: Iterable[MessagePosition], now: Moment) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait.
+
+        Those whose time is over, or whose queue was purged meanwhile, leave instead.
+        """
+        back: list[MessagePosition] = []
+        purged: list[MessagePosition] = []
+        gone: list[MessagePosition] = []
+        for position in positions:
+            if position.queue.is_deleted:
+                if position.state is PositionState.REMOVING:
+                    gone.append(position)
+                continue
+            if position.state in (PositionState.LOCKED_READER, PositionState.REMOVING):
+                position.state = PositionState.LOCKED_READER
+                back.append(position)
+            elif position.state is PositionState.PURGE_PENDING:
+                purged.append(position)
+        return [*self._showing.show(back, now, is_return=True), *finish_purge(purged), *gone_with_queue(gone)]
+
+    def reject(
+        self,
+        positions: Iterable[MessagePosition],
+        message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED,
+        reason: str = "",
+    ) -> list[Departure]:
+        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: whoever locked messages will not have them.
+
+        They leave, with what follows for whoever asked to be told. Of a queue that was purged or deleted
+        meanwhile they leave for that reason.
+
+        @param message_class: why, for those who are told: L{NACK_COULD_NOT_ENCRYPT
+            <MessageClass.NACK_COULD_NOT_ENCRYPT>} if a session cannot send them.
+        @param reason: the same in words, for the event log.
+        """
+        rejected: list[MessagePosition] = []
+        purged: list[MessagePosition] = []
+        for position in positions:
+            if position.queue.is_deleted:
+                continue
+            if position.state is PositionState.LOCKED_READER:
+                position.state = PositionState.LEAVING
+                rejected.append(position)
+            elif position.state is PositionState.PURGE_PENDING:
+                purged.append(position)
+        groups = by_queue(rejected).values()
+        departures = [departure(positions, message_class, reason) for positions in groups]
+        return [*departures, *finish_purge(purged)]
+
+    def lost(self, positions: Iterable[MessagePosition]) -> list[Departure]:
+        """The store no longer has these messages, found damaged for example: they leave unread.
+
+        Positions that leave already are passed over.
+        """
+        leaving: list[MessagePosition] = []
+        for position in positions:
+            if position.queue.is_deleted:
+                continue
+            if position.state is PositionState.AVAILABLE:
+                position.queue.let_go(position)
+            elif position.state is PositionState.LOCKED_READER:
+                position.state = PositionState.LEAVING
+            else:
+                continue
+            leaving.append(position)
+        why = "the store no longer has it"
+        groups = by_queue(leaving).values()
+        return [departure(group, MessageClass.NACK_RECEIVE_REJECTED, why) for group in groups]
+
+    def disposed(
+        self, position: MessagePosition, copies: Iterable[MessagePosition], now: Moment
+    ) -> list[Effect]:
+        """A message that was locked is out of its queue, and its copies are there."""
+        self._holdings.unlink(position)
+        self._expiry.forget((position,))
+        return self._showing.show(copies, now)
+
+    # Messages leave unread
+
+    def settle(self, departure: Departure, now: Moment) -> Settlement:
+        """What has to be stored for messages to leave unread; either L{settled} or L{stay} has to follow.
+
+        Whoever can has read their packets before, so that they can be told of and kept as dead letters.
+        """
+        return self._copying.settle(departure, now.wall)
+
+    def settled(self, settlement: Settlement, now: Moment) -> list[Effect]:
+        """The changes of a departure are stored: its messages are out of their queue."""
+        self._numbers.stored(settlement.changes)
+        positions = settlement.departure.positions
+        self._holdings.unlink_all(positions)
+        self._expiry.forget(positions)
+        return self._showing.show(settlement.copies, now) if settlement.copies else []
+
+    def unsettle(self, settlement: Settlement) -> None:
+        """The changes of a departure were not stored: there are no copies, its messages are still leaving."""
+        self._copying.withdraw(settlement.copies)
+        forget_queues(settlement.changes, (copy.queue for copy in settlement.copies))
+
+    def stay(self, departure: Departure, now: Moment) -> list[Effect]:
+        """A departure did not come about: its messages are back in their places."""
+        for position in departure.positions:
+            if position.state is PositionState.LEAVING:
+                position.state = PositionState.REMOVING
+        return self.release(departure.positions, now)

@@ -1,0 +1,128 @@
+"""Messages leave their queues because their time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.leaving.deadlines import ExpiringMessages
+from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.structures.packet.message_class import MessageClass
+
+EXPIRED_AT_ONCE = 50
+"""How many messages leave in one step because their time is over, with what is told of each."""
+
+LONGEST_TRUST = 60.0
+"""Seconds after which the wall clock is looked at again while messages wait for a time of it."""
+
+
+@attrs.define(eq=False)
+class Expiry:
+    """[MS-MQDMPR] 3.1.7.2.7 and [MS-MQQB] 3.1.7.1.2, for all queues of a queue manager.
+
+    A message that a reader has may still be received; it leaves if it is given back (reading 32).
+    One that a session has sent, and whose acknowledgement is missing, leaves (reading 76).
+    """
+
+    _messages: ExpiringMessages = attrs.field(factory=ExpiringMessages, init=False)
+
+    def sift(
+        self, positions: Iterable[MessagePosition], now: Moment
+    ) -> tuple[list[MessagePosition], list[Departure]]:
+        """Those whose time is not over, which is remembered, and how the others leave."""
+        late: list[MessagePosition] = []
+        fresh: list[MessagePosition] = []
+        wall = now.wall
+        last: int | None = None
+        same_second: dict[MessagePosition, None] = {}
+        for position in positions:
+            due = position.due
+            if due is None or position.queue.is_deleted:
+                fresh.append(position)
+            elif due <= wall:
+                late.append(position)
+            else:
+                if due != last:
+                    last, same_second = due, self._messages.of(due)
+                same_second[position] = None
+                fresh.append(position)
+        return fresh, _leave(late) if late else []
+
+    def remember(self, positions: Iterable[MessagePosition]) -> None:
+        """Let these messages leave when their time is over, be it over already."""
+        for position in positions:
+            if position.due is not None:
+                self._messages.add(position, position.due)
+
+    def find(
+        self, look: Callable[[], list[MessagePosition]], now: Moment
+    ) -> tuple[list[MessagePosition], list[Departure]]:
+        """What C{look} finds, without messages whose time is over, and how these leave.
+
+        It looks again if there is nothing else, but not without an end: who finds nothing although
+        something lies behind what leaves, has to wait.
+        """
+        departures: list[Departure] = []
+        found = look()
+        patience = EXPIRED_AT_ONCE
+        while found and self._messages:
+            patience -= len(found)
+            found, late = self.sift(found, now)
+            departures += late
+            if found or patience <= 0:
+                break
+            found = look()
+        return found, departures
+
+    def gave_up(self, found: Sequence[MessagePosition], departures: Sequence[Departure]) -> bool:
+        """Whether L{find}, which answered so, stopped before it had seen everything."""
+        return not found and sum(len(each.positions) for each in departures) >= EXPIRED_AT_ONCE
+
+    def expire(self, now: Moment) -> list[Departure]:
+        """Let leave whose time is over now, only so many as a few milliseconds allow."""
+        return _leave(filter(_may_leave, self._messages.take_due(now.wall, EXPIRED_AT_ONCE)))
+
+    def forget(self, positions: Iterable[MessagePosition]) -> None:
+        """These messages are gone."""
+        self._messages.discard(positions)
+
+    def deadline(self, now: Moment) -> float | None:
+        """When L{expire} has something to do next, in seconds of the monotonic clock.
+
+        Messages expire by the other clock, which may be set, so it is looked at again every minute.
+        """
+        due = self._messages.next_due()
+        if due is None:
+            return None
+        return now.monotonic + min(max(due - now.wall, 0.0), LONGEST_TRUST)
+
+
+def _may_leave(position: MessagePosition) -> bool:
+    if position.queue.is_deleted:
+        return False
+    if position.state is PositionState.AVAILABLE:
+        return True
+    return position.state is PositionState.LOCKED_READER and isinstance(position.queue, OutgoingQueue)
+
+
+def _leave(late: Iterable[MessagePosition]) -> list[Departure]:
+    leaving: list[MessagePosition] = []
+    for position in late:
+        if position.state is PositionState.AVAILABLE:
+            position.queue.let_go(position)
+        elif position.state in (PositionState.ARRIVING, PositionState.LOCKED_READER):
+            position.state = PositionState.LEAVING
+        else:
+            continue
+        leaving.append(position)
+    return [departure(positions, _reason(positions[0])) for positions in by_queue(leaving).values()]
+
+
+def _reason(position: MessagePosition) -> MessageClass:
+    if isinstance(position.queue, OutgoingQueue):
+        return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+    return MessageClass.NACK_RECEIVE_TIMEOUT

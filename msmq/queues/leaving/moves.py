@@ -1,0 +1,66 @@
+"""[MS-MQDMPR] 3.1.7.1.16 Move Message outside a transaction, in two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.arriving.availability import Showing
+from msmq.queues.counters import Numbers
+from msmq.queues.effects import Effect
+from msmq.queues.holdings import Holdings, forget_queues
+from msmq.queues.leaving.departures import Departures
+from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.leaving.relocation import (
+    Relocation,
+    check_available,
+    check_move,
+    finish_move,
+    relocate,
+    undo_move,
+)
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+
+
+@attrs.define(eq=False)
+class Moves:
+    """Moves messages between a queue and its subqueues, and into system queues."""
+
+    _numbers: Numbers
+    _holdings: Holdings
+    _expiry: Expiry
+    _showing: Showing
+    _departures: Departures
+
+    def move(self, position: MessagePosition, target: Queue) -> Relocation:
+        """[MS-MQDMPR] 3.1.7.1.16 Move Message outside a transaction; L{moved} or L{unmove} has to follow.
+
+        @param position: available.
+        @raise MQError: as L{check_move}, or MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is not available.
+        """
+        check_move(position.queue, target, is_transactional=False)
+        check_available(position)
+        position.queue.let_go(position)
+        position.state = PositionState.REMOVING
+        return self.move_locked([position], target)
+
+    def move_locked(self, positions: Sequence[MessagePosition], target: Queue) -> Relocation:
+        """Move messages that the caller has locked; L{moved} or L{unmove} has to follow."""
+        relocation = Relocation()
+        relocate(self._holdings, ((position, target) for position in positions), relocation)
+        return relocation
+
+    def moved(self, relocation: Relocation, now: Moment) -> list[Effect]:
+        """The changes of a move are stored: the messages are in their new queues, for all who wait there."""
+        self._numbers.stored(relocation.changes)
+        self._expiry.forget(position for position, _ in relocation.moves)
+        return self._showing.show(finish_move(self._holdings, relocation), now)
+
+    def unmove(self, relocation: Relocation, now: Moment) -> list[Effect]:
+        """The changes of a move were not stored: the messages are where they were."""
+        undo_move(self._holdings, relocation)
+        forget_queues(relocation.changes, (place.queue for _, place in relocation.moves))
+        return self._departures.release((position for position, _ in relocation.moves), now)

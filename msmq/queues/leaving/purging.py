@@ -1,0 +1,104 @@
+"""[MS-MQDMPR] 3.1.7.1.7 Purge Queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.persistence.changes import Change, PutState, RemoveMessages, RemoveState
+from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import SEQUENTIAL_MASK, Queue
+from msmq.structures.packet.message_class import MessageClass
+
+_NAME: Final = "purge_pending/"
+_LOOKUP_ID: Final = Struct("<Q")
+
+
+@attrs.define(eq=False)
+class PurgePending:
+    """The messages that readers had when their queues were purged: a crash must not bring them back.
+
+    Readers are gone after a start, and so nobody decides any more: the messages leave then (reading 9).
+    A list is kept until its queue is purged again, or deleted; what has left meanwhile does no harm in it.
+    """
+
+    _stored: set[UUID] = attrs.field(factory=set, init=False)
+
+    def keep(self, queue: Queue) -> list[Change]:
+        """What has to be stored when a purge is done."""
+        pending = [
+            position.lookup_id
+            for position in queue.positions.values()
+            if position.state is PositionState.PURGE_PENDING and position.kept is Kept.STORE
+        ]
+        if not pending:
+            return self.forget(queue) or fence(queue)
+        identifier = queue.definition.identifier
+        self._stored.add(identifier)
+        return [PutState(_name(identifier), b"".join(map(_LOOKUP_ID.pack, pending)))]
+
+    def forget(self, queue: Queue) -> list[Change]:
+        """What has to be stored for no message of a queue to be meant."""
+        identifier = queue.definition.identifier
+        if identifier not in self._stored:
+            return []
+        self._stored.discard(identifier)
+        return [RemoveState(_name(identifier))]
+
+    def restore(self, queue: Queue, state: Mapping[str, bytes]) -> set[int]:
+        """The LookupIdentifiers of what has to leave a queue that was found in a store."""
+        identifier = queue.definition.identifier
+        value = state.get(_name(identifier))
+        if value is None:
+            return set()
+        self._stored.add(identifier)
+        return {lookup_id for (lookup_id,) in _LOOKUP_ID.iter_unpack(value)}
+
+
+def fence(queue: Queue) -> list[Change]:
+    """Changes nothing; when it is stored, so is what was leaving before, which others have asked for."""
+    under_way = (PositionState.REMOVING, PositionState.LEAVING)
+    if any(position.is_stored and position.state in under_way for position in queue.positions.values()):
+        return [RemoveMessages(queue.definition.identifier, ())]
+    return []
+
+
+def _name(identifier: UUID) -> str:
+    return f"{_NAME}{identifier}"
+
+
+def purge_available(queue: Queue, through: int, count: int) -> Departure | None:
+    """Let up to C{count} available messages leave; C{None} if there is none left to leave.
+
+    @param through: what is younger than this SequentialID stays.
+    """
+    leaving = queue.take_through(through, count)
+    return departure(leaving, _reason(queue)) if leaving else None
+
+
+def purge_locked(queue: Queue, through: int) -> None:
+    """Mark the messages that readers have: they leave whatever their readers decide.
+
+    Messages that are on their way into the store are not touched and survive.
+    """
+    for position in queue.positions.values():
+        if position.state is PositionState.LOCKED_READER and position.lookup_id & SEQUENTIAL_MASK <= through:
+            position.state = PositionState.PURGE_PENDING
+
+
+def finish_purge(purged: Sequence[MessagePosition]) -> list[Departure]:
+    """The readers of these have decided: they leave."""
+    for position in purged:
+        position.state = PositionState.LEAVING
+    return [departure(positions, _reason(queue)) for queue, positions in by_queue(purged).items()]
+
+
+def _reason(queue: Queue) -> MessageClass:
+    # What is in an outgoing queue has not arrived.
+    return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED

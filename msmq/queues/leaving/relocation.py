@@ -1,0 +1,119 @@
+"""[MS-MQDMPR] 3.1.7.1.16 Move Message: between a queue and its subqueues, and into system queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from msmq.persistence.changes import Change
+from msmq.queues.holdings import Holdings
+from msmq.queues.leaving.deadlines import due_time
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.structures.status import MQError, Status
+
+
+@attrs.frozen
+class Relocation:
+    """Messages that are moved when the changes are stored.
+
+    @ivar moves: each message with its place in the target, where nobody sees it yet.
+    """
+
+    moves: list[tuple[MessagePosition, MessagePosition]] = attrs.field(factory=list, repr=False)
+    changes: list[Change] = attrs.field(factory=list)
+
+
+def check_move(source: Queue, target: Queue, *, is_transactional: bool) -> None:
+    """See that messages may be moved from the one to the other.
+
+    @raise MQError: MQ_ERROR_QUEUE_NOT_AVAILABLE if one is gone, MQ_ERROR_INVALID_PARAMETER for queues
+        that have nothing to do with each other, MQ_ERROR_TRANSACTION_USAGE for a transactional move into
+        a system queue.
+    """
+    for queue in (source, target):
+        if queue.is_deleted:
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE, f"{queue.definition.path} is deleted")
+    names = f"from {source.definition.path} to {target.definition.path}"
+    if source is target:
+        raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"{source.definition.path} is both ends of the move")
+    if target.is_system:
+        if target.parent is not None:
+            raise MQError(
+                Status.MQ_ERROR_INVALID_PARAMETER,
+                f"{names}: a journal takes what was received, and nothing is moved there",
+            )
+        if is_transactional:
+            raise MQError(
+                Status.MQ_ERROR_TRANSACTION_USAGE, f"{names}: no transaction moves into a system queue"
+            )
+    elif source.main is not target.main:
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"{names}: messages move between a queue and its subqueues, and into system queues",
+        )
+
+
+def check_available(position: MessagePosition) -> None:
+    """See that a message can be taken to be moved.
+
+    @raise MQError: MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION.
+    """
+    if position.state is not PositionState.AVAILABLE:
+        raise MQError(
+            Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
+            f"message {position.lookup_id} of {position.queue.definition.path} is {position.state.value}",
+        )
+
+
+def relocate(
+    holdings: Holdings, pairs: Iterable[tuple[MessagePosition, Queue]], relocation: Relocation
+) -> None:
+    """Give locked messages their places in other queues, where nobody sees them yet.
+
+    Among a queue and its subqueues they keep their LookupIdentifier (reading 6).
+    Both places are charged until the move is stored, but not against the quota.
+    """
+    for position, target in pairs:
+        place = _place(holdings, position, target)
+        relocation.moves.append((position, place))
+        holdings.move(position, place, relocation.changes)
+    holdings.reserve(relocation.changes)
+
+
+def _place(holdings: Holdings, position: MessagePosition, target: Queue) -> MessagePosition:
+    lookup_id = position.lookup_id
+    if target.is_system:
+        lookup_id = lookup_id >> 56 << 56 | holdings.sequential.take(1)
+    place = MessagePosition(
+        target,
+        lookup_id,
+        position.view,
+        position.size,
+        position.arrived,
+        kept=position.kept,
+        due=None if target.is_system else position.due,
+        aborts=position.aborts,
+        moves=position.moves + 1,
+    )
+    if not target.is_system and place.due is None and position.view is not None:
+        place.due = due_time(target, position.view)
+    holdings.link(place)
+    return place
+
+
+def finish_move(holdings: Holdings, relocation: Relocation) -> list[MessagePosition]:
+    """The changes are stored: the messages are out of their queues; answers with their new places."""
+    arrived: list[MessagePosition] = []
+    for position, place in relocation.moves:
+        place.view = position.view
+        holdings.unlink(position)
+        arrived.append(place)
+    return arrived
+
+
+def undo_move(holdings: Holdings, relocation: Relocation) -> None:
+    """The changes were not stored: there never were these places."""
+    for _, place in relocation.moves:
+        holdings.unlink(place)

@@ -1,0 +1,329 @@
+"""[MS-MQDMPR] 3.1.4.3 to 3.1.4.5: what is done in transactions, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.persistence.changes import AppendLog, Change, PutAborts, RemoveMessages
+from msmq.queues.arriving.admission import EnqueueStatus, Refusal, judge
+from msmq.queues.collection import POISON, QueueCollection
+from msmq.queues.holdings import Holdings, forget_queues, room_in
+from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.deadlines import due_time
+from msmq.queues.leaving.departure_kinds import Departure, by_queue, gone_with_queue, removals
+from msmq.queues.leaving.purging import finish_purge
+from msmq.queues.leaving.relocation import Relocation, check_available, check_move, relocate, undo_move
+from msmq.queues.leaving.transaction import (
+    Abortion,
+    Commitment,
+    Dequeue,
+    Move,
+    Transaction,
+    TransactionCollection,
+    TransactionState,
+    Uncommitted,
+)
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.structures.packet.message_class import MessageClass
+
+if TYPE_CHECKING:
+    from msmq.structures.packet.user_message_view import UserMessageView
+
+Numbering: TypeAlias = Callable[[Queue, Sequence[MessagePosition]], Sequence[Change]]
+"""Gives the messages that a transaction sends to a queue their places in a sequence: patches their packets,
+and answers with what has to be stored for that."""
+
+
+@attrs.define(eq=False)
+class Transacting:
+    """The transactions of a queue manager.
+
+    @ivar poison_after: how many aborted transactions a message may have been received in; 0 for any number.
+    @ivar transactions: those that have not ended.
+    """
+
+    _holdings: Holdings
+    _copying: Copying
+    _collection: QueueCollection
+    poison_after: int = 0
+    transactions: TransactionCollection = attrs.field(factory=TransactionCollection, init=False)
+
+    # What is done in a transaction
+
+    def send(
+        self, transaction: Transaction, arrivals: Iterable[tuple[Queue, UserMessageView]], now: Moment
+    ) -> list[Refusal]:
+        """[MS-MQDMPR] 3.1.7.1.9 put messages in their queues, where nobody sees them before the commit.
+
+        If one is refused, none is put.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing more.
+        """
+        transaction.check_active()
+        sent: list[MessagePosition] = []
+        refusals: list[Refusal] = []
+        for index, (queue, view) in enumerate(arrivals):
+            status = judge(queue, view, self._holdings.storage.free, room_in(queue), now)
+            if status is not EnqueueStatus.STORED:
+                refusals.append(Refusal(index, queue, view, status))
+                break
+            # The priority of a transactional message counts as 0.
+            lookup_id = 7 << 56 | self._holdings.sequential.take(1)
+            position = MessagePosition(queue, lookup_id, view, view.size, now.wall, kept=Kept.STORE)
+            position.owner = transaction
+            position.due = due_time(queue, view)
+            self._holdings.link(position)
+            sent.append(position)
+        if refusals:
+            for position in sent:
+                self._holdings.unlink(position)
+        else:
+            transaction.add_sent(sent)
+        return refusals
+
+    def uncommitted(self) -> dict[Queue, Uncommitted]:
+        """What open transactions have sent to each queue; it takes as long as there are transactions."""
+        found: dict[Queue, Uncommitted] = {}
+        for transaction in self.transactions:
+            for queue, counted in transaction.uncommitted.items():
+                total = found.setdefault(queue, Uncommitted())
+                total.messages += counted.messages
+                total.size += counted.size
+        return found
+
+    def receive(self, transaction: Transaction, positions: Iterable[MessagePosition]) -> None:
+        """[MS-MQDMPR] 3.1.7.1.10 these messages, locked by a read, are received when it commits.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing more.
+        """
+        transaction.check_active()
+        for position in positions:
+            position.owner = transaction
+            transaction.operations.append(Dequeue(position))
+
+    def move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
+        """[MS-MQDMPR] 3.1.7.1.16 this message, locked by its mover, is moved when it commits.
+
+        @raise MQError: as L{check_move}, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing
+            more.
+        """
+        transaction.check_active()
+        check_move(position.queue, target, is_transactional=True)
+        position.owner = transaction
+        target.users += 1
+        transaction.operations.append(Move(position, target))
+
+    def lock_and_move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
+        """Lock an available message, and move it when the transaction commits.
+
+        @raise MQError: as L{move}, or MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is not available.
+        """
+        check_available(position)
+        transaction.check_active()
+        check_move(position.queue, target, is_transactional=True)
+        position.queue.let_go(position)
+        position.state = PositionState.LOCKED_READER
+        self.move(transaction, position, target)
+
+    # How a transaction ends
+
+    def unmoved(self, transaction: Transaction) -> list[Departure]:
+        """Messages that it was to move, and that leave since their queue was purged or deleted meanwhile.
+
+        They have to have left before it commits: else a crash right after that could bring them back to where
+        they were, which is neither what was committed nor what was purged or deleted.
+        """
+        if not transaction.may_end:
+            return []
+        positions = [
+            operation.position for operation in transaction.operations if isinstance(operation, Move)
+        ]
+        deleted = [position for position in positions if position.queue.is_deleted and position.is_at_rest]
+        purged = [
+            position
+            for position in positions
+            if position.state is PositionState.PURGE_PENDING and not position.queue.is_deleted
+        ]
+        return [*gone_with_queue(deleted), *finish_purge(purged)]
+
+    def commit(self, transaction: Transaction, numbering: Numbering, now: Moment) -> Commitment:
+        """[MS-MQDMPR] 3.1.4.4 Commit: what has to be stored, as one batch.
+
+        Either L{msmq.queues.model.QueueManagerModel.committed} or L{uncommit} has to follow.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is ending.
+        """
+        before = transaction.state
+        self.transactions.begin_end(transaction, TransactionState.COMMITTING)
+        changes: list[Change] = []
+        lost: list[MessagePosition] = []
+        sent: dict[Queue, list[MessagePosition]] = {}
+        for position in transaction.sent():
+            if position.queue.is_deleted:
+                lost.append(position)
+            else:
+                sent.setdefault(position.queue, []).append(position)
+        try:
+            for queue, positions in sent.items():
+                if isinstance(queue, OutgoingQueue):
+                    # Others may have committed since these were sent; they leave in the order of the commits.
+                    for position in positions:
+                        queue.renumber(position, 7 << 56 | self._holdings.sequential.take(1))
+                changes += numbering(queue, positions)
+        except BaseException:
+            transaction.state = before
+            raise
+        for queue, positions in sent.items():
+            for position in positions:
+                self._holdings.put(position, changes)
+                if queue.definition.log:
+                    changes.append(
+                        AppendLog(
+                            queue.definition.identifier, position.lookup_id, position.record, position.arrived
+                        )
+                    )
+        received = transaction.received()
+        purged = [position for position in received if position.state is PositionState.PURGE_PENDING]
+        for position in received:
+            position.state = PositionState.REMOVING
+        back, unmoved, pairs = self._moves(transaction)
+        removal = self._copying.receive(received, finish_purge(unmoved))
+        relocation = Relocation()
+        relocate(self._holdings, pairs, relocation)
+        changes += removal.changes
+        changes += relocation.changes
+        # Their queues are being deleted, but whoever commits is told that they are received by now.
+        changes += removals(transaction.received_from_deleted())
+        # What is just being deleted is stored as gone before whoever commits is told.
+        changes += (
+            RemoveMessages(queue.definition.identifier, ()) for queue in transaction.deleted_sources()
+        )
+        letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)
+        removal = attrs.evolve(removal, copies=[*removal.copies, *letters])
+        self._holdings.reserve(changes)
+        return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back)
+
+    def _moves(
+        self, transaction: Transaction
+    ) -> tuple[list[MessagePosition], list[MessagePosition], list[tuple[MessagePosition, Queue]]]:
+        """What its moves come to: messages that go back, that were purged, and that move."""
+        back: list[MessagePosition] = []
+        purged: list[MessagePosition] = []
+        pairs: list[tuple[MessagePosition, Queue]] = []
+        for move in transaction.moved():
+            if not move.position.is_at_rest:
+                # It has left, or is about to.
+                continue
+            if move.position.state is PositionState.PURGE_PENDING:
+                purged.append(move.position)
+            elif move.target.is_deleted:
+                back.append(move.position)
+            else:
+                move.position.state = PositionState.REMOVING
+                pairs.append((move.position, move.target))
+        return back, purged, pairs
+
+    def uncommit(self, commitment: Commitment) -> list[Departure]:
+        """The changes were not stored: the transaction goes on as it was; it can be committed again.
+
+        @return: what it had taken from queues that were deleted meanwhile.
+        """
+        transaction, changes = commitment.transaction, commitment.changes
+        removal, moves = commitment.removal, commitment.relocation.moves
+        unmoved = [position for departure in removal.departures for position in departure.positions]
+        for position in (*removal.positions, *(position for position, _ in moves)):
+            position.state = PositionState.LOCKED_READER
+        for position in (*commitment.purged, *unmoved):
+            position.state = PositionState.PURGE_PENDING
+        for queue, positions in commitment.sent.items():
+            if queue.is_deleted:
+                for position in positions:
+                    self._holdings.unlink(position)
+        self._copying.withdraw(removal.copies)
+        undo_move(self._holdings, commitment.relocation)
+        forget_queues(changes, commitment.sent)
+        forget_queues(changes, (copy.queue for copy in commitment.removal.copies))
+        forget_queues(changes, (place.queue for _, place in moves))
+        transaction.state = commitment.before
+        taken = (*removal.positions, *unmoved, *(position for position, _ in moves))
+        return gone_with_queue(position for position in taken if position.queue.is_deleted)
+
+    def end(self, commitment: Commitment) -> None:
+        """The commit is stored: the transaction has ended."""
+        self._close(commitment.transaction)
+        self.transactions.end(commitment.transaction, TransactionState.COMMITTED)
+
+    def abort(self, transaction: Transaction, now: Moment) -> Abortion:
+        """[MS-MQDMPR] 3.1.4.5 Abort: what it sent was never here, what it received goes back.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
+        """
+        self.transactions.begin_end(transaction, TransactionState.ABORTED)
+        for position in transaction.sent():
+            self._holdings.unlink(position)
+        received = transaction.received()
+        held = [*received, *(move.position for move in transaction.moved())]
+        purged = [position for position in held if position.state is PositionState.PURGE_PENDING]
+        back: list[MessagePosition] = []
+        poisonous: list[MessagePosition] = []
+        changes: list[Change] = []
+        back += (
+            move.position
+            for move in transaction.moved()
+            if move.position.state is PositionState.LOCKED_READER
+        )
+        for position in received:
+            if position.state is not PositionState.LOCKED_READER:
+                continue
+            position.aborts += 1
+            if self._is_poisonous(position):
+                poisonous.append(position)
+                continue
+            back.append(position)
+            if position.is_stored:
+                changes.append(
+                    PutAborts(
+                        position.queue.definition.identifier,
+                        position.lookup_id,
+                        position.aborts,
+                        position.kept is Kept.OVERFLOW,
+                    )
+                )
+        departures: list[Departure] = finish_purge(purged)
+        self._close(transaction)
+        self.transactions.end(transaction, TransactionState.ABORTED)
+        return Abortion(back, poisonous, changes, departures)
+
+    def poison(self, abortion: Abortion, now: Moment) -> list[Relocation]:
+        """Move poisonous messages to the subqueue C{poison} of their queues; each as L{relocate} has it."""
+        relocations: list[Relocation] = []
+        for queue, positions in by_queue(abortion.poisonous).items():
+            if queue.is_deleted:
+                continue
+            target = self._collection.subqueue(queue, POISON, now)
+            relocation = Relocation()
+            for position in positions:
+                position.state = PositionState.REMOVING
+            relocate(self._holdings, ((position, target) for position in positions), relocation)
+            relocations.append(relocation)
+        return relocations
+
+    def _is_poisonous(self, position: MessagePosition) -> bool:
+        queue = position.queue
+        return (
+            0 < self.poison_after <= position.aborts
+            and queue.parent is None
+            and not queue.is_system
+            and not isinstance(queue, OutgoingQueue)
+        )
+
+    def _close(self, transaction: Transaction) -> None:
+        for operation in transaction.operations:
+            if isinstance(operation, Move):
+                operation.target.users -= 1

@@ -1,0 +1,270 @@
+"""[MS-MQDMPR] 3.2 Cursor: a place in a queue from which a reader goes on.
+
+The machine is that of figure 3 (3.2.1.1).  Its place is a LookupIdentifier and no position, so that it
+survives the message there (reading 8).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+from automat import TypeMachine, TypeMachineBuilder
+
+from msmq.machines import indexed
+from msmq.moment import Moment
+from msmq.queues.position import MessagePosition
+from msmq.queues.queue import Queue
+from msmq.queues.reading.seeking import END, START, seek
+
+if TYPE_CHECKING:
+    from msmq.queues.reading.descriptor import OpenQueueDescriptor
+    from msmq.queues.reading.operations import WaitingReader
+
+
+class CursorState(enum.Enum):
+    """[MS-MQDMPR] 3.2.1.2 CursorState."""
+
+    UNREAD = "Unread"
+    READ = "Read"
+    WAIT_PEEK = "WaitPeek"
+    WAIT_RECEIVE = "WaitReceive"
+
+
+class CursorAnswer(enum.Enum):
+    """[MS-MQDMPR] 3.2.7.2 to 3.2.7.4 rStatus: what comes of asking a cursor for a message."""
+
+    SUCCEEDED = "Succeeded"
+    ALREADY_RECEIVED = "AlreadyReceived"
+    ILLEGAL_CURSOR_ACTION = "IllegalCursorAction"
+    NOT_FOUND = "NotFound"
+    WAITING = "Waiting"
+
+
+class Finder(Protocol):
+    """How a cursor finds messages; what is found to be received is locked by that."""
+
+    def ahead(self) -> MessagePosition | None:
+        """The first message in front of the cursor."""
+
+    def here(self) -> MessagePosition | None:
+        """The message at the cursor's place, unless it cannot be had any more."""
+
+
+@attrs.define(eq=False)
+class Cursor:
+    """[MS-MQDMPR] 3.2.1.2 a cursor; it is volatile.
+
+    @ivar handle: Handle, unique among the cursors of this queue manager.
+    @ivar descriptor: OpenQueueDescriptorReference.
+    @ivar place: MessagePositionReference, the LookupIdentifier of a message, C{START} or C{END}.
+    @ivar since: at C{END}, the number of the insertion after which the cursor came there.
+    @ivar answer: rStatus of what was asked last.
+    @ivar position: rPosition; C{None} unless the answer is SUCCEEDED.
+    @ivar passes_end: it waits for a peek-next, which leaves its place even if nothing comes (reading 40).
+    @ivar reader: who waits with it.
+    @ivar inputs: its machine.
+    @ivar is_open: it was not closed.
+    """
+
+    handle: int
+    descriptor: OpenQueueDescriptor = attrs.field(repr=False)
+    queue: Queue = attrs.field(repr=False)
+    state: CursorState = CursorState.UNREAD
+    place: int = START
+    since: int = 0
+    answer: CursorAnswer = CursorAnswer.NOT_FOUND
+    position: MessagePosition | None = None
+    passes_end: bool = False
+    reader: WaitingReader | None = attrs.field(default=None, repr=False)
+    inputs: CursorInputs = attrs.field(init=False, repr=False)
+    is_open: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        self.inputs = CURSOR_MACHINE(self)
+
+    def ahead(self, now: Moment, *, is_peek: bool) -> MessagePosition | None:
+        """[MS-MQDMPR] 3.1.7.3.2 the first message in front of it.
+
+        From the end these are the messages that became available since it came there, wherever they lie:
+        one that waited at the end would have been given them (readings 41 and 42).
+        """
+        if self.place == END:
+            return self.queue.first_since(self.since)
+        return seek(self.queue, self.place, now, is_peek=is_peek)
+
+    def move_to(self, position: MessagePosition) -> None:
+        """Its place is that of a message."""
+        self._leave_end()
+        self.place = position.lookup_id
+
+    def move_to_end(self) -> None:
+        """Its place is behind all that is in the queue now."""
+        if self.place != END:
+            self.place = END
+            self.queue.ends += 1
+        self.since = self.queue.insertions
+
+    def close(self) -> None:
+        """[MS-MQDMPR] 3.1.7.1.2 it is not used any more."""
+        self._leave_end()
+        self.is_open = False
+
+    def _leave_end(self) -> None:
+        if self.place == END:
+            self.place = START
+            self.queue.ends -= 1
+
+
+class CursorInputs(Protocol):
+    """All that can happen to a cursor."""
+
+    def get_message_for_peek(self, finder: Finder) -> None:
+        """[MS-MQDMPR] 3.2.7.2 Get Message For Peek."""
+
+    def get_next_message_for_peek(self, finder: Finder) -> None:
+        """[MS-MQDMPR] 3.2.7.3 Get Next Message For Peek."""
+
+    def get_next_message_for_dequeue(self, finder: Finder, no_wait: bool) -> None:
+        """[MS-MQDMPR] 3.2.7.4 Get Next Message For Dequeue."""
+
+    def message_available(self, position: MessagePosition) -> None:
+        """[MS-MQDMPR] 3.2.7.5 Message Available."""
+
+    def wait_time_expired(self, is_cut_short: bool) -> None:
+        """[MS-MQDMPR] 3.2.7.6 Wait Time Expired, or ended otherwise without a message."""
+
+    def peek_reaches_message(self, position: MessagePosition) -> None:
+        """A look has found a message."""
+
+    def peek_reaches_end(self) -> None:
+        """A look has found nothing."""
+
+    def receive_takes_message(self) -> None:
+        """The message that was looked at is received."""
+
+    def receive_reaches_end(self) -> None:
+        """There is nothing to receive, and it is waited for."""
+
+
+def _build() -> TypeMachineBuilder[CursorInputs, Cursor]:
+    builder = TypeMachineBuilder(CursorInputs, Cursor)
+    states = {state: builder.state(state.value) for state in CursorState}
+    unread, read = states[CursorState.UNREAD], states[CursorState.READ]
+    wait_peek, wait_receive = states[CursorState.WAIT_PEEK], states[CursorState.WAIT_RECEIVE]
+    waits = (wait_peek, wait_receive)
+
+    @unread.upon(CursorInputs.get_message_for_peek).loop()
+    def look_ahead(inputs: CursorInputs, cursor: Cursor, finder: Finder) -> None:
+        _look_ahead(inputs, cursor, finder)
+
+    @read.upon(CursorInputs.get_message_for_peek).loop()
+    def look_again(inputs: CursorInputs, cursor: Cursor, finder: Finder) -> None:
+        _answer_with(cursor, finder.here(), CursorAnswer.ALREADY_RECEIVED)
+
+    @read.upon(CursorInputs.get_next_message_for_peek).loop()
+    def look_further(inputs: CursorInputs, cursor: Cursor, finder: Finder) -> None:
+        _look_ahead(inputs, cursor, finder)
+
+    @unread.upon(CursorInputs.peek_reaches_message).to(read)
+    @read.upon(CursorInputs.peek_reaches_message).to(read)
+    def stop_at_message(inputs: CursorInputs, cursor: Cursor, position: MessagePosition) -> None:
+        cursor.state = CursorState.READ
+        cursor.move_to(position)
+        _answer_with(cursor, position)
+
+    @unread.upon(CursorInputs.peek_reaches_end).to(wait_peek)
+    def wait_to_look(inputs: CursorInputs, cursor: Cursor) -> None:
+        _wait(cursor, CursorState.WAIT_PEEK)
+
+    @read.upon(CursorInputs.peek_reaches_end).to(wait_peek)
+    def wait_to_look_further(inputs: CursorInputs, cursor: Cursor) -> None:
+        _wait(cursor, CursorState.WAIT_PEEK, passes_end=True)
+
+    @unread.upon(CursorInputs.get_next_message_for_dequeue).loop()
+    def receive_ahead(inputs: CursorInputs, cursor: Cursor, finder: Finder, no_wait: bool) -> None:
+        position = finder.ahead()
+        if position is not None:
+            cursor.move_to(position)
+        elif not no_wait:
+            inputs.receive_reaches_end()
+            return
+        _answer_with(cursor, position, CursorAnswer.NOT_FOUND)
+
+    @unread.upon(CursorInputs.receive_reaches_end).to(wait_receive)
+    def wait_to_receive(inputs: CursorInputs, cursor: Cursor) -> None:
+        _wait(cursor, CursorState.WAIT_RECEIVE, passes_end=True)
+
+    @read.upon(CursorInputs.get_next_message_for_dequeue).loop()
+    def receive_here(inputs: CursorInputs, cursor: Cursor, finder: Finder, no_wait: bool) -> None:
+        _answer_with(cursor, finder.here(), CursorAnswer.ALREADY_RECEIVED)
+        if cursor.position is not None:
+            inputs.receive_takes_message()
+
+    @read.upon(CursorInputs.receive_takes_message).to(unread)
+    def leave_message(inputs: CursorInputs, cursor: Cursor) -> None:
+        cursor.state = CursorState.UNREAD
+
+    @wait_peek.upon(CursorInputs.message_available).to(read)
+    def see_arrival(inputs: CursorInputs, cursor: Cursor, position: MessagePosition) -> None:
+        cursor.state = CursorState.READ
+        cursor.move_to(position)
+
+    @wait_receive.upon(CursorInputs.message_available).to(unread)
+    def take_arrival(inputs: CursorInputs, cursor: Cursor, position: MessagePosition) -> None:
+        cursor.state = CursorState.UNREAD
+        cursor.move_to(position)
+
+    @wait_peek.upon(CursorInputs.wait_time_expired).to(unread)
+    @wait_receive.upon(CursorInputs.wait_time_expired).to(unread)
+    def stop_waiting(inputs: CursorInputs, cursor: Cursor, is_cut_short: bool) -> None:
+        cursor.state = CursorState.UNREAD
+        # What may still lie ahead must not be passed.
+        if cursor.passes_end and not is_cut_short:
+            cursor.move_to_end()
+
+    def refuse(inputs: CursorInputs, cursor: Cursor, *finder_and_no_wait: object, **_: object) -> None:
+        _answer_with(cursor, None, CursorAnswer.ILLEGAL_CURSOR_ACTION)
+
+    for waiting in waits:
+        waiting.upon(CursorInputs.get_message_for_peek).loop()(refuse)
+        waiting.upon(CursorInputs.get_next_message_for_dequeue).loop()(refuse)
+    for state in (unread, *waits):
+        state.upon(CursorInputs.get_next_message_for_peek).loop()(refuse)
+    for state in (unread, read):
+        state.upon(CursorInputs.message_available).loop().returns(None)
+        state.upon(CursorInputs.wait_time_expired).loop().returns(None)
+    for state in waits:
+        state.upon(CursorInputs.peek_reaches_message).loop().returns(None)
+        state.upon(CursorInputs.peek_reaches_end).loop().returns(None)
+    for state in (unread, *waits):
+        state.upon(CursorInputs.receive_takes_message).loop().returns(None)
+    for state in (read, *waits):
+        state.upon(CursorInputs.receive_reaches_end).loop().returns(None)
+    return builder
+
+
+def _look_ahead(inputs: CursorInputs, cursor: Cursor, finder: Finder) -> None:
+    position = finder.ahead()
+    if position is None:
+        inputs.peek_reaches_end()
+    else:
+        inputs.peek_reaches_message(position)
+
+
+def _answer_with(
+    cursor: Cursor, position: MessagePosition | None, otherwise: CursorAnswer = CursorAnswer.NOT_FOUND
+) -> None:
+    cursor.position = position
+    cursor.answer = otherwise if position is None else CursorAnswer.SUCCEEDED
+
+
+def _wait(cursor: Cursor, state: CursorState, *, passes_end: bool = False) -> None:
+    cursor.state = state
+    cursor.passes_end = passes_end
+    _answer_with(cursor, None, CursorAnswer.WAITING)
+
+
+CURSOR_MACHINE: TypeMachine[CursorInputs, Cursor] = indexed(_build().build())
+"""[MS-MQDMPR] 3.2.1.1: makes the inputs of one cursor."""

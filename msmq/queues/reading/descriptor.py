@@ -1,0 +1,170 @@
+"""[MS-MQDMPR] 3.1.1.16 OpenQueueDescriptor, and with what access and share mode a queue is open."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable
+from functools import cache
+from typing import Final, TypeAlias
+
+import attrs
+
+from msmq.queues.queue import Queue
+from msmq.queues.reading.cursor import Cursor
+from msmq.queues.reading.operations import WaitingReader
+from msmq.structures.names.format_name import FormatName
+
+
+class Operation(enum.Enum):
+    """What is done through a handle."""
+
+    PEEK = "peek"
+    RECEIVE = "receive"
+    PURGE = "purge"
+    SEND = "send"
+    MOVE = "move"
+
+
+class QueueAccessType(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.17 QueueAccessType: what a queue is open for.
+
+    The two of administrators read outgoing queues as well.
+    """
+
+    RECEIVE = "ReceiveAccess"
+    SEND = "SendAccess"
+    PEEK = "PeekAccess"
+    MOVE = "MoveAccess"
+    RECEIVE_ADMIN = "ReceiveAdminAccess"
+    PEEK_ADMIN = "PeekAdminAccess"
+
+    @property
+    def operations(self) -> frozenset[Operation]:
+        """What it allows."""
+        return _ALLOWED[self]
+
+    @property
+    def is_reader(self) -> bool:
+        """Whether messages may be looked at or received."""
+        return Operation.PEEK in self.operations
+
+    @property
+    def is_receiver(self) -> bool:
+        """Whether messages may be received."""
+        return Operation.RECEIVE in self.operations
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether outgoing queues can be opened so."""
+        return self in (QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN)
+
+
+_RECEIVER: Final = frozenset({Operation.PEEK, Operation.RECEIVE, Operation.PURGE})
+_PEEKER: Final = frozenset({Operation.PEEK})
+_ALLOWED: Final = {
+    QueueAccessType.RECEIVE: _RECEIVER,
+    QueueAccessType.RECEIVE_ADMIN: _RECEIVER,
+    QueueAccessType.PEEK: _PEEKER,
+    QueueAccessType.PEEK_ADMIN: _PEEKER,
+    QueueAccessType.SEND: frozenset({Operation.SEND}),
+    QueueAccessType.MOVE: frozenset({Operation.MOVE}),
+}
+
+
+class QueueShareMode(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.17 QueueShareMode: whether others may receive or peek."""
+
+    DENY_NONE = "DenyNone"
+    DENY_RECEIVE = "DenyReceive"
+
+
+class RemoteReadState(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.16 RemoteReadState."""
+
+    NONE = "None"
+    OPENED = "Opened"
+    READY_FOR_READ = "ReadyForRead"
+
+
+class ReaderKind(enum.Enum):
+    """What counts of a reader's handle when a queue is shared; those who send or move do not count."""
+
+    PEEK = QueueShareMode.DENY_NONE, False
+    RECEIVE = QueueShareMode.DENY_NONE, True
+    DENYING_PEEK = QueueShareMode.DENY_RECEIVE, False
+    DENYING_RECEIVE = QueueShareMode.DENY_RECEIVE, True
+
+    @staticmethod
+    @cache
+    def of(access: QueueAccessType, share_mode: QueueShareMode) -> ReaderKind | None:
+        """The kind of a handle; C{None} if it is none of a reader."""
+        return ReaderKind((share_mode, access.is_receiver)) if access.is_reader else None
+
+
+ShareTable: TypeAlias = frozenset[tuple[ReaderKind, ReaderKind]]
+"""Which handle that there is refuses which new one."""
+
+SHARED: Final[ShareTable] = frozenset(
+    {
+        (ReaderKind.RECEIVE, ReaderKind.DENYING_PEEK),
+        (ReaderKind.RECEIVE, ReaderKind.DENYING_RECEIVE),
+        (ReaderKind.DENYING_PEEK, ReaderKind.RECEIVE),
+        (ReaderKind.DENYING_PEEK, ReaderKind.DENYING_RECEIVE),
+        *((ReaderKind.DENYING_RECEIVE, kind) for kind in ReaderKind),
+    }
+)
+"""[MS-MQDMPR] 3.1.7.1.5 with what 3.1.1.17 says of DenyReceive (reading 18)."""
+
+SHARED_AS_WRITTEN: Final[ShareTable] = SHARED - {(ReaderKind.DENYING_RECEIVE, ReaderKind.PEEK)}
+"""The same to the letter: who denies receiving does not keep others from looking."""
+
+SHARED_STRICTLY: Final[ShareTable] = frozenset(
+    (there, new)
+    for there in ReaderKind
+    for new in ReaderKind
+    if QueueShareMode.DENY_RECEIVE in (there.value[0], new.value[0])
+)
+"""[MS-MQMP] 3.1.4.17: who denies receiving is the only reader."""
+
+
+@attrs.define(eq=False)
+class OpenQueueDescriptor:
+    """[MS-MQDMPR] 3.1.1.16 a handle: one queue, or several to send to, as somebody has opened them.
+
+    @ivar handle: Handle, unique on this queue manager as long as it runs.
+    @ivar context_value: ContextValue, the same.
+    @ivar names: the format names that were opened; several of a parent.
+    @ivar is_multiple: Multiple, whether it is a parent, which has no queue but C{children}.
+    @ivar children: OpenQueueDescriptorCollection, one for each of C{names}, in their order.
+    @ivar cursors: CursorCollection, by handle.
+    @ivar waiting: WaitingMessageReadOperationCollection, by tag, in the order in which they came.
+    @ivar is_open: it was not closed.
+    """
+
+    handle: int
+    context_value: int
+    access: QueueAccessType
+    share_mode: QueueShareMode
+    names: tuple[FormatName, ...]
+    is_multiple: bool = False
+    remote_read_state: RemoteReadState = RemoteReadState.NONE
+    opened: Queue | None = attrs.field(default=None, repr=False)
+    children: list[OpenQueueDescriptor] = attrs.field(factory=list, repr=False)
+    cursors: dict[int, Cursor] = attrs.field(factory=dict, repr=False)
+    waiting: dict[Hashable, WaitingReader] = attrs.field(factory=dict, repr=False)
+    is_open: bool = True
+
+    @property
+    def queue(self) -> Queue | None:
+        """QueueReference; C{None} of a parent, and once the queue was deleted (3.1.7.1.4)."""
+        return None if self.opened is None or self.opened.is_deleted else self.opened
+
+    @property
+    def format_name(self) -> str:
+        """FormatName; several with commas."""
+        return ",".join(map(str, self.names))
+
+    @property
+    def reader_kind(self) -> ReaderKind | None:
+        """What counts of it for others who open the queue."""
+        return ReaderKind.of(self.access, self.share_mode)

@@ -1,0 +1,107 @@
+"""[MS-MQDMPR] 3.1.7.1.5 and 3.1.7.3.8: which queue is opened by a name, and how it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msmq.moment import Moment
+from msmq.queues.collection import QueueCollection
+from msmq.queues.queue import Queue
+from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
+from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.names.format_name import (
+    ConnectorFormatName,
+    DistributionListFormatName,
+    FormatName,
+    MachineFormatName,
+    MulticastFormatName,
+    PublicFormatName,
+    is_read_only,
+)
+from msmq.structures.status import MQError, Status
+
+_OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
+
+
+def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
+    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: each name once whatever its case, in alphabetical order.
+
+    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a distribution list, whose members only a
+        directory knows, and if there is no name at all (readings 22 and 58).
+    """
+    found: dict[str, FormatName] = {}
+    for name in names:
+        if isinstance(name, DistributionListFormatName):
+            raise _unsupported(name, "a directory has to say which queues these are")
+        found.setdefault(str(name).lower(), name)
+    if not found:
+        raise MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, "there is no name of a queue")
+    return tuple(found[text] for text in sorted(found))
+
+
+def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShareMode) -> None:
+    """[MS-MQDMPR] 3.1.7.1.5 see that a queue with such a name can be opened so.
+
+    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION or MQ_ERROR_UNSUPPORTED_ACCESS_MODE.
+    """
+    is_sender = access is QueueAccessType.SEND
+    match name:
+        case DirectFormatName() if name.protocol not in _OFFERED:
+            if not is_sender:
+                raise _unsupported(name, "such a queue can be opened for sending only")
+            raise _unsupported(name, f"the {name.protocol.name} transport is not offered")
+        case DirectFormatName() if is_sender and name.subqueue is not None:
+            raise _unsupported(name, "messages are moved to a subqueue, and not sent")
+        case MulticastFormatName():
+            if not is_sender:
+                raise _unsupported(name, "such a queue can be opened for sending only")
+            raise _unsupported(name, "multicast is not offered")
+        case MachineFormatName() if is_sender:
+            raise _unsupported(name, "nobody sends to a queue of the system")
+        case ConnectorFormatName() if is_sender:
+            raise _unsupported(name, "there is no connector to a foreign site")
+    if is_sender and is_read_only(name):
+        raise _unsupported(name, "nobody sends to a journal or dead-letter queue")
+    if is_sender and share_mode is QueueShareMode.DENY_RECEIVE:
+        raise MQError(Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE, "who sends cannot deny receiving")
+
+
+def find_queue(collection: QueueCollection, name: FormatName, access: QueueAccessType, now: Moment) -> Queue:
+    """[MS-MQDMPR] 3.1.7.1.5 the queue that is opened by a name that can be opened so.
+
+    Of another queue manager's it is the outgoing queue, which is made for who sends, and which
+    administrators can open if it is there.
+    That of a public queue is there already if a directory is asked where such queues are.
+
+    @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_NO_DS for sending to the public name of a queue that is
+        not ours, without a directory; or what L{QueueCollection.subqueue} raises.
+    """
+    names = collection.names
+    queue = names.find(name)
+    if queue is not None:
+        return queue
+    is_sender = access is QueueAccessType.SEND
+    if not is_sender and isinstance(name, DirectFormatName) and name.subqueue is not None:
+        main = names.find_main(name)
+        if main is not None:
+            return collection.subqueue(main, name.subqueue, now)
+    if names.is_local(name):
+        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
+    if is_sender:
+        if not isinstance(name, PublicFormatName):
+            return collection.outgoing(name, now)
+        outgoing = collection.find_outgoing(name)
+        if outgoing is None:
+            raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
+        return outgoing
+    outgoing = collection.find_outgoing(name) if access.is_admin else None
+    if outgoing is None:
+        raise MQError(
+            Status.MQ_ERROR_QUEUE_NOT_FOUND,
+            f"{name} is not a queue of this queue manager; only sending reaches others",
+        )
+    return outgoing
+
+
+def _unsupported(name: FormatName, problem: str) -> MQError:
+    return MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, f"{name}: {problem}")

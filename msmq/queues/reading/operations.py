@@ -1,0 +1,156 @@
+"""[MS-MQDMPR] 3.1.1.10 WaitingMessageReadOperation: reads, and those of them that wait."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.queues.position import MessagePosition
+from msmq.queues.queue import Queue
+
+if TYPE_CHECKING:
+    from msmq.queues.reading.cursor import Cursor
+    from msmq.queues.reading.descriptor import OpenQueueDescriptor
+
+ENDED_AT_ONCE: Final = 500
+"""How many waits end in one step because their time is over."""
+
+OnTaken: TypeAlias = Callable[[Sequence[MessagePosition]], None]
+"""Told of messages in the moment in which they are locked for a read."""
+
+
+@attrs.define(eq=False)
+class WaitingReader:
+    """[MS-MQDMPR] 3.1.1.10 one read, while it waits and before.
+
+    @ivar tag: Tag, by which its caller knows it; no two that wait have the same.
+    @ivar is_peek: the opposite of DestructiveRead.
+    @ivar count: the most messages that it takes when there are some.
+    @ivar deadline: when it stops waiting, in seconds of the monotonic clock; C{None} for never.
+    @ivar owner: whose locks those on its messages are: its tag, or a transaction.
+    @ivar is_owned: the owner is not the tag.
+    @ivar allow_peek: AllowPeekWhenLocked of the messages that it locks.
+    @ivar on_taken: told of the messages that it locks; if it raises an L{MQError}, they are given back and
+        the read fails with that status.
+    @ivar cursor: CursorReference; it takes one message then.
+    @ivar descriptor: the handle that it came through; the read ends when that is closed.
+    @ivar is_cut_short: what it found had to leave because its time was over; there may be more behind that.
+    @raise LocalProtocolError: C{count} is below 1, or a peek is to lock messages for someone.
+    """
+
+    tag: Hashable
+    queue: Queue = attrs.field(repr=False)
+    is_peek: bool = False
+    count: int = 1
+    deadline: float | None = None
+    owner: Hashable = None
+    allow_peek: bool = False
+    on_taken: OnTaken | None = attrs.field(default=None, repr=False)
+    cursor: Cursor | None = None
+    descriptor: OpenQueueDescriptor | None = attrs.field(default=None, repr=False)
+    is_cut_short: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.count < 1:
+            raise LocalProtocolError(f"a read takes at least one message, not {self.count}")
+        if self.is_peek and (self.owner is not None or self.on_taken is not None):
+            raise LocalProtocolError("a peek locks nothing, neither for a transaction nor for anybody else")
+        if self.owner is None:
+            self.owner = self.tag
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the locks on its messages are somebody else's than its own."""
+        return self.owner is not self.tag
+
+    def may_wait(self, now: float) -> bool:
+        """Whether its time is not over.
+
+        @param now: seconds of the monotonic clock.
+        """
+        return self.deadline is None or self.deadline > now
+
+
+@attrs.define(eq=False)
+class WaitingReaders:
+    """Every reader that waits anywhere, by tag, and when the next one stops waiting."""
+
+    by_tag: dict[Hashable, WaitingReader] = attrs.field(factory=dict)
+    cut_short: dict[Hashable, WaitingReader] = attrs.field(factory=dict)
+    _by_owner: dict[Hashable, dict[Hashable, WaitingReader]] = attrs.field(factory=dict, init=False)
+    _deadlines: list[tuple[float, int, WaitingReader]] = attrs.field(factory=list, init=False)
+    _numbers: itertools.count[int] = attrs.field(factory=itertools.count, init=False)
+
+    def check(self, tag: Hashable) -> None:
+        """See that nobody waits under this tag.
+
+        @raise LocalProtocolError: somebody does.
+        """
+        if tag in self.by_tag:
+            raise LocalProtocolError(f"a reader waits under the tag {tag!r} already")
+
+    def add(self, reader: WaitingReader) -> None:
+        """Let a reader wait behind those that wait already; nobody may wait under its tag."""
+        tag = reader.tag
+        self.by_tag[tag] = reader
+        reader.queue.readers[tag] = reader
+        if reader.descriptor is not None:
+            reader.descriptor.waiting[tag] = reader
+        if reader.cursor is not None:
+            reader.cursor.reader = reader
+        if reader.is_owned:
+            self._by_owner.setdefault(reader.owner, {})[tag] = reader
+        if reader.is_cut_short:
+            self.cut_short[tag] = reader
+        if reader.deadline is not None:
+            heappush(self._deadlines, (reader.deadline, next(self._numbers), reader))
+            self._forget_stale()
+
+    def discard(self, reader: WaitingReader) -> None:
+        """End a wait."""
+        tag = reader.tag
+        del self.by_tag[tag]
+        del reader.queue.readers[tag]
+        self.cut_short.pop(tag, None)
+        if reader.descriptor is not None:
+            del reader.descriptor.waiting[tag]
+        if reader.cursor is not None:
+            reader.cursor.reader = None
+        if reader.is_owned:
+            owned = self._by_owner[reader.owner]
+            del owned[tag]
+            if not owned:
+                del self._by_owner[reader.owner]
+
+    def owned(self, owner: Hashable) -> list[WaitingReader]:
+        """Those that would lock messages for somebody other than themselves."""
+        return list(self._by_owner.get(owner, {}).values())
+
+    def deadline(self) -> float | None:
+        """When the next reader stops waiting, in seconds of the monotonic clock."""
+        deadlines = self._deadlines
+        while deadlines and not self._is_waiting(deadlines[0][2]):
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+    def due(self, now: float) -> Iterable[WaitingReader]:
+        """Those whose time is over, in that order; each has to be discarded before the next is asked for."""
+        for _ in range(ENDED_AT_ONCE):
+            deadline = self.deadline()
+            if deadline is None or deadline > now:
+                return
+            yield heappop(self._deadlines)[2]
+
+    def _is_waiting(self, reader: WaitingReader) -> bool:
+        return self.by_tag.get(reader.tag) is reader
+
+    def _forget_stale(self) -> None:
+        # Readers that found a message leave their deadlines behind; most never come due.
+        if len(self._deadlines) > 2 * len(self.by_tag) + 64:
+            self._deadlines = [entry for entry in self._deadlines if self._is_waiting(entry[2])]
+            heapify(self._deadlines)

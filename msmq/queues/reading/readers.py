@@ -1,0 +1,364 @@
+"""[MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.17: messages are read, at once or when they come.
+
+Choosing a message, locking it and satisfying who waits for it are one step, so that no two readers get
+the same (readings 37 and 38).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import Final
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
+from msmq.queues.leaving.departure_kinds import Departure
+from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.queue import Queue
+from msmq.queues.reading.cursor import Cursor, CursorAnswer
+from msmq.queues.reading.operations import WaitingReader, WaitingReaders
+from msmq.queues.reading.seeking import MessageSeekAction, is_visible, look, seek_with_id
+from msmq.structures.status import MQError, Status
+
+STATUS_NOT_FOUND: Final = 0xC0000225
+"""What 3.1.7.1.17 answers if nobody waits under a tag: an NTSTATUS among HRESULTs (reading 25)."""
+
+_lookup_id = attrgetter("lookup_id")
+
+_Look = Callable[[], MessagePosition | None]
+
+_STATUS: Final = {
+    CursorAnswer.ALREADY_RECEIVED: Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED,
+    CursorAnswer.ILLEGAL_CURSOR_ACTION: Status.MQ_ERROR_ILLEGAL_CURSOR_ACTION,
+    CursorAnswer.NOT_FOUND: Status.MQ_ERROR_MESSAGE_NOT_FOUND,
+}
+
+
+@attrs.define(eq=False)
+class CursorFinder:
+    """Finds and locks messages for one read that has a cursor.
+
+    @ivar departures: messages that it came upon and whose time was over.
+    """
+
+    reader: WaitingReader
+    cursor: Cursor
+    expiry: Expiry
+    now: Moment
+    departures: list[Departure] = attrs.field(factory=list, init=False)
+
+    def ahead(self) -> MessagePosition | None:
+        """The first message in front of the cursor."""
+        return self._find(lambda: self.cursor.ahead(self.now, is_peek=self.reader.is_peek))
+
+    def here(self) -> MessagePosition | None:
+        """The message at the cursor's place, unless it cannot be had any more."""
+        return self._find(self._at_place)
+
+    def _at_place(self) -> MessagePosition | None:
+        position = self.cursor.queue.positions.get(self.cursor.place)
+        if position is None or not is_visible(position, self.now, is_peek=self.reader.is_peek):
+            return None
+        return position
+
+    def _find(self, seek: _Look) -> MessagePosition | None:
+        found, departures = self.expiry.find(lambda: _locked(self.reader, seek()), self.now)
+        self.departures += departures
+        self.reader.is_cut_short = self.expiry.gave_up(found, departures)
+        return found[0] if found else None
+
+
+@attrs.define(eq=False)
+class Readers:
+    """The reads of all queues of a queue manager.
+
+    Each begins with one call.  Its effects hold a L{ReadCompleted} or a L{ReadFailed} of its tag if it
+    has ended, or else those of a later call do.
+    """
+
+    _expiry: Expiry
+    _waiting: WaitingReaders = attrs.field(factory=WaitingReaders, init=False)
+
+    # Reads begin
+
+    def read(self, reader: WaitingReader, now: Moment) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message, without a cursor.
+
+        What is available completes the read at once, up to C{count} messages.
+
+        @raise LocalProtocolError: a reader waits under its tag.
+        """
+        if reader.cursor is not None:
+            return self.read_by_cursor(reader, reader.cursor, now)
+        self._waiting.check(reader.tag)
+        if reader.queue.is_deleted:
+            return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        found, departures = self._look(reader, reader.count, now)
+        effects: list[Effect] = [*departures]
+        if found:
+            effects += self._give(reader, found, now)
+        elif reader.may_wait(now.monotonic):
+            self._waiting.add(reader)
+        else:
+            effects.append(ReadFailed(reader.tag, Status.MQ_ERROR_IO_TIMEOUT))
+        return effects
+
+    def read_by_cursor(
+        self, reader: WaitingReader, cursor: Cursor, now: Moment, *, is_next: bool = False
+    ) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.1.10, 3.1.7.1.14 and 3.1.7.1.15, with a cursor.
+
+        @param is_next: it is a peek of the next message (3.1.7.1.14).
+        @raise LocalProtocolError: a reader waits under its tag.
+        """
+        self._waiting.check(reader.tag)
+        if reader.queue.is_deleted:
+            return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        finder = CursorFinder(reader, cursor, self._expiry, now)
+        may_wait = reader.may_wait(now.monotonic)
+        if not reader.is_peek:
+            cursor.inputs.get_next_message_for_dequeue(finder, not may_wait)
+        elif is_next:
+            cursor.inputs.get_next_message_for_peek(finder)
+        else:
+            cursor.inputs.get_message_for_peek(finder)
+        effects: list[Effect] = [*finder.departures]
+        found, cursor.position = cursor.position, None
+        if found is not None:
+            effects += self._give(reader, [found], now)
+        elif cursor.answer is not CursorAnswer.WAITING:
+            effects.append(ReadFailed(reader.tag, _STATUS[cursor.answer]))
+        elif may_wait:
+            self._waiting.add(reader)
+        else:
+            cursor.inputs.wait_time_expired(reader.is_cut_short)
+            effects.append(ReadFailed(reader.tag, Status.MQ_ERROR_IO_TIMEOUT))
+        return effects
+
+    def read_by_lookup_identifier(
+        self, reader: WaitingReader, lookup_id: int, action: MessageSeekAction, now: Moment
+    ) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.1.13 Read Message By Lookup Identifier, which never waits.
+
+        @param lookup_id: has no meaning for FIRST and LAST.
+        @raise LocalProtocolError: a reader waits under its tag.
+        """
+        self._waiting.check(reader.tag)
+        if reader.queue.is_deleted:
+            return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        status = Status.MQ_ERROR_MESSAGE_NOT_FOUND
+
+        def find() -> list[MessagePosition]:
+            nonlocal status
+            found = seek_with_id(reader.queue, lookup_id, action, now, is_peek=reader.is_peek)
+            if isinstance(found, Status):
+                status = found
+                return []
+            return _locked(reader, found)
+
+        found, departures = self._expiry.find(find, now)
+        effects: list[Effect] = [*departures]
+        if found:
+            return effects + self._give(reader, found, now)
+        return [*effects, ReadFailed(reader.tag, status)]
+
+    def take(
+        self, queue: Queue, count: int, owner: Hashable, now: Moment
+    ) -> tuple[list[MessagePosition], list[Effect]]:
+        """Lock what is available, up to C{count} messages, without waiting.
+
+        Messages whose time is over are not among them; the effects let them leave.
+        """
+        found, departures = self._expiry.find(lambda: queue.take(count, owner), now)
+        return found, [*departures]
+
+    # Messages come
+
+    def serve(self, queue: Queue, fresh: Collection[MessagePosition], now: Moment) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.2.2 give what has become available to those who wait, in order of waiting.
+
+        Each gets one message, or a look at it; what is left then goes to the same receivers in equal parts,
+        up to the count that each asked for.
+        A cursor is given the first of these messages, wherever it lies (reading 42).
+        """
+        if not queue.readers:
+            return []
+        effects: list[Effect] = []
+        served: list[tuple[WaitingReader, list[MessagePosition]]] = []
+        arrivals: list[MessagePosition] | None = None
+        while queue.readers:
+            reader = next(iter(queue.readers.values()))
+            if reader.cursor is None:
+                found, departures = self._look(reader, reader.count if reader.is_peek else 1, now)
+                effects += departures
+            else:
+                if arrivals is None:
+                    arrivals = sorted(fresh, key=_lookup_id, reverse=True)
+                found = _locked(reader, _first_visible(arrivals, now))
+            if not found:
+                if reader.is_cut_short:
+                    self._waiting.cut_short[reader.tag] = reader
+                break
+            self._end(reader, found)
+            served.append((reader, found))
+        effects += self._share(queue, served, now)
+        # Who got more than others will wait behind them.
+        for reader, found in sorted(served, key=_number_found):
+            effects += self._give(reader, found, now)
+        return effects
+
+    def _share(
+        self, queue: Queue, served: Iterable[tuple[WaitingReader, list[MessagePosition]]], now: Moment
+    ) -> list[Effect]:
+        """Lock what is left for the receivers that want more than one message, in equal parts.
+
+        None gets all of a burst because it waited first; what one has no use for goes to the others.
+        """
+        effects: list[Effect] = []
+        wanting = [
+            (reader, found)
+            for reader, found in served
+            if not reader.is_peek and reader.cursor is None and len(found) < reader.count
+        ]
+        while wanting and queue.has_available:
+            part, rest = divmod(queue.available_count, len(wanting))
+            more_wanting = []
+            for number, (reader, found) in enumerate(wanting):
+                wanted = min(part + (number < rest), reader.count - len(found))
+                more, departures = self._look(reader, wanted, now)
+                found += more
+                effects += departures
+                if not queue.has_available:
+                    return effects
+                if more and len(found) < reader.count:
+                    more_wanting.append((reader, found))
+            wanting = more_wanting
+        return effects
+
+    # Reads end without a message
+
+    def cancel(self, tag: Hashable, status: Status = Status.MQ_ERROR_OPERATION_CANCELLED) -> list[Effect]:
+        """End the wait of one read, which costs no message.
+
+        @return: nothing if no read waits under this tag (any more).
+        """
+        reader = self._waiting.by_tag.get(tag)
+        return [] if reader is None else [self._fail(reader, status)]
+
+    def cancel_waiting_read(self, queue: Queue, tag: Hashable, status: Status) -> tuple[int, list[Effect]]:
+        """[MS-MQDMPR] 3.1.7.1.17 Cancel Waiting Message Read Request.
+
+        @return: MQ_OK, or STATUS_NOT_FOUND if no read waits at this queue under this tag.
+        """
+        reader = queue.readers.get(tag)
+        if reader is None:
+            return STATUS_NOT_FOUND, []
+        return Status.MQ_OK, [self._fail(reader, status)]
+
+    def cancel_owned(
+        self, owner: Hashable, status: Status = Status.MQ_ERROR_OPERATION_CANCELLED
+    ) -> list[Effect]:
+        """End every wait that would lock a message for this owner, a transaction that ends for example."""
+        return self.end(self._waiting.owned(owner), status)
+
+    def end(self, readers: Iterable[WaitingReader], status: Status) -> list[Effect]:
+        """End these waits."""
+        return [self._fail(reader, status) for reader in list(readers)]
+
+    def queue_deleted(self, queue: Queue) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.7.1.4 end the waits at a queue that is gone (reading 17)."""
+        return self.end(queue.readers.values(), Status.MQ_ERROR_QUEUE_DELETED)
+
+    def deadline(self, now: Moment) -> float | None:
+        """When L{expire} has something to do next, in seconds of the monotonic clock."""
+        return now.monotonic if self._waiting.cut_short else self._waiting.deadline()
+
+    def expire(self, now: Moment) -> list[Effect]:
+        """[MS-MQDMPR] 3.1.6.3 end the waits whose time is over; of very many, only some with each call."""
+        timed_out = Status.MQ_ERROR_IO_TIMEOUT
+        return [self._fail(reader, timed_out) for reader in self._waiting.due(now.monotonic)]
+
+    def look_again(self, now: Moment) -> list[Effect]:
+        """Let those look again who found nothing but what had to leave, since there may be more behind it."""
+        effects: list[Effect] = []
+        for reader in list(self._waiting.cut_short.values()):
+            if reader.cursor is None:
+                found, departures = self._look(reader, reader.count, now)
+            else:
+                finder = CursorFinder(reader, reader.cursor, self._expiry, now)
+                position = finder.ahead()
+                found, departures = ([] if position is None else [position]), finder.departures
+            effects += departures
+            if reader.is_cut_short:
+                break
+            del self._waiting.cut_short[reader.tag]
+            if found:
+                self._end(reader, found)
+                effects += self._give(reader, found, now)
+        return effects
+
+    # Steps
+
+    def _look(
+        self, reader: WaitingReader, count: int, now: Moment
+    ) -> tuple[list[MessagePosition], list[Departure]]:
+        """What a read without a cursor finds, locked unless it is a peek."""
+        queue = reader.queue
+        if reader.is_peek:
+            found, departures = self._expiry.find(lambda: look(queue, count, now), now)
+        else:
+            found, departures = self._expiry.find(lambda: queue.take(count, reader.owner), now)
+        reader.is_cut_short = self._expiry.gave_up(found, departures)
+        return found, departures
+
+    def _end(self, reader: WaitingReader, found: Sequence[MessagePosition]) -> None:
+        """A read that waited has found something."""
+        self._waiting.discard(reader)
+        if reader.cursor is not None:
+            reader.cursor.inputs.message_available(found[0])
+
+    def _give(self, reader: WaitingReader, found: list[MessagePosition], now: Moment) -> list[Effect]:
+        """Let a read, which does not wait any more, have what was locked for it."""
+        if not reader.is_peek:
+            if reader.on_taken is not None:
+                try:
+                    reader.on_taken(found)
+                except MQError as error:
+                    reader.queue.make_available(found[::-1])
+                    back = self.serve(reader.queue, found, now)
+                    return [ReadFailed(reader.tag, error.status), *back]
+            if reader.allow_peek:
+                reader.queue.allow_peek(found)
+        return [ReadCompleted(reader.tag, found)]
+
+    def _fail(self, reader: WaitingReader, status: Status) -> ReadFailed:
+        self._waiting.discard(reader)
+        if reader.cursor is not None:
+            reader.cursor.inputs.wait_time_expired(reader.is_cut_short)
+        return ReadFailed(reader.tag, status)
+
+
+def _number_found(served: tuple[WaitingReader, list[MessagePosition]]) -> int:
+    return len(served[1])
+
+
+def _locked(reader: WaitingReader, position: MessagePosition | None) -> list[MessagePosition]:
+    """This position, locked unless it is only looked at."""
+    if position is None:
+        return []
+    if not reader.is_peek:
+        reader.queue.take_one(position, reader.owner)
+    return [position]
+
+
+def _first_visible(arrivals: list[MessagePosition], now: Moment) -> MessagePosition | None:
+    """The last of these that is there; forgets those behind it."""
+    while arrivals:
+        position = arrivals[-1]
+        if position.state is PositionState.AVAILABLE and (position.due is None or position.due > now.wall):
+            return position
+        arrivals.pop()
+    return None

@@ -1,0 +1,231 @@
+"""[MS-MQQB] 3.1.5.5, 3.1.6.3, 3.1.6.4: session acknowledgements, in both directions.
+
+Each side counts the user messages that it sent and received on the session.
+A SessionHeader states all four counts of its sender, alone in a SessionAck packet or riding at the
+end of a user message.
+Its AckSequenceNumber says how many messages were received: express messages up to that number are
+the receiver's now.
+Recoverable messages are numbered among themselves as well, and are named one by one when they are
+on disk: bit k of RecoverableMsgAckFlags stands for number RecoverableMsgAckSeqNumber + k.
+
+The counts are 16 bits wide and wrap, so a number is only ever compared with one that lies within
+half the circle of it (reading 36); the window is capped at 32767 for that reason.
+
+We acknowledge recoverable messages strictly in order, because a peer may follow the letter and
+delete everything up to the base (reading 37), and never past what the store has committed,
+because with group commit the received count runs ahead of the disk.
+
+An acknowledgement is owed from the first message on and is paid by whichever comes first: half the
+window has arrived, the timer expires, or a message of ours leaves when three quarters of the
+timer have run and carries it.
+"""
+
+from __future__ import annotations
+
+from msmq.moment import Moment
+from msmq.session.effects import Acknowledged, Transmit, WindowOpened
+from msmq.session.state import SessionCore
+from msmq.session.timers import Timer
+from msmq.structures.internal.session_ack import SessionAck
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.session_header import SessionHeader
+
+CARRY_AFTER = 0.75
+"""The part of the Session Ack Send Timer after which a message carries the acknowledgement (3.1.7.11)."""
+
+MOST_RECOVERABLE = 32
+"""RecoverableMsgAckFlags names so many messages at once (3.1.5.8.7)."""
+
+
+def owe_acknowledgement(core: SessionCore, has_recoverable: bool, now: Moment) -> None:
+    """[MS-MQQB] 3.1.5.8.2 and 3.1.5.8.7: messages arrived; see that the timer runs.
+
+    The first recoverable message shortens the timer and never lengthens it (reading 43).
+    """
+    core.timers.start_if_stopped(Timer.ACK_SEND, core.ack_wait_timeout / 2, now)
+    if has_recoverable:
+        core.timers.shorten(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
+
+
+def acknowledge_at_once_if_due(core: SessionCore, now: Moment) -> None:
+    """[MS-MQQB] 3.1.1.6.1: acknowledge now if half the smaller window has arrived (reading 42).
+
+    A peer whose window is full waits for nothing but this.
+    """
+    is_due = core.unacked_received_message_count >= _acknowledged_together(core)
+    if is_due or _nameable(core) >= MOST_RECOVERABLE:
+        send_session_ack(core, now)
+
+
+def until_acknowledgement(core: SessionCore) -> int:
+    """How many messages may come before the next acknowledgement is due, at least 1."""
+    return max(1, _acknowledged_together(core) - core.unacked_received_message_count)
+
+
+def _acknowledged_together(core: SessionCore) -> int:
+    return max(1, core.effective_window // 2)
+
+
+def ack_send_expired(core: SessionCore, now: Moment) -> None:
+    """[MS-MQQB] 3.1.6.4 Session Ack Send Timer Event."""
+    if core.unacked_received_message_count or _nameable(core):
+        send_session_ack(core, now)
+
+
+def send_session_ack(core: SessionCore, now: Moment) -> None:
+    """[MS-MQQB] 3.1.6.4: acknowledge in a packet of its own.
+
+    A peer that writes and does not read is acknowledged once, when it reads: what it would not have
+    taken before does not pile up here.
+    """
+    if core.is_congested:
+        core.acknowledges_later = True
+        return
+    core.effects.append(Transmit((SessionAck(_take_acknowledgement(core, now)).to_bytes(),), is_awaited=True))
+    core.counts.sent.session_ack += 1
+
+
+def congestion_ended(core: SessionCore, now: Moment) -> None:
+    """The peer reads again: say what fell due meanwhile."""
+    if core.acknowledges_later:
+        core.acknowledges_later = False
+        send_session_ack(core, now)
+        _name_many(core, now)
+
+
+def is_worth_carrying(core: SessionCore, now: Moment) -> bool:
+    """[MS-MQQB] 3.1.7.11: whether a message that leaves now carries the acknowledgement."""
+    running = core.timers.running(Timer.ACK_SEND)
+    if running is None or core.unacked_received_message_count == 0:
+        return False
+    return running.elapsed_part(now) > CARRY_AFTER
+
+
+def acknowledgement_for_carrier(core: SessionCore, now: Moment) -> SessionHeader:
+    """[MS-MQQB] 3.1.7.1.3: the SessionHeader of a message that has already been counted as sent."""
+    return _take_acknowledgement(core, now)
+
+
+def persisted(core: SessionCore, through: int, now: Moment) -> None:
+    """Recoverable messages up to number C{through} are stored, or refused for good."""
+    core.persisted_count = max(core.persisted_count, through)
+    if _nameable(core):
+        core.timers.start_if_stopped(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
+    _name_many(core, now)
+
+
+def _name_many(core: SessionCore, now: Moment) -> None:
+    """Many may have become nameable at once, and the peer waits for the last of them."""
+    for _ in range(_nameable(core) // MOST_RECOVERABLE):
+        send_session_ack(core, now)
+
+
+def _nameable(core: SessionCore) -> int:
+    """Recoverable messages that are stored and not yet acknowledged."""
+    return core.persisted_count - core.last_acked_recoverable_count
+
+
+def _take_acknowledgement(core: SessionCore, now: Moment) -> SessionHeader:
+    """Build the header that is true now, and take it as said."""
+    named = min(_nameable(core), MOST_RECOVERABLE)
+    header = SessionHeader(
+        ack_sequence_number=core.message_received_count & 0xFFFF,
+        recoverable_msg_ack_seq_number=(core.last_acked_recoverable_count + 1) & 0xFFFF if named else 0,
+        recoverable_msg_ack_flags=(1 << named) - 1,
+        user_msg_sequence_number=core.message_sent_count & 0xFFFF,
+        recoverable_msg_seq_number=core.recoverable_message_sent_count & 0xFFFF,
+        window_size=1 if core.is_paused else core.window_size,
+    )
+    core.last_acked_recoverable_count += named
+    core.unacked_received_message_count = 0
+    core.timers.stop(Timer.ACK_SEND)
+    if core.recoverable_message_received_count > core.last_acked_recoverable_count:
+        core.timers.start(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
+    return header
+
+
+def apply_session_header(core: SessionCore, header: SessionHeader, now: Moment) -> bool:
+    """[MS-MQQB] 3.1.5.5.1 to 3.1.5.5.3: mark, then forget what the peer has; false if it claims too much.
+
+    An acknowledgement that is older than one already seen changes nothing.
+    """
+    newly = (header.ack_sequence_number - core.acknowledged_count) & 0xFFFF
+    if newly >= 0x8000:
+        newly = 0
+    if newly > len(core.in_flight):
+        return False
+    had_room = core.room > 0
+    acknowledged: list[OutgoingMessage] = []
+    core.acknowledged_count += newly
+    for _ in range(newly):
+        message = core.in_flight.popleft()
+        if not message.is_recoverable:
+            acknowledged.append(message)
+    acknowledged.extend(_named(core, header))
+    if acknowledged:
+        core.effects.append(Acknowledged(acknowledged))
+    take_window(core, header.window_size or 1, now)
+    running = core.timers.running(Timer.ACK_WAIT)
+    if core.in_flight and running is not None:
+        core.timers.start(Timer.ACK_WAIT, running.duration, now)
+    if newly or (not had_room and core.room):
+        core.effects.append(WindowOpened())
+    return True
+
+
+def _named(core: SessionCore, header: SessionHeader) -> list[OutgoingMessage]:
+    """Forget the recoverable messages that the flags name as stored (reading 37)."""
+    flags = header.recoverable_msg_ack_flags
+    named = []
+    number = header.recoverable_msg_ack_seq_number
+    while flags:
+        if flags & 1:
+            found = core.recoverable_in_flight.pop(number, None)
+            if found is not None:
+                message, size = found
+                core.unnamed_bytes -= size
+                named.append(message)
+        flags >>= 1
+        number = (number + 1) & 0xFFFF
+    return named
+
+
+def is_in_step(core: SessionCore, header: SessionHeader) -> bool:
+    """[MS-MQQB] 3.1.5.5.5: whether the peer sent as many messages as we received, modulo 65536."""
+    return (
+        header.user_msg_sequence_number == core.message_received_count & 0xFFFF
+        and header.recoverable_msg_seq_number == core.recoverable_message_received_count & 0xFFFF
+    )
+
+
+def take_window(core: SessionCore, window_size: int, now: Moment) -> None:
+    """The peer's latest window replaces the one before ([MS-MQMQ] 2.2.20.4).
+
+    A window of 1 says that the peer is short of something; it is doubled back (note 15).
+    """
+    core.received_window_size = window_size
+    if window_size == 1:
+        core.timers.start(Timer.WINDOW_RECOVERY, core.settings.window_recovery, now)
+    else:
+        core.timers.stop(Timer.WINDOW_RECOVERY)
+
+
+def window_recovery_expired(core: SessionCore, now: Moment) -> None:
+    """Double the window that the peer had cut to 1, up to the default ([MS-MQMQ] note 15)."""
+    core.received_window_size = min(core.received_window_size * 2, core.settings.window_size)
+    if core.received_window_size < core.settings.window_size:
+        core.timers.start(Timer.WINDOW_RECOVERY, core.settings.window_recovery, now)
+    core.effects.append(WindowOpened())
+
+
+def ack_wait_expired(core: SessionCore, duration: float, now: Moment) -> bool:
+    """[MS-MQQB] 3.1.6.3 Session Ack Wait Timer Event; false if the peer is silent and has to go.
+
+    Only messages that the peer has not counted are awaited (reading 39).
+    """
+    if core.in_flight and not core.received_ack:
+        return False
+    if core.in_flight:
+        core.timers.start(Timer.ACK_WAIT, duration, now)
+    core.received_ack = False
+    return True

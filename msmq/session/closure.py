@@ -1,0 +1,77 @@
+"""[MS-MQQB] 3.1.5.9 Closing a Session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msmq.errors import RemoteProtocolError
+from msmq.moment import Moment
+from msmq.session.effects import Closed, CloseReason, Disconnect
+from msmq.session.state import SessionCore
+from msmq.session.timers import Timer
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+
+
+def close(
+    core: SessionCore,
+    reason: CloseReason,
+    now: Moment,
+    *,
+    error: RemoteProtocolError | None = None,
+    is_connected: bool = True,
+) -> None:
+    """[MS-MQQB] 3.1.5.9: end the session without a packet; give back what was not acknowledged.
+
+    Only the session's own timers stop (reading 27).
+    """
+    core.timers.stop_all()
+    returned = tuple(unacknowledged(core))
+    core.left_messages = bool(returned)
+    core.release_owner()
+    core.in_flight.clear()
+    core.recoverable_in_flight.clear()
+    core.unnamed_bytes = 0
+    core.effects.append(Closed(reason, returned, error))
+    if is_connected:
+        core.effects.append(Disconnect())
+        core.timers.start(Timer.LINGER, core.settings.linger, now)
+
+
+def unacknowledged(core: SessionCore) -> Iterable[OutgoingMessage]:
+    """What was sent and may not be forgotten, in the order in which it was sent.
+
+    A recoverable message that was counted but not named as stored is older than any that is still
+    in flight, because counts are acknowledged in order; one that was named before it was counted
+    has been forgotten already.
+    """
+    in_flight = {id(message) for message in core.in_flight}
+    unnamed = {id(message) for message, _ in core.recoverable_in_flight.values()}
+    yield from (message for message, _ in core.recoverable_in_flight.values() if id(message) not in in_flight)
+    for message in core.in_flight:
+        if not message.is_recoverable or id(message) in unnamed:
+            yield message
+
+
+def wait_for_reconnect(core: SessionCore, now: Moment) -> None:
+    """[MS-MQQB] 3.1.5.9: messages remain, so the Session Retry Connect Timer runs (3.1.2.3)."""
+    wait = core.settings.session_retry if core.retry_time is None or core.was_open else core.retry_time
+    core.timers.start(Timer.RETRY_CONNECT, wait, now)
+
+
+def is_idle(core: SessionCore, now: Moment) -> bool:
+    """[MS-MQQB] 3.1.6.2 Session Cleanup Timer Event: whether no message passed since the last one."""
+    if not core.session_active:
+        return True
+    core.session_active = False
+    core.timers.start(Timer.CLEANUP, core.settings.session_cleanup, now)
+    return False
+
+
+def stop_lingering(core: SessionCore) -> None:
+    """The connection of a closed session is gone, so nothing has to be cut."""
+    core.timers.stop(Timer.LINGER)
+
+
+def stop_waiting(core: SessionCore) -> None:
+    """Nobody wants to dial again."""
+    core.timers.stop(Timer.RETRY_CONNECT)

@@ -1,0 +1,132 @@
+"""Who may open a connection for a session, and how often.
+
+Somebody who is refused is told nothing: the connection ends before anything is read from it.
+No message is lost by that, since nothing is sent before a session is open, and whoever has messages tries
+again later.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.token_bucket import TokenBucket
+from msmq.wire.addresses import AddressSet, counted_host, is_loopback
+
+PEERS_REMEMBERED: Final = 4096
+"""Hosts whose rate, and whose refusals, are known; the one unheard of for longest is forgotten first."""
+
+PEERS_SHOWN: Final = 20
+"""Hosts that are shown, the latest refused."""
+
+QUIET: Final = 60.0
+"""Seconds between two lines of the log about the same host and the same reason."""
+
+
+class Refusal(enum.Enum):
+    """Why a connection did not become a session."""
+
+    OFFLINE = "offline"
+    NOT_ALLOWED = "sessions_from"
+    RATE = "sessions_per_second"
+    CONNECTIONS = "max_connections_per_host"
+    HANDSHAKES = "max_handshakes"
+    SESSIONS = "max_sessions"
+    CERTIFICATE = "pins"
+
+
+@attrs.define
+class _Refused:
+    """What one host was refused.
+
+    @ivar told: when the log said so, by reason, in monotonic seconds.
+    """
+
+    last: float = 0.0
+    counts: Counter[Refusal] = attrs.field(factory=Counter)
+    told: dict[Refusal, float] = attrs.field(factory=dict)
+
+
+class Doorkeeper:
+    """Judges each connection before anything is read from it, and remembers whom it refused.
+
+    Memory is bounded however many hosts there are.
+
+    @param rate: connections that one host may open in a second, and as many at once after a quiet time; 0 for
+        any number.  Hosts on loopback may always open any number.
+        A host is a L{counted_host}.
+    @param most: connections that one host may have at one time.
+    @param allowed: the addresses from which connections are taken; C{None} for all.
+    @ivar refused: how often each reason applied.
+    """
+
+    def __init__(self, rate: int, most: int, allowed: AddressSet | None = None) -> None:
+        self._rate = float(rate)
+        self._most = most
+        self._allowed = allowed
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._hosts: OrderedDict[str, _Refused] = OrderedDict()
+        self.refused: Counter[Refusal] = Counter()
+
+    def judge(self, host: str, connections: int, now: Moment) -> Refusal | None:
+        """Why a connection from this host is refused; C{None} if it may come in.
+
+        @param host: its IP address; empty for a connection that has none, whose other end is on this machine.
+        @param connections: how many it has already.
+        """
+        if host and self._allowed is not None and host not in self._allowed:
+            return Refusal.NOT_ALLOWED
+        if connections >= self._most:
+            return Refusal.CONNECTIONS
+        if self._rate and host and not is_loopback(host) and self._exceeds(host, now):
+            return Refusal.RATE
+        return None
+
+    def note(self, host: str, refusal: Refusal, now: Moment) -> bool:
+        """Count a refusal, whoever pronounced it.
+
+        @return: whether the log should say so; of many that are alike it says one a minute.
+        """
+        self.refused[refusal] += 1
+        host = counted_host(host)
+        known = self._hosts.setdefault(host, _Refused())
+        self._hosts.move_to_end(host)
+        if len(self._hosts) > PEERS_REMEMBERED:
+            self._hosts.popitem(last=False)
+        known.last = now.wall
+        known.counts[refusal] += 1
+        told = known.told.get(refusal)
+        if told is not None and now.monotonic - told < QUIET:
+            return False
+        known.told[refusal] = now.monotonic
+        return True
+
+    def describe(self) -> list[Mapping[str, Any]]:
+        """The hosts that were refused last, the latest first: address, when, how often for which reason."""
+        latest = list(reversed(self._hosts.items()))[:PEERS_SHOWN]
+        return [
+            {
+                "address": host,
+                "last": known.last,
+                "reasons": {refusal.value: count for refusal, count in known.counts.items()},
+            }
+            for host, known in latest
+        ]
+
+    def _exceeds(self, host: str, now: Moment) -> bool:
+        host = counted_host(host)
+        bucket = self._buckets.get(host)
+        if bucket is None:
+            bucket = self._buckets[host] = TokenBucket.full(self._rate, now)
+        self._buckets.move_to_end(host)
+        if len(self._buckets) > PEERS_REMEMBERED:
+            self._buckets.popitem(last=False)
+        if not bucket.has_one(now):
+            return True
+        bucket.take()
+        return False

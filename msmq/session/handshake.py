@@ -1,0 +1,128 @@
+"""[MS-MQQB] 3.1.5.2 to 3.1.5.4 and 3.1.5.10: the handshake, from both sides."""
+
+from __future__ import annotations
+
+from msmq.moment import Moment
+from msmq.session.effects import ConnectionProgress, Opened, Progress, Transmit
+from msmq.session.state import SessionCore
+from msmq.session.timers import Timer
+from msmq.structures.internal.connection_parameters import ConnectionParameters
+from msmq.structures.internal.establish_connection import EstablishConnection
+from msmq.wire.guid import NULL_GUID
+
+LEAST_ACK_WAIT = 20.0
+GREATEST_ACK_WAIT = 120.0
+"""The range of AckTimeout in seconds ([MS-MQQB] 2.2.2.1)."""
+
+
+def start_accepted(core: SessionCore, now: Moment) -> None:
+    """[MS-MQQB] 3.1.5.10: a connection was accepted; its initiator has to speak first."""
+    core.timers.start(Timer.INITIALIZATION, core.settings.session_initialization, now)
+
+
+def send_establish_connection(core: SessionCore, now: Moment) -> None:
+    """[MS-MQQB] 3.1.5.2.3: introduce ourselves to the queue manager that we dialled."""
+    core.is_direct = core.expected_identifier is None
+    request = EstablishConnection(
+        client_guid=core.identifier,
+        server_guid=core.expected_identifier or NULL_GUID,
+        time_stamp=now.milliseconds,
+        is_without_ping=not core.was_pinged,
+        is_server=core.settings.is_server,
+    )
+    core.effects.append(Transmit((request.to_bytes(),)))
+    core.counts.sent.establish_connection += 1
+    core.effects.append(Progress(ConnectionProgress.IN_PROCESS))
+    core.timers.start(Timer.INITIALIZATION, core.settings.session_initialization, now)
+
+
+def answer_establish_connection(core: SessionCore, request: EstablishConnection, now: Moment) -> bool:
+    """[MS-MQQB] 3.1.5.3.1: answer an initiator; whether it is accepted.
+
+    A null ServerGuid stands for whoever answers (reading 11); any other has to be ours.
+    The answer goes out either way, so that a refused initiator knows why (reading 12).
+    """
+    core.remote_identifier = request.client_guid
+    core.is_direct = request.server_guid == NULL_GUID
+    is_accepted = request.server_guid in (NULL_GUID, core.identifier) and core.accepts()
+    answer = EstablishConnection(
+        client_guid=request.client_guid,
+        server_guid=core.identifier,
+        time_stamp=request.time_stamp,
+        is_without_ping=request.is_without_ping,
+        is_server=core.settings.is_server,
+        is_refused=not is_accepted,
+    )
+    core.effects.append(Transmit((answer.to_bytes(),)))
+    core.counts.sent.establish_connection += 1
+    if is_accepted:
+        core.timers.start(Timer.INITIALIZATION, core.settings.session_initialization, now)
+    return is_accepted
+
+
+def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:
+    """[MS-MQQB] 3.1.5.3.2: whether the response is to our request, from whom it was meant for.
+
+    On a direct format name anyone may answer, but with an identifier (reading 13).
+    """
+    if response.client_guid != core.identifier or response.server_guid == NULL_GUID:
+        return False
+    return core.expected_identifier is None or response.server_guid == core.expected_identifier
+
+
+def send_connection_parameters(core: SessionCore, response: EstablishConnection, now: Moment) -> None:
+    """[MS-MQQB] 3.1.5.3.2: the peer accepted; propose how both sides acknowledge."""
+    core.remote_identifier = response.server_guid
+    round_trip = ((now.milliseconds - response.time_stamp) & 0xFFFFFFFF) / 1000
+    core.recoverable_ack_send_timeout = _limited(
+        8 * round_trip, core.settings.recoverable_ack_minimum, core.settings.recoverable_ack_maximum
+    )
+    request = ConnectionParameters(
+        recoverable_ack_timeout=round(core.recoverable_ack_send_timeout * 1000),
+        ack_timeout=round(core.ack_wait_timeout * 1000),
+        window_size=core.window_size,
+    )
+    core.effects.append(Transmit((request.to_bytes(),)))
+    core.counts.sent.connection_parameters += 1
+    core.effects.append(Progress(ConnectionProgress.ESTABLISH_PACKET_RECEIVED))
+
+
+def answer_connection_parameters(core: SessionCore, request: ConnectionParameters, now: Moment) -> None:
+    """[MS-MQQB] 3.1.5.4.1: take the initiator's times, give our window.
+
+    Both times are echoed as they came, but none outside its range arms a timer (reading 14).
+    """
+    core.received_window_size = request.window_size or 1
+    core.ack_wait_timeout = _limited(request.ack_timeout / 1000, LEAST_ACK_WAIT, GREATEST_ACK_WAIT)
+    core.recoverable_ack_send_timeout = _limited(
+        request.recoverable_ack_timeout / 1000,
+        core.settings.recoverable_ack_minimum,
+        core.settings.recoverable_ack_maximum,
+    )
+    answer = ConnectionParameters(
+        recoverable_ack_timeout=request.recoverable_ack_timeout,
+        ack_timeout=request.ack_timeout,
+        window_size=core.window_size,
+    )
+    core.effects.append(Transmit((answer.to_bytes(),)))
+    core.counts.sent.connection_parameters += 1
+    _open(core, now)
+
+
+def take_connection_parameters(core: SessionCore, response: ConnectionParameters, now: Moment) -> None:
+    """[MS-MQQB] 3.1.5.4.2: the peer's window; the session is open."""
+    core.received_window_size = response.window_size or 1
+    core.effects.append(Progress(ConnectionProgress.ESTABLISHED))
+    _open(core, now)
+
+
+def _open(core: SessionCore, now: Moment) -> None:
+    core.timers.stop(Timer.INITIALIZATION)
+    core.timers.start(Timer.CLEANUP, core.settings.session_cleanup, now)
+    assert core.remote_identifier is not None, "both handshakes learn it before they open"
+    core.was_open = True
+    core.effects.append(Opened(core.remote_identifier))
+
+
+def _limited(value: float, least: float, greatest: float) -> float:
+    return min(max(value, least), greatest)

@@ -1,0 +1,103 @@
+"""[MS-MQQB] 3.1.5.1 and 3.1.5.8.2: user messages come in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msmq.errors import RemoteProtocolError
+from msmq.moment import Moment
+from msmq.session.acknowledgements import (
+    acknowledge_at_once_if_due,
+    apply_session_header,
+    is_in_step,
+    owe_acknowledgement,
+    until_acknowledgement,
+)
+from msmq.session.effects import CloseReason, Deliver
+from msmq.session.state import SessionCore
+from msmq.structures.packet.session_header import SessionHeader
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.wire.framer import Frame
+
+
+class Rejected(Exception):
+    """What came in ends the session.
+
+    @ivar reason: why.
+    @ivar error: which rule a packet broke, if one did.
+    """
+
+    def __init__(self, reason: CloseReason, error: RemoteProtocolError | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error
+
+
+def receive_user_messages(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
+    """Count, judge and hand on user messages that arrived together.
+
+    They are handed on in portions, each acknowledged at its end if an acknowledgement is due by then:
+    a sender whose window is full goes on while we are busy with the next portion.
+
+    @raise Rejected: one of them ends the session; those before it have been handed on, and so
+        has one whose SessionHeader does not fit.
+    """
+    core.session_active = True
+    start = 0
+    while start < len(frames):
+        end = start + until_acknowledgement(core)
+        _receive_portion(core, frames[start:end], now)
+        start = end
+
+
+def _receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
+    """Count, judge and hand on these messages as one.
+
+    Every message is counted, whatever becomes of it (readings 31, 33, 34), and the one that carries
+    a SessionHeader is counted before the header's own counts are compared.
+    """
+    first_recoverable = core.recoverable_message_received_count + 1
+    messages: list[UserMessageView] = []
+    take = messages.append
+    failure: Rejected | None = None
+    for packet, session_header in frames:
+        try:
+            message = UserMessageView(packet)
+        except RemoteProtocolError as error:
+            failure = Rejected(CloseReason.MALFORMED_PACKET, error)
+            break
+        take(message)
+        if message.is_recoverable:
+            core.recoverable_message_received_count += 1
+        if session_header is not None:
+            _count(core, messages)
+            header = SessionHeader.from_bytes(session_header)
+            if not apply_session_header(core, header, now):
+                failure = Rejected(CloseReason.BAD_ACKNOWLEDGEMENT)
+            elif not is_in_step(core, header):
+                failure = Rejected(CloseReason.COUNT_MISMATCH)
+            _hand_on(core, messages, first_recoverable, now)
+            messages = []
+            take = messages.append
+            first_recoverable = core.recoverable_message_received_count + 1
+            if failure is not None:
+                raise failure
+    _count(core, messages)
+    _hand_on(core, messages, first_recoverable, now)
+    if failure is not None:
+        raise failure
+    acknowledge_at_once_if_due(core, now)
+
+
+def _count(core: SessionCore, messages: Sequence[UserMessageView]) -> None:
+    core.message_received_count += len(messages)
+    core.counts.received.user_message += len(messages)
+    core.unacked_received_message_count += len(messages)
+
+
+def _hand_on(
+    core: SessionCore, messages: Sequence[UserMessageView], first_recoverable: int, now: Moment
+) -> None:
+    if messages:
+        owe_acknowledgement(core, core.recoverable_message_received_count >= first_recoverable, now)
+        core.effects.append(Deliver(messages, first_recoverable))

@@ -1,0 +1,48 @@
+"""[MS-MQQB] 3.1.7.1.3 and 3.1.7.1.6: user messages leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msmq.moment import Moment
+from msmq.session.acknowledgements import acknowledgement_for_carrier, is_worth_carrying
+from msmq.session.effects import Transmit
+from msmq.session.state import SessionCore
+from msmq.session.timers import Timer
+from msmq.structures.internal.order_queue import is_for_order_queue
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import patch_session_header
+
+
+def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) -> None:
+    """[MS-MQQB] 3.1.7.1.3: number these messages, and write them in this order.
+
+    The first carries the acknowledgement that is owed, if its timer has run for three quarters
+    (3.1.7.11); it is stamped here and nowhere else (reading 44).
+    OrderAcks and FinalAcks carry none, since some peers know them by their empty flags (reading 4).
+    """
+    carrier = messages[0] if is_worth_carrying(core, now) else None
+    if carrier is not None and is_for_order_queue(carrier.packet):
+        carrier = None
+    chunks = []
+    for message in messages:
+        packet = message.packet
+        core.message_sent_count += 1
+        if message.is_recoverable:
+            core.recoverable_message_sent_count += 1
+            size = len(packet)
+            core.recoverable_in_flight[core.recoverable_message_sent_count & 0xFFFF] = message, size
+            core.unnamed_bytes += size
+        if message is carrier:
+            packet = patch_session_header(packet, acknowledgement_for_carrier(core, now))
+            carrier = None
+        chunks.append(packet)
+    core.in_flight.extend(messages)
+    core.counts.sent.user_message += len(messages)
+    core.session_active = True
+    if core.timers.running(Timer.ACK_WAIT) is None:
+        factor = core.settings.direct_ack_wait_factor if core.is_direct else 1
+        core.timers.start(Timer.ACK_WAIT, core.ack_wait_timeout * factor, now)
+        # What came before the timer ran says nothing about the peer during it.
+        core.received_ack = False
+    core.effects.append(Transmit(chunks))

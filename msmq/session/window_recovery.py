@@ -1,0 +1,46 @@
+"""[MS-MQQB] 3.1.7.13 and 3.1.7.14, [MS-MQMQ] note 15: the peer is told to send one message at a time.
+
+So it is while an outgoing queue of the session is paused, since what is not sent on is not to pile up either
+(reading 26), and when there is no memory for what the peer sends.
+"""
+
+from __future__ import annotations
+
+from msmq.moment import Moment
+from msmq.session.acknowledgements import send_session_ack
+from msmq.session.effects import WindowOpened
+from msmq.session.state import SessionCore
+from msmq.session.timers import Timer
+
+
+def pause(core: SessionCore, now: Moment) -> None:
+    """[MS-MQQB] 3.1.7.13 Pause Queue Event: say what has arrived, with a window of 1."""
+    core.is_paused = True
+    send_session_ack(core, now)
+    core.timers.stop(Timer.ACK_SEND)
+    core.session_active = False
+
+
+def resume(core: SessionCore) -> None:
+    """[MS-MQQB] 3.1.7.14 Resume Queue Event: the next SessionHeader has the whole window again."""
+    core.is_paused = False
+    core.session_active = True
+
+
+def narrow(core: SessionCore, now: Moment) -> None:
+    """[MS-MQMQ] note 15: there is no memory for what the peer sends; the window is 1, and grows again.
+
+    The peer is told at once.
+    """
+    if core.window_size > 1:
+        core.window_size = 1
+        send_session_ack(core, now)
+    core.timers.start(Timer.WINDOW_GROWTH, core.settings.window_recovery, now)
+
+
+def widen(core: SessionCore, now: Moment) -> None:
+    """[MS-MQMQ] note 15: double the window; the next SessionHeader says so."""
+    core.window_size = min(core.window_size * 2, core.settings.window_size)
+    if core.window_size < core.settings.window_size:
+        core.timers.start(Timer.WINDOW_GROWTH, core.settings.window_recovery, now)
+    core.effects.append(WindowOpened())

@@ -1,0 +1,240 @@
+"""The record log, read by another program than its server: it takes no lock, and the server does not notice.
+
+A reader replays the log for itself, from the newest checkpoint, and goes on from where it was at each call.
+It may see a group a moment before its server knows that it is on stable storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+from uuid import UUID
+from zlib import crc32
+
+from msmq.interfaces.storage import StorageError, StoredEvent
+from msmq.persistence.definition import QueueDefinition
+from msmq.storage.log.core.events import read_event
+from msmq.storage.log.core.format import Malformed
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
+from msmq.storage.log.core.state import KeptQueue
+from msmq.storage.log.failures import failure
+from msmq.storage.log.following import Follower, SegmentGone
+from msmq.storage.readers.shape import HEAD, LARGE, PAGE_ROWS, Row, RowPage, one_page, without_body
+from msmq.wire.guid import format_guid
+
+TRIES: Final = 5
+"""How often a read begins anew because the server has used a segment again meanwhile."""
+
+_Answer = TypeVar("_Answer")
+_Place = tuple[int, int, int]
+
+
+class LogBeside:
+    """See L{StoreBeside<msmq.storage.readers.shape.StoreBeside>}.
+
+    @param directory: of the log.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.text = str(directory)
+        self.bytes_read = 0
+        self._directory = directory
+        self._follower: Follower | None = None
+
+    def __reduce__(self) -> tuple[type[LogBeside], tuple[Path]]:
+        return LogBeside, (self._directory,)
+
+    def identifier(self) -> str:
+        """See L{StoreBeside.identifier<msmq.storage.readers.shape.StoreBeside.identifier>}."""
+        found = self._ask(lambda log: log.state.values.get("queue_manager"))
+        return "" if found is None else format_guid(UUID(bytes=found))
+
+    def queues(self) -> list[QueueDefinition]:
+        """See L{StoreBeside.queues<msmq.storage.readers.shape.StoreBeside.queues>}."""
+        return self._ask(lambda log: list(log.state.snapshot_queues()))
+
+    def messages(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreBeside.messages<msmq.storage.readers.shape.StoreBeside.messages>}."""
+
+        def page(log: Follower) -> RowPage:
+            kept = log.state.queues.get(queue)
+            ids = log.lookup_ids(kept, begin, end)
+            rows = [
+                (lookup_id, *MESSAGE_ROW.unpack(kept.messages[lookup_id]))
+                for lookup_id in islice(ids, PAGE_ROWS + 1)
+                if kept is not None
+            ]
+            count, is_more = one_page([(row[0], row[2]) for row in rows], bodies)
+            found: list[Row] = []
+            for lookup_id, *place, arrived, _, aborts, moves, _ in rows[:count]:
+                if _is_within(arrived, since, until):
+                    packet = self._packet(log, (place[0], place[1], place[2]), bodies)
+                    found.append((lookup_id, arrived, aborts, moves, packet))
+            return RowPage(found, rows[count][0] if is_more else None)
+
+        return self._ask(page)
+
+    def log(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreBeside.log<msmq.storage.readers.shape.StoreBeside.log>}."""
+
+        def page(log: Follower) -> RowPage:
+            kept = log.state.queues.get(queue)
+            rows = [LOG_ROW.unpack(row) for row in islice(_entries(kept, begin, end), PAGE_ROWS + 1)]
+            count, is_more = one_page([(row[0], row[3]) for row in rows], bodies)
+            found: list[Row] = []
+            for sequence, lookup_id, *place, arrived in rows[:count]:
+                if _is_within(arrived, since, until):
+                    packet = self._packet(log, (place[0], place[1], place[2]), bodies)
+                    found.append((sequence, lookup_id, arrived, packet))
+            return RowPage(found, rows[count][0] if is_more else None)
+
+        return self._ask(page)
+
+    def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
+        """See L{StoreBeside.events<msmq.storage.readers.shape.StoreBeside.events>}."""
+
+        def page(log: Follower) -> tuple[Sequence[StoredEvent], int | None]:
+            events = log.state.events
+            first, last = max(begin, events.first), min(end, events.end)
+            found: list[StoredEvent] = []
+            for sequence in range(first, min(last, first + PAGE_ROWS)):
+                row = events.row(sequence)
+                assert row is not None
+                location, size, checksum, time, length, identity = EVENT_ROW.unpack(row)
+                packet = self._packet(log, (location, size, checksum), True)
+                found.append(StoredEvent(sequence, read_event(packet, time, identity[:length])))
+            return found, first + PAGE_ROWS if last > first + PAGE_ROWS else None
+
+        return self._ask(page)
+
+    def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreBeside.message_cuts<msmq.storage.readers.shape.StoreBeside.message_cuts>}."""
+        return self._ask(
+            lambda log: _cuts(list(log.lookup_ids(log.state.queues.get(queue), begin, end)), rows)
+        )
+
+    def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreBeside.log_cuts<msmq.storage.readers.shape.StoreBeside.log_cuts>}."""
+        return self._ask(
+            lambda log: _cuts(
+                [LOG_ROW.unpack(row)[0] for row in _entries(log.state.queues.get(queue), begin, end)], rows
+            )
+        )
+
+    def log_bounds(self, queue: UUID) -> tuple[int, int]:
+        """See L{StoreBeside.log_bounds<msmq.storage.readers.shape.StoreBeside.log_bounds>}."""
+
+        def bounds(log: Follower) -> tuple[int, int]:
+            kept = log.state.queues.get(queue)
+            if kept is None:
+                return 1, 1
+            count = len(kept.log)
+            return kept.log.first, kept.log.sequence(count - 1) + 1 if count else kept.log.first
+
+        return self._ask(bounds)
+
+    def event_bounds(self) -> tuple[int, int]:
+        """See L{StoreBeside.event_bounds<msmq.storage.readers.shape.StoreBeside.event_bounds>}."""
+        return self._ask(lambda log: (log.state.events.first, log.state.events.end))
+
+    def log_end(self) -> int:
+        """See L{StoreBeside.log_end<msmq.storage.readers.shape.StoreBeside.log_end>}."""
+        return self._ask(lambda log: log.state.last_entry) + 1
+
+    def log_since(self, queue: UUID, time: float) -> int | None:
+        """See L{StoreBeside.log_since<msmq.storage.readers.shape.StoreBeside.log_since>}."""
+
+        def since(log: Follower) -> int | None:
+            entries = map(LOG_ROW.unpack, _entries(log.state.queues.get(queue), 0, 1 << 64))
+            return next((entry[0] for entry in entries if entry[5] >= time), None)
+
+        return self._ask(since)
+
+    def event_since(self, time: float) -> int | None:
+        """See L{StoreBeside.event_since<msmq.storage.readers.shape.StoreBeside.event_since>}."""
+
+        def since(log: Follower) -> int | None:
+            events = log.state.events
+            for sequence in range(events.first, events.end):
+                row = events.row(sequence)
+                if row is not None and EVENT_ROW.unpack(row)[3] >= time:
+                    return sequence
+            return None
+
+        return self._ask(since)
+
+    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
+        """See L{StoreBeside.log_after<msmq.storage.readers.shape.StoreBeside.log_after>}."""
+
+        def after(log: Follower) -> int | None:
+            found: list[int] = []
+            for queue in queues:
+                entries = _entries(log.state.queues.get(queue), begin, 1 << 64)
+                found += [LOG_ROW.unpack(row)[0] for row in islice(entries, rows + 1)]
+            found.sort()
+            return found[rows] if len(found) > rows else None
+
+        return self._ask(after)
+
+    def close(self) -> None:
+        """See L{StoreBeside.close<msmq.storage.readers.shape.StoreBeside.close>}."""
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+
+    def _ask(self, ask: Callable[[Follower], _Answer]) -> _Answer:
+        """Answer by what the log holds now; anew, if the server has used a segment again meanwhile."""
+        try:
+            for _ in range(TRIES):
+                before = self.bytes_read
+                try:
+                    if self._follower is None:
+                        self._follower = Follower(self._directory)
+                    self._follower.follow()
+                    return ask(self._follower)
+                except SegmentGone:
+                    self.bytes_read = before
+                    self.close()
+        except (OSError, Malformed, ValueError) as error:
+            self.close()
+            raise failure(self._directory, "read", error) from None
+        raise StorageError(f"{self._directory}: cannot read: the server is faster than the reader, try again")
+
+    def _packet(self, log: Follower, place: _Place, bodies: bool) -> bytes:
+        location, size, checksum = place
+        offset = location & OFFSET_MASK
+        if not bodies and size >= LARGE:
+            packet = without_body(log.read(location >> 32, offset, HEAD), size)
+            if packet is not None:
+                self.bytes_read += HEAD
+                return packet
+        packet = log.read(location >> 32, offset, size)
+        self.bytes_read += size
+        if crc32(packet) != checksum:
+            # It may have been copied to another segment, and its own used again.
+            log.check(location >> 32)
+            path = log.path(location >> 32)
+            raise StorageError(f"{path}, offset {offset}: {size} bytes are damaged")
+        return packet
+
+
+def _entries(kept: KeptQueue | None, begin: int, end: int) -> Iterator[bytes]:
+    if kept is None:
+        return iter(())
+    log = kept.log
+    return (log.row(place) for place in range(log.after(begin - 1), log.after(end - 1)))
+
+
+def _cuts(numbers: Sequence[int], rows: int) -> tuple[list[int], int]:
+    cuts = list(numbers[rows::rows])
+    return cuts, len(numbers) - rows * len(cuts)
+
+
+def _is_within(arrived: float, since: float | None, until: float | None) -> bool:
+    return (since is None or arrived >= since) and (until is None or arrived < until)

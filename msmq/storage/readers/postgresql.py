@@ -1,0 +1,277 @@
+"""The store in PostgreSQL, read by another program than its server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+
+from msmq.interfaces.storage import StorageError, StoredEvent
+from msmq.persistence.definition import QueueDefinition
+from msmq.storage.postgresql.address import parse_address
+from msmq.storage.postgresql.arrays import bigints
+from msmq.storage.postgresql.connection import Link, connect
+from msmq.storage.postgresql.failures import failure
+from msmq.storage.postgresql.log_writing import text_of
+from msmq.storage.postgresql.schema import SCHEMA
+from msmq.storage.readers.shape import (
+    HEAD,
+    LARGE,
+    LAST,
+    PAGE_ROWS,
+    Row,
+    RowPage,
+    events_of,
+    one_page,
+    other_version,
+    stored,
+    within,
+    without_body,
+)
+from msmq.storage.records import lookup_id_of, read_definition
+from msmq.wire.guid import format_guid
+
+
+class PostgresqlBeside:
+    """See L{StoreBeside<msmq.storage.readers.shape.StoreBeside>}.
+
+    @param argument: what stands behind C{postgresql:}.
+    @raise StorageError: it is no such URL.
+    """
+
+    def __init__(self, argument: str) -> None:
+        try:
+            self._address = parse_address(argument)
+        except ValueError as error:
+            raise StorageError(f"the URL of PostgreSQL {error}") from None
+        self.text = self._address.text
+        self.bytes_read = 0
+        self._argument = argument
+        self._link: Link | None = None
+
+    def __reduce__(self) -> tuple[type[PostgresqlBeside], tuple[str]]:
+        return PostgresqlBeside, (self._argument,)
+
+    def identifier(self) -> str:
+        """See L{StoreBeside.identifier<msmq.storage.readers.shape.StoreBeside.identifier>}."""
+        with self._reading() as link:
+            found = link.rows("SELECT value FROM state WHERE name = $1", [b"queue_manager"])
+        return format_guid(UUID(bytes=found[0][0])) if found else ""
+
+    def queues(self) -> list[QueueDefinition]:
+        """See L{StoreBeside.queues<msmq.storage.readers.shape.StoreBeside.queues>}."""
+        with self._reading() as link:
+            return [
+                read_definition(found) for (found,) in link.rows("SELECT definition FROM queue ORDER BY id")
+            ]
+
+    def messages(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreBeside.messages<msmq.storage.readers.shape.StoreBeside.messages>}."""
+        with self._reading() as link:
+            sizes = link.rows(
+                "SELECT lookup_id, size::bigint FROM message WHERE queue = (SELECT id FROM queue WHERE"
+                " identifier = $1) AND lookup_id >= $2 AND lookup_id < $3 ORDER BY lookup_id LIMIT $4",
+                [queue, stored(begin), stored(end), PAGE_ROWS + 1],
+            )
+            count, is_more = one_page(sizes, bodies)
+            if not count:
+                return RowPage((), None)
+            found = self._packets(link, _MESSAGES, queue, sizes[:count], since, until, bodies)
+        rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
+        return RowPage(rows, lookup_id_of(sizes[count][0]) if is_more else None)
+
+    def log(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreBeside.log<msmq.storage.readers.shape.StoreBeside.log>}."""
+        with self._reading() as link:
+            sizes = link.rows(
+                "SELECT sequence, log.size::bigint FROM log JOIN log_extent USING (queue) WHERE queue ="
+                " (SELECT id FROM queue WHERE identifier = $1) AND sequence >= $2 AND sequence < $3"
+                " AND sequence >= first ORDER BY sequence LIMIT $4",
+                [queue, *within(begin, end), PAGE_ROWS + 1],
+            )
+            sizes = [(sequence, size) for sequence, size in sizes]
+            count, is_more = one_page(sizes, bodies)
+            if not count:
+                return RowPage((), None)
+            found = self._packets(link, _LOG, queue, sizes[:count], since, until, bodies)
+        rows = [(sequence, lookup_id_of(signed), *rest) for sequence, signed, *rest in found]
+        return RowPage(rows, sizes[count][0] if is_more else None)
+
+    def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
+        """See L{StoreBeside.events<msmq.storage.readers.shape.StoreBeside.events>}."""
+        with self._reading() as link:
+            rows = link.rows(
+                "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
+                " WHERE sequence >= $1 AND sequence < $2 AND sequence >= (SELECT first_event FROM progress)"
+                " ORDER BY sequence LIMIT $3",
+                [*within(begin, end), PAGE_ROWS + 1],
+            )
+        return events_of(rows, text_of)
+
+    def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreBeside.message_cuts<msmq.storage.readers.shape.StoreBeside.message_cuts>}."""
+        cuts, rest = self._cuts("lookup_id FROM message", queue, stored(begin), stored(end), rows)
+        return [lookup_id_of(cut) for cut in cuts], rest
+
+    def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreBeside.log_cuts<msmq.storage.readers.shape.StoreBeside.log_cuts>}."""
+        first, last = within(begin, end)
+        return self._cuts("sequence FROM log", queue, max(first, self.log_bounds(queue)[0]), last, rows)
+
+    def log_bounds(self, queue: UUID) -> tuple[int, int]:
+        """See L{StoreBeside.log_bounds<msmq.storage.readers.shape.StoreBeside.log_bounds>}."""
+        with self._reading() as link:
+            found = link.rows(
+                "SELECT first, coalesce((SELECT max(sequence) FROM log WHERE log.queue = e.queue), 0)"
+                f" FROM log_extent AS e WHERE queue = {_QUEUE}",
+                [queue],
+            )
+        if not found:
+            return 1, 1
+        [(first, last)] = found
+        return first, max(first, last + 1)
+
+    def event_bounds(self) -> tuple[int, int]:
+        """See L{StoreBeside.event_bounds<msmq.storage.readers.shape.StoreBeside.event_bounds>}."""
+        with self._reading() as link:
+            first, last = link.row("SELECT first_event, (SELECT max(sequence) FROM event) FROM progress")
+        return first, max(first, (last or 0) + 1)
+
+    def log_end(self) -> int:
+        """See L{StoreBeside.log_end<msmq.storage.readers.shape.StoreBeside.log_end>}."""
+        with self._reading() as link:
+            (last,) = link.row("SELECT last_entry FROM progress")
+        return int(last) + 1
+
+    def log_since(self, queue: UUID, time: float) -> int | None:
+        """See L{StoreBeside.log_since<msmq.storage.readers.shape.StoreBeside.log_since>}."""
+        with self._reading() as link:
+            found = link.rows(
+                f"SELECT sequence FROM log JOIN log_extent USING (queue) WHERE queue = {_QUEUE}"
+                " AND sequence >= first AND arrived >= $2 ORDER BY sequence LIMIT 1",
+                [queue, time],
+            )
+        return found[0][0] if found else None
+
+    def event_since(self, time: float) -> int | None:
+        """See L{StoreBeside.event_since<msmq.storage.readers.shape.StoreBeside.event_since>}."""
+        with self._reading() as link:
+            found = link.rows(
+                "SELECT sequence FROM event WHERE time >= $1"
+                " AND sequence >= (SELECT first_event FROM progress) ORDER BY sequence LIMIT 1",
+                [time],
+            )
+        return found[0][0] if found else None
+
+    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
+        """See L{StoreBeside.log_after<msmq.storage.readers.shape.StoreBeside.log_after>}."""
+        with self._reading() as link:
+            known = {
+                identifier: row for row, identifier in link.rows("SELECT id::bigint, identifier FROM queue")
+            }
+            found = link.rows(
+                "SELECT sequence FROM log JOIN log_extent USING (queue) WHERE queue = ANY($1)"
+                " AND sequence >= $2 AND sequence >= first ORDER BY sequence LIMIT 1 OFFSET $3",
+                [bigints([known[queue] for queue in queues if queue in known]), within(begin, 0)[0], rows],
+            )
+        return found[0][0] if found else None
+
+    def close(self) -> None:
+        """See L{StoreBeside.close<msmq.storage.readers.shape.StoreBeside.close>}."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _packets(
+        self,
+        link: Link,
+        statements: tuple[str, str],
+        queue: UUID,
+        sizes: Sequence[Any],
+        since: float | None,
+        until: float | None,
+        bodies: bool,
+    ) -> list[Row]:
+        """The rows of one page; of those that are large only the beginning, if nobody wants bodies."""
+        everything, whole = statements
+        limit = LAST if bodies else LARGE
+        rows = link.rows(everything, [queue, sizes[0][0], sizes[-1][0], since, until, limit, HEAD])
+        found: list[Row] = []
+        for number, *facts, size, packet in rows:
+            self.bytes_read += len(packet)
+            if len(packet) < size:
+                packet = without_body(packet, size)
+                if packet is None:
+                    [(packet,)] = link.rows(whole, [queue, number])
+                    self.bytes_read += len(packet)
+            found.append((number, *facts, packet))
+        return found
+
+    def _cuts(self, what: str, queue: UUID, first: int, last: int, rows: int) -> tuple[list[int], int]:
+        column, _, table = what.split()
+        cuts: list[int] = []
+        while True:
+            with self._reading() as link:
+                where = f"FROM {table} WHERE queue = {_QUEUE} AND {column} >= $2 AND {column} < $3"
+                found = link.rows(
+                    f"SELECT {column} {where} ORDER BY {column} LIMIT 1 OFFSET $4", [queue, first, last, rows]
+                )
+                if not found:
+                    (rest,) = link.row(f"SELECT count(*) {where}", [queue, first, last])
+                    return cuts, rest
+            first = found[0][0]
+            cuts.append(first)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Link]:
+        """A connection that shows one moment of the database."""
+        try:
+            if self._link is None:
+                link = connect(self._address, reads_only=True)
+                try:
+                    self._check(link)
+                except BaseException:
+                    link.close()
+                    raise
+                self._link = link
+            with self._link.transaction():
+                self._link.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                yield self._link
+        except (psycopg.Error, ValueError) as error:
+            self.close()
+            raise failure(self._address, "read", error) from None
+
+    def _check(self, link: Link) -> None:
+        """See that the schema is ours, and of this version.
+
+        @raise StorageError: it is not.
+        """
+        if not link.rows("SELECT 1 WHERE to_regclass('msmq_version') IS NOT NULL"):
+            raise StorageError(f"{self.text}: there is no such store")
+        (version,) = link.row("SELECT number FROM msmq_version")
+        if version != SCHEMA.version:
+            raise other_version(self.text, version, SCHEMA.version)
+
+
+_QUEUE: Final = "(SELECT id FROM queue WHERE identifier = $1)"
+_PACKET: Final = "size::bigint, CASE WHEN size < $6 THEN packet ELSE substr(packet, 1, $7::integer) END"
+_WHEN: Final = (
+    "($4::double precision IS NULL OR arrived >= $4) AND ($5::double precision IS NULL OR arrived < $5)"
+)
+_MESSAGES: Final = (
+    f"SELECT lookup_id, arrived, aborts, moves, {_PACKET} FROM message"
+    f" WHERE queue = {_QUEUE} AND lookup_id BETWEEN $2 AND $3 AND {_WHEN} ORDER BY lookup_id",
+    f"SELECT packet FROM message WHERE queue = {_QUEUE} AND lookup_id = $2",
+)
+_LOG: Final = (
+    f"SELECT sequence, lookup_id, arrived, {_PACKET} FROM log"
+    f" WHERE queue = {_QUEUE} AND sequence BETWEEN $2 AND $3 AND {_WHEN} ORDER BY sequence",
+    f"SELECT packet FROM log WHERE queue = {_QUEUE} AND sequence = $2",
+)

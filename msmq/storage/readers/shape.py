@@ -1,0 +1,171 @@
+"""What every store can be asked beside its server, and what it answers with.
+
+All this blocks, and belongs to the thread that made it.
+Every call is a transaction of its own, which ends before the call does; so that none is long, rows come in
+pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+from uuid import UUID
+
+import attrs
+
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.storage import StorageError, StoredEvent
+from msmq.persistence.changes import AppendEvent
+from msmq.persistence.definition import QueueDefinition
+from msmq.structures.packet.user_message_view import UserMessageView
+
+PAGE_ROWS: Final = 2000
+"""The most rows of a page."""
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of packets in a page, if it has more than one row."""
+LARGE: Final = 32 * 1024
+"""Bytes of a packet from which on its body is left where it is, if nobody wants it."""
+HEAD: Final = 8 * 1024
+"""Bytes that are read of such a packet."""
+LAST: Final = (1 << 63) - 1
+"""The largest number that a database keeps."""
+
+Row: TypeAlias = tuple[Any, ...]
+"""Of a message: LookupIdentifier, ArrivalTime, AbortCount, MoveCount, packet.
+Of an entry of a message log: sequence, LookupIdentifier, ArrivalTime, packet."""
+
+
+@attrs.frozen
+class RowPage:
+    """Some rows, in the order of their numbers.
+
+    @ivar next: the number from which the next page goes on; C{None} if this was the last.
+    """
+
+    rows: Sequence[Row] = attrs.field(repr=False)
+    next: int | None
+
+
+class StoreBeside(Protocol):
+    """A store that is read beside its server, or after it.
+
+    C{begin} is the first number that is wanted, C{end} the first that is not any more.
+    C{since} and C{until} leave out what arrived earlier, or then or later; seconds since 1970-01-01 UTC.
+    Every method raises a L{StorageError<msmq.interfaces.StorageError>} if the store cannot be read.
+
+    @ivar text: what it is called in messages to people; no secrets.
+    @ivar bytes_read: how many bytes of packets were read.
+    """
+
+    text: str
+    bytes_read: int
+
+    def identifier(self) -> str:
+        """The GUID of the queue manager that it belongs to; empty if none has opened it yet."""
+
+    def queues(self) -> list[QueueDefinition]:
+        """Every queue that is kept, journals, system and outgoing queues too."""
+
+    def messages(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """Messages that lie in a queue, by LookupIdentifier; without what is express.
+
+        @param bodies: whether the bodies are wanted; otherwise that of a large packet may be zeros.
+        """
+
+    def log(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """Entries of the message log of a queue, by sequence."""
+
+    def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
+        """Entries of the event log, by sequence; and from where to go on, as of a L{RowPage}."""
+
+    def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """Where a range is cut into pieces of so many rows, and how many rows the last piece has."""
+
+    def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """The same of a message log."""
+
+    def log_bounds(self, queue: UUID) -> tuple[int, int]:
+        """The first number that was not trimmed, and the first behind the last entry; 1 and 1 of no log."""
+
+    def event_bounds(self) -> tuple[int, int]:
+        """The same of the event log."""
+
+    def log_end(self) -> int:
+        """The first number that no entry of any message log has or had."""
+
+    def log_since(self, queue: UUID, time: float) -> int | None:
+        """The first entry that arrived then or later; C{None} if there is none."""
+
+    def event_since(self, time: float) -> int | None:
+        """The first event that happened then or later."""
+
+    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
+        """The number behind so many entries of these logs; C{None} if there are no more than that."""
+
+    def close(self) -> None:
+        """Let go of it until the next call."""
+
+
+def one_page(sizes: Sequence[tuple[int, int]], bodies: bool) -> tuple[int, bool]:
+    """How many of these rows make a page, and whether there are more.
+
+    @param sizes: number and size of each.
+    @param bodies: as of L{StoreBeside.messages}.
+    """
+    total = 0
+    for count, (_, size) in enumerate(sizes[:PAGE_ROWS]):
+        total += size if bodies or size < LARGE else HEAD
+        if count and total > PAGE_BYTES:
+            return count, True
+    return min(len(sizes), PAGE_ROWS), len(sizes) > PAGE_ROWS
+
+
+def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Sequence[StoredEvent], int | None]:
+    """The events of a page, of which one more was asked for, and the number from which the next goes on.
+
+    @param text_of: the text that stands in the database so.
+    """
+    events = [
+        StoredEvent(
+            sequence,
+            AppendEvent(time, whose, text_of(event), text_of(reason), number, text_of(queue)),
+        )
+        for sequence, time, whose, event, reason, number, queue in rows[:PAGE_ROWS]
+    ]
+    return events, rows[PAGE_ROWS][0] if len(rows) > PAGE_ROWS else None
+
+
+def stored(number: int) -> int:
+    """A LookupIdentifier, or the number behind the last, as databases have it: with a sign."""
+    return max(~LAST, min(int(number) + ~LAST, LAST))
+
+
+def within(begin: int, end: int) -> tuple[int, int]:
+    """Both as numbers that databases have."""
+    return max(0, min(begin, LAST)), max(0, min(end, LAST))
+
+
+def other_version(where: object, version: int, ours: int) -> StorageError:
+    """Make, for the caller to raise, the error that says that a store is not of this version."""
+    which = "a newer" if version > ours else "an older"
+    return StorageError(
+        f"{where}: written by {which} version of msmq (schema {version}, this one knows {ours})"
+    )
+
+
+def without_body(head: bytes, size: int) -> bytes | None:
+    """A packet of so many bytes that begins so and has zeros for its body; C{None} if that cannot be told.
+
+    It cannot where something lies behind the body, or the body begins behind the head, or it is damaged.
+    """
+    packet = head + bytes(size - len(head))
+    try:
+        view = UserMessageView(packet)
+    except RemoteProtocolError:
+        return None
+    # Where the body begins is not behind this.
+    return packet if size - view.body_size <= len(head) else None

@@ -1,0 +1,322 @@
+"""The store in SQLite, read by another program than its server.
+
+A reader keeps SQLite from beginning its log anew, so none of these reads lasts.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from msmq.interfaces.storage import StorageError, StoredEvent
+from msmq.persistence.definition import QueueDefinition
+from msmq.storage.readers.shape import (
+    HEAD,
+    LARGE,
+    PAGE_ROWS,
+    Row,
+    RowPage,
+    events_of,
+    one_page,
+    other_version,
+    stored,
+    within,
+    without_body,
+)
+from msmq.storage.records import lookup_id_of, read_definition
+from msmq.storage.sqlite.failures import failure, kind_of
+from msmq.storage.sqlite.opening import APPLICATION_ID, BUSY_SECONDS, pragma
+from msmq.storage.sqlite.schema import SCHEMA
+from msmq.storage.sqlite.text import text_of
+from msmq.wire.guid import format_guid
+
+
+class SqliteBeside:
+    """See L{StoreBeside<msmq.storage.readers.shape.StoreBeside>}.
+
+    @param path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.text = str(path)
+        self.bytes_read = 0
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._rows: dict[UUID, int | None] = {}
+
+    def __reduce__(self) -> tuple[type[SqliteBeside], tuple[Path]]:
+        return SqliteBeside, (self._path,)
+
+    def identifier(self) -> str:
+        """See L{StoreBeside.identifier<msmq.storage.readers.shape.StoreBeside.identifier>}."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT value FROM state WHERE name = 'queue_manager'").fetchone()
+        return "" if found is None else format_guid(UUID(bytes=found[0]))
+
+    def queues(self) -> list[QueueDefinition]:
+        """See L{StoreBeside.queues<msmq.storage.readers.shape.StoreBeside.queues>}."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT definition FROM queue ORDER BY id").fetchall()
+            return [read_definition(record) for (record,) in found]
+
+    def messages(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreBeside.messages<msmq.storage.readers.shape.StoreBeside.messages>}."""
+        with self._reading() as connection:
+            row = self._row_of(connection, queue)
+            first, last = stored(begin), stored(end)
+            sizes = connection.execute(
+                "SELECT lookup_id, size FROM message WHERE queue = ? AND lookup_id >= ? AND lookup_id < ?"
+                " ORDER BY lookup_id LIMIT ?",
+                (row, first, last, PAGE_ROWS + 1),
+            ).fetchall()
+            count, is_more = one_page(sizes, bodies)
+            if not count:
+                return RowPage((), None)
+            found = self._packets(connection, _MESSAGES, row, sizes[:count], since, until, bodies)
+        rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
+        return RowPage(rows, lookup_id_of(sizes[count][0]) if is_more else None)
+
+    def log(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreBeside.log<msmq.storage.readers.shape.StoreBeside.log>}."""
+        with self._reading() as connection:
+            row = self._row_of(connection, queue)
+            sizes = connection.execute(
+                "SELECT sequence, size FROM log WHERE queue = ?1 AND sequence >= ?2 AND sequence < ?3"
+                " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT ?4",
+                (row, *within(begin, end), PAGE_ROWS + 1),
+            ).fetchall()
+            count, is_more = one_page(sizes, bodies)
+            if not count:
+                return RowPage((), None)
+            found = self._packets(connection, _LOG, row, sizes[:count], since, until, bodies)
+        rows = [(sequence, lookup_id_of(signed), *rest) for sequence, signed, *rest in found]
+        return RowPage(rows, sizes[count][0] if is_more else None)
+
+    def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
+        """See L{StoreBeside.events<msmq.storage.readers.shape.StoreBeside.events>}."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
+                " WHERE sequence >= ? AND sequence < ?"
+                " AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
+                " ORDER BY sequence LIMIT ?",
+                (*within(begin, end), PAGE_ROWS + 1),
+            ).fetchall()
+        return events_of(rows, text_of)
+
+    def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreBeside.message_cuts<msmq.storage.readers.shape.StoreBeside.message_cuts>}."""
+        cuts, rest = self._cuts("lookup_id FROM message", queue, stored(begin), stored(end), rows)
+        return [lookup_id_of(cut) for cut in cuts], rest
+
+    def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreBeside.log_cuts<msmq.storage.readers.shape.StoreBeside.log_cuts>}."""
+        first, last = within(begin, end)
+        first = max(first, self.log_bounds(queue)[0])
+        return self._cuts("sequence FROM log", queue, first, last, rows)
+
+    def log_bounds(self, queue: UUID) -> tuple[int, int]:
+        """See L{StoreBeside.log_bounds<msmq.storage.readers.shape.StoreBeside.log_bounds>}."""
+        with self._reading() as connection:
+            row = self._row_of(connection, queue)
+            found = connection.execute("SELECT first FROM log_extent WHERE queue = ?", (row,)).fetchone()
+            if found is None:
+                return 1, 1
+            (last,) = connection.execute("SELECT max(sequence) FROM log WHERE queue = ?", (row,)).fetchone()
+        return found[0], max(found[0], (last or 0) + 1)
+
+    def event_bounds(self) -> tuple[int, int]:
+        """See L{StoreBeside.event_bounds<msmq.storage.readers.shape.StoreBeside.event_bounds>}."""
+        with self._reading() as connection:
+            (first,) = connection.execute("SELECT first FROM sequence WHERE name = 'event'").fetchone()
+            (last,) = connection.execute("SELECT max(sequence) FROM event").fetchone()
+        return first, max(first, (last or 0) + 1)
+
+    def log_end(self) -> int:
+        """See L{StoreBeside.log_end<msmq.storage.readers.shape.StoreBeside.log_end>}."""
+        with self._reading() as connection:
+            (given,) = connection.execute("SELECT last FROM sequence WHERE name = 'log'").fetchone()
+            (last,) = connection.execute("SELECT max(sequence) FROM log").fetchone()
+        return int(max(given, last or 0)) + 1
+
+    def log_since(self, queue: UUID, time: float) -> int | None:
+        """See L{StoreBeside.log_since<msmq.storage.readers.shape.StoreBeside.log_since>}."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT sequence FROM log WHERE queue = ?1 AND arrived >= ?2"
+                " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT 1",
+                (self._row_of(connection, queue), time),
+            ).fetchone()
+        return None if found is None else int(found[0])
+
+    def event_since(self, time: float) -> int | None:
+        """See L{StoreBeside.event_since<msmq.storage.readers.shape.StoreBeside.event_since>}."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT sequence FROM event WHERE time >= ?"
+                " AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
+                " ORDER BY sequence LIMIT 1",
+                (time,),
+            ).fetchone()
+        return None if found is None else int(found[0])
+
+    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
+        """See L{StoreBeside.log_after<msmq.storage.readers.shape.StoreBeside.log_after>}."""
+        with self._reading() as connection:
+            ids = [row for queue in queues if (row := self._row_of(connection, queue)) is not None]
+            found = connection.execute(
+                "SELECT sequence FROM log JOIN log_extent USING (queue)"
+                f" WHERE queue IN ({', '.join(map(str, ids))}) AND sequence >= max(first, ?)"
+                " ORDER BY sequence LIMIT 1 OFFSET ?",
+                (within(begin, 0)[0], rows),
+            ).fetchone()
+        return None if found is None else int(found[0])
+
+    def close(self) -> None:
+        """See L{StoreBeside.close<msmq.storage.readers.shape.StoreBeside.close>}."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _packets(
+        self,
+        connection: sqlite3.Connection,
+        statements: tuple[str, str, str],
+        row: int | None,
+        sizes: Sequence[tuple[int, int]],
+        since: float | None,
+        until: float | None,
+        bodies: bool,
+    ) -> list[Row]:
+        """The rows of one page; of those that are large only the beginning, if nobody wants bodies."""
+        everything, place, table = statements
+        arguments = {
+            "queue": row,
+            "first": sizes[0][0],
+            "last": sizes[-1][0],
+            "since": since,
+            "until": until,
+            "bodies": bodies,
+            "limit": LARGE,
+        }
+        found: list[Row] = connection.execute(everything, arguments).fetchall()
+        self.bytes_read += sum(len(one[-1]) for one in found if one[-1] is not None)
+        if bodies or all(size < LARGE for _, size in sizes):
+            return found
+        size_of = dict(sizes)
+        for index, (number, *facts, packet) in enumerate(found):
+            if packet is None:
+                (place_of,) = connection.execute(place, (row, number)).fetchone()
+                packet = self._without_body(connection, table, place_of, size_of[number])
+                found[index] = (number, *facts, packet)
+        return found
+
+    def _without_body(self, connection: sqlite3.Connection, table: str, number: int, size: int) -> bytes:
+        column = "content" if table == "packet" else "packet"
+        with connection.blobopen(table, column, number, readonly=True) as blob:
+            packet = without_body(blob.read(HEAD), size)
+            self.bytes_read += HEAD if packet is not None else size
+            if packet is None:
+                blob.seek(0)
+                packet = blob.read()
+        return packet
+
+    def _cuts(self, what: str, queue: UUID, first: int, last: int, rows: int) -> tuple[list[int], int]:
+        column, _, table = what.split()
+        cuts: list[int] = []
+        while True:
+            with self._reading() as connection:
+                where = f"FROM {table} WHERE queue = ? AND {column} >= ? AND {column} < ?"
+                arguments = (self._row_of(connection, queue), first, last)
+                found = connection.execute(
+                    f"SELECT {column} {where} ORDER BY {column} LIMIT 1 OFFSET ?", (*arguments, rows)
+                ).fetchone()
+                if found is None:
+                    (rest,) = connection.execute(f"SELECT count(*) {where}", arguments).fetchone()
+                    return cuts, rest
+            first = found[0]
+            cuts.append(first)
+
+    def _row_of(self, connection: sqlite3.Connection, queue: UUID) -> int | None:
+        if self._rows.get(queue) is None:
+            found = connection.execute("SELECT id FROM queue WHERE identifier = ?", (queue.bytes,)).fetchone()
+            self._rows[queue] = None if found is None else found[0]
+        return self._rows[queue]
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection that shows one moment of the file."""
+        try:
+            if self._connection is None:
+                self._connection = _connect(self._path)
+            connection = self._connection
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("COMMIT")
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self.close()
+            raise failure(self._path, "read", error) from None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection that reads, to a file that is ours and of this version.
+
+    @raise StorageError: it is none.
+    """
+    if not path.exists():
+        raise StorageError(f"{path}: there is no such store")
+    try:
+        return _opened(path, "mode=ro")
+    except sqlite3.Error as error:
+        # Where nothing can be written, a file that no server has open is read as it lies there.
+        is_alone = not path.with_name(f"{path.name}-wal").exists() and not os.access(path.parent, os.W_OK)
+        if kind_of(error) not in ("SQLITE_CANTOPEN", "SQLITE_READONLY") or not is_alone:
+            raise
+    return _opened(path, "immutable=1")
+
+
+def _opened(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{how}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+    )
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        if pragma(connection, "application_id") != APPLICATION_ID:
+            raise StorageError(f"{path}: this is no store of msmq")
+        version = pragma(connection, "user_version")
+        if version != SCHEMA.version:
+            raise other_version(path, version, SCHEMA.version)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+_WHEN: Final = "AND (:since IS NULL OR arrived >= :since) AND (:until IS NULL OR arrived < :until)"
+
+_MESSAGES: Final = (
+    "SELECT lookup_id, arrived, aborts, moves,"
+    " CASE WHEN :bodies OR size < :limit THEN (SELECT content FROM packet WHERE id = message.packet) END"
+    " FROM message"
+    f" WHERE queue = :queue AND lookup_id BETWEEN :first AND :last {_WHEN} ORDER BY lookup_id",
+    "SELECT packet FROM message WHERE queue = ? AND lookup_id = ?",
+    "packet",
+)
+_LOG: Final = (
+    "SELECT sequence, lookup_id, arrived,"
+    " CASE WHEN :bodies OR size < :limit THEN packet END FROM log"
+    f" WHERE queue = :queue AND sequence BETWEEN :first AND :last {_WHEN} ORDER BY sequence",
+    "SELECT sequence FROM log WHERE queue = ? AND sequence = ?",
+    "log",
+)

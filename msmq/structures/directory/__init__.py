@@ -1,0 +1,1 @@
+"""Structures that a directory holds: keys and certificates. [MS-MQMQ] 2.2."""

@@ -1,0 +1,54 @@
+"""What the packets that a session sends for itself begin with: a BaseHeader and an InternalHeader."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.internal_header import InternalHeader, InternalPacketType
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+
+def read_internal_headers(reader: Reader, wanted: InternalPacketType, size: int) -> InternalHeader:
+    """Read both headers, which have to announce one kind of packet of one size.
+
+    @raise RemoteProtocolError: they announce something else.
+    """
+    start = reader.position
+    base = BaseHeader.read(reader)
+    if not base.is_internal:
+        with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
+            raise reader.malformed("Flags", "IN is not set", offset=start + 2)
+    at = reader.position
+    internal = InternalHeader.read(reader)
+    if internal.packet_type is not wanted:
+        with reader.header(InternalHeader.NAME, InternalHeader.SECTION):
+            raise reader.malformed(
+                "Flags", f"PT {internal.packet_type.value} is not {wanted.value}", offset=at + 2
+            )
+    with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
+        if wanted is InternalPacketType.SESSION_ACK and not base.has_session_header:
+            raise reader.malformed("Flags", "a SessionAck without SH", offset=start + 2)
+        if base.packet_size != size:
+            raise reader.malformed(
+                "PacketSize", f"{base.packet_size} where PT {wanted.value} has {size} bytes", offset=start + 8
+            )
+    return internal
+
+
+def write_internal_headers(
+    writer: Writer, packet_type: InternalPacketType, size: int, *, is_refused: bool = False
+) -> None:
+    """Write both headers, with the priority that the worked examples give such packets."""
+    writer.bytes(_internal_headers(packet_type, size, is_refused))
+
+
+@cache
+def _internal_headers(packet_type: InternalPacketType, size: int, is_refused: bool) -> bytes:
+    # There are half a dozen, and one of them begins every acknowledgement.
+    writer = Writer()
+    is_session_ack = packet_type is InternalPacketType.SESSION_ACK
+    BaseHeader(size, is_internal=True, has_session_header=is_session_ack).write(writer)
+    InternalHeader(packet_type, is_refused).write(writer)
+    return writer.getvalue()

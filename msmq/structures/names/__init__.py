@@ -1,0 +1,1 @@
+"""Format names, path names and queue names. [MS-MQMQ] 2.1."""

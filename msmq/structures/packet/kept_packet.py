@@ -1,0 +1,173 @@
+"""[MS-MQRR] 2.2.5 Message Packet Structure: what a queue manager keeps with a packet, and tells no peer.
+
+A UserMessage packet has no field for ApplicationDeadletterQueue, since only the queue manager that sent a
+message looks at it.
+It is kept behind the packet, as the headers lie in which queue managers hand messages to readers elsewhere:
+an ExtensionHeader that tells of a DeadLetterHeader, and that.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+
+from msmq.errors import RemoteProtocolError
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.wire.reader import Reader
+from msmq.wire.structure import Structure
+from msmq.wire.writer import Writer
+
+if TYPE_CHECKING:
+    from msmq.structures.packet.user_message_view import UserMessageView
+
+DEAD_LETTERS: Final = ".\\system$;deadletter"
+"""The path that is kept with a message in transit which becomes a dead letter of this queue manager if it
+fails here."""
+
+_PACKET_SIZE: Final = Struct("<8xI").unpack_from
+
+
+@attrs.frozen
+class ExtensionHeader(Structure):
+    """[MS-MQRR] 2.2.5.2 ExtensionHeader.
+
+    @ivar remaining_headers_size: bytes of all headers behind this one.
+    @ivar has_dead_letter_header: DL.
+    """
+
+    NAME: ClassVar[str] = "ExtensionHeader"
+    SECTION: ClassVar[str] = "[MS-MQRR] 2.2.5.2"
+    SIZE: ClassVar[int] = 12
+    DL: ClassVar[int] = 0x01
+
+    remaining_headers_size: int
+    has_dead_letter_header: bool = False
+
+    @classmethod
+    def read(cls, reader: Reader) -> ExtensionHeader:
+        """Read the header.
+
+        @raise RemoteProtocolError: it is cut short, or HeaderSize is not 12.
+        """
+        with reader.header(cls.NAME, cls.SECTION) as start:
+            size = reader.u32("HeaderSize")
+            if size != cls.SIZE:
+                raise reader.malformed("HeaderSize", f"{size} is not {cls.SIZE}", offset=start)
+            remaining = reader.u32("RemainingHeadersSize")
+            flags = reader.u8("Flags")
+            reader.skip(3, "Reserved")
+            return cls(remaining, bool(flags & cls.DL))
+
+    def write(self, writer: Writer) -> None:
+        """Write the header."""
+        writer.u32(self.SIZE, "HeaderSize")
+        writer.u32(self.remaining_headers_size, "RemainingHeadersSize")
+        writer.u8(self.DL * self.has_dead_letter_header, "Flags")
+        writer.bytes(bytes(3))
+
+
+@attrs.frozen
+class DeadLetterHeader(Structure):
+    """[MS-MQRR] 2.2.5.4 DeadLetterHeader.
+
+    @ivar path_name: DeadLetterPathName.
+    """
+
+    NAME: ClassVar[str] = "DeadLetterHeader"
+    SECTION: ClassVar[str] = "[MS-MQRR] 2.2.5.4"
+    FIXED_SIZE: ClassVar[int] = 4
+
+    path_name: str
+
+    @property
+    def size(self) -> int:
+        """HeaderSize, in bytes."""
+        return self.FIXED_SIZE + (len(self.path_name.encode("utf-16-le", "surrogatepass")) + 5 & ~3)
+
+    @classmethod
+    def read(cls, reader: Reader) -> DeadLetterHeader:
+        """Read the header.
+
+        @raise RemoteProtocolError: it is cut short, or the name has no end.
+        """
+        with reader.header(cls.NAME, cls.SECTION) as start:
+            size = reader.u32("HeaderSize")
+            if size < cls.FIXED_SIZE or size % 4:
+                raise reader.malformed("HeaderSize", f"{size} is no size of one", offset=start)
+            text = reader.bytes(size - cls.FIXED_SIZE, "DeadLetterPathName")
+            name, end, _ = text.decode("utf-16-le", "surrogatepass").partition("\0")
+            if not end:
+                raise reader.malformed("DeadLetterPathName", "it has no NUL", offset=start + cls.FIXED_SIZE)
+            return cls(name)
+
+    def write(self, writer: Writer) -> None:
+        """Write the header."""
+        writer.u32(self.size, "HeaderSize")
+        writer.utf16(self.path_name, "DeadLetterPathName")
+        writer.align(4)
+
+
+def kept_headers(dead_letter_queue: str) -> bytes:
+    """What is kept behind the packet of a message with this ApplicationDeadletterQueue."""
+    letter = DeadLetterHeader(dead_letter_queue)
+    return ExtensionHeader(letter.size, has_dead_letter_header=True).to_bytes() + letter.to_bytes()
+
+
+def marked_for_dead_letters(packet: bytes) -> bytes:
+    """The packet of a message in transit that becomes a dead letter here if it fails here.
+
+    @param packet: with Flags.JN, and with nothing kept behind it.
+    """
+    return packet + _DEAD_LETTER_MARK
+
+
+def is_marked_for_dead_letters(view: UserMessageView) -> bool:
+    """Whether a message in transit becomes a dead letter here if it fails here."""
+    return view.packet.endswith(_DEAD_LETTER_MARK) and dead_letter_queue_of(view) == DEAD_LETTERS
+
+
+def without_kept_headers(record: bytes) -> bytes | None:
+    """The packet behind which headers are kept; C{None} if it has none that are well formed."""
+    if len(record) < BaseHeader.SIZE:
+        return None
+    (size,) = _PACKET_SIZE(record)
+    if size >= len(record):
+        return None
+    try:
+        _read(record, size)
+    except RemoteProtocolError:
+        return None
+    return record[:size]
+
+
+def packet_of(record: bytes) -> bytes:
+    """The packet as other queue managers are sent it, without what is kept behind it.
+
+    Only behind one with Flags.JN there may be anything.
+    """
+    (size,) = _PACKET_SIZE(record)
+    return record[:size]
+
+
+def dead_letter_queue_of(view: UserMessageView) -> str:
+    """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue of a message that was sent here; empty without one."""
+    (size,) = _PACKET_SIZE(view.packet)
+    return _read(view.packet, size).path_name if size != len(view.packet) else ""
+
+
+def _read(record: bytes, position: int) -> DeadLetterHeader:
+    reader = Reader(memoryview(record)[position:], base=position)
+    extension = ExtensionHeader.read(reader)
+    if not extension.has_dead_letter_header:
+        raise reader.malformed("Flags", "DL is clear, and nothing else is kept", offset=position + 8)
+    if extension.remaining_headers_size != reader.remaining:
+        raise reader.malformed("RemainingHeadersSize", "something else follows", offset=position + 4)
+    letter = DeadLetterHeader.read(reader)
+    if reader.remaining:
+        raise reader.malformed("HeaderSize", f"{reader.remaining} bytes are left behind the header")
+    return letter
+
+
+_DEAD_LETTER_MARK: Final = kept_headers(DEAD_LETTERS)

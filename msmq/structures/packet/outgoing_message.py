@@ -1,0 +1,20 @@
+"""What a session and a stream need to know of a message that is sent. [MS-MQQB] 3.1.1.3.1.2."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class OutgoingMessage(Protocol):
+    """[MS-MQQB] 3.1.1.3.1.2: what a session asks of a message that it sends.
+
+    The session gives the same objects back when they are acknowledged, or when it closes first.
+    """
+
+    @property
+    def packet(self) -> bytes:
+        """The UserMessage packet, without a SessionHeader."""
+
+    @property
+    def is_recoverable(self) -> bool:
+        """Whether the peer has to store it before it acknowledges it."""

@@ -1,0 +1,52 @@
+"""How often a host may acknowledge what was never sent.
+
+A sequence of transactional messages is known by when the queue manager was started and by a count, so who
+may try often enough finds one that is on the way.
+Legitimate acknowledgements of sequences that are not known come too, but few: after a restart, about what was
+sent before it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from msmq.moment import Moment
+from msmq.token_bucket import TokenBucket
+from msmq.wire.addresses import counted_host
+
+GUESSES: Final = 1000
+"""Acknowledgements of unknown sequences that a host may bring at once."""
+
+GUESSES_PER_SECOND: Final = 10.0
+"""How many more it may bring in each second after that."""
+
+HOSTS_REMEMBERED: Final = 4096
+"""Hosts of which it is known how often they were wrong; the one unheard of for longest is forgotten first."""
+
+
+class GuessLimit:
+    """Counts the wrong acknowledgements of each host.
+
+    Who has been wrong too often is not heard for a while, whatever he brings; else it would cost nothing to
+    go on.  So what he brings must not be acknowledged either, but has to come again.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def hears(self, address: str, now: Moment) -> bool:
+        """Whether an acknowledgement from this address is looked at."""
+        bucket = self._buckets.get(counted_host(address))
+        return bucket is None or bucket.has_one(now)
+
+    def was_wrong(self, address: str, now: Moment) -> None:
+        """One from this address was of a sequence that nobody knows."""
+        host = counted_host(address)
+        bucket = self._buckets.get(host)
+        if bucket is None:
+            bucket = self._buckets[host] = TokenBucket.full(GUESSES_PER_SECOND, now, GUESSES)
+        self._buckets.move_to_end(host)
+        if len(self._buckets) > HOSTS_REMEMBERED:
+            self._buckets.popitem(last=False)
+        bucket.take()

@@ -1,0 +1,90 @@
+r"""[MS-MQQB] 3.1.7.17: OrderAcks and FinalAcks as messages, and messages as OrderAcks and FinalAcks."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.internal.classification import PacketKind, classify_user_packet
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH, AckEnvelope
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.incoming_streams import OwedOrderAck
+from msmq.transfer.stream_changes import place_of, wanted_of
+from msmq.wire.guid import guid_from_bytes
+
+
+def order_queue(answer_to: UUID | str) -> FormatName:
+    r"""[MS-MQQB] 3.1.7.17 DestinationForAck: the private queue 4, or C{TCP:address\PRIVATE$\order_queue$}.
+
+    @param answer_to: the GUID of a queue manager, or protocol and address as a direct name has them.
+    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, it is no address.
+    """
+    if isinstance(answer_to, UUID):
+        return PrivateFormatName(answer_to, ORDER_QUEUE_NUMBER)
+    return parse_format_name(f"DIRECT={answer_to}\\{ORDER_QUEUE_PATH}")
+
+
+def order_ack(owed: OwedOrderAck, *, source: UUID, message_id: int, sent_time: int) -> OrderAck:
+    """[MS-MQQB] 3.1.7.17 the OrderAck that is owed to a stream; it is sent express (reading 6).
+
+    @param source: QueueManager.Identifier.
+    @param message_id: its own MessageID.
+    @param sent_time: seconds since 1970-01-01 UTC.
+    """
+    envelope = AckEnvelope(source, owed.answer_to, message_id, sent_time)
+    return OrderAck(envelope, owed.tx_sequence_id, owed.tx_sequence_number)
+
+
+def final_ack(
+    view: UserMessageView,
+    message_class: int,
+    *,
+    answer_to: UUID | str,
+    source: UUID,
+    message_id: int,
+    sent_time: int,
+) -> FinalAck:
+    """[MS-MQQB] 3.1.7.17 the FinalAck of a transactional message; it is sent recoverable.
+
+    @param message_class: ACK_RECEIVE, or why the message was refused or has left its queue.
+    @param answer_to: see L{IncomingStreams.answer_to}.
+    @param source: QueueManager.Identifier.
+    @param message_id: its own MessageID.
+    @param sent_time: seconds since 1970-01-01 UTC.
+    """
+    _, sequence, number, previous = place_of(view)
+    return FinalAck(
+        AckEnvelope(source, answer_to, message_id, sent_time),
+        message_class,
+        TxSequenceID.from_value(sequence),
+        number,
+        previous,
+        guid_from_bytes(view.source_queue_manager),
+        view.message_id,
+    )
+
+
+def wants_final_ack(view: UserMessageView) -> bool:
+    """[MS-MQQB] 3.1.7.2.2: whether a FinalAck is sent when this message leaves its queue (reading 58).
+
+    A transactional message that is refused when it arrives draws one in any case.
+    """
+    return view.is_transactional and wanted_of(view, place_of(view)[0]) != 0
+
+
+def read_acknowledgement(packet: bytes, queue_manager: UUID) -> OrderAck | FinalAck | None:
+    """[MS-MQQB] 3.1.5.1.1: the acknowledgement that a user packet is; C{None} if it is none, or for another.
+
+    For all but the packets to an order queue that costs one look at the destination.
+
+    @raise RemoteProtocolError: it is malformed.
+    """
+    match classify_user_packet(packet, queue_manager=queue_manager):
+        case PacketKind.ORDER_ACK:
+            return OrderAck.from_bytes(packet)
+        case PacketKind.FINAL_ACK:
+            return FinalAck.from_bytes(packet)
+    return None

@@ -1,0 +1,184 @@
+"""[MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable: messages that arrived, and are kept until their FinalAck."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from itertools import count, islice
+from struct import Struct
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.persistence.state_records import StateChange, numbered, reading
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.transfer.stream_changes import Disposal, M, Settlement, Transfer
+from msmq.wire.writer import Writer
+
+PREFIX: Final = "tx/awaiting/"
+"""Names of the values that hold the table begin so; a number follows."""
+
+_VERSION: Final = 1
+_RECORD: Final = Struct("<QIIBQ")
+
+
+@attrs.define(eq=False)
+class AwaitingPage:
+    """Entries that were added together, and are one value of the store.
+
+    It is never written again: an entry is over when its message is not in the queue any more.
+
+    @ivar change: what has to be stored together with the moves of these messages.
+    @ivar evicted: the oldest entries, for which there is no room any more; they are waited for no longer.
+    @ivar left: how many of the entries are still in the table.
+    @ivar early: messages of the page whose FinalAcks came before it was stored.
+    """
+
+    change: StateChange
+    is_stored: bool = False
+    left: int = 0
+    evicted: list[Settlement[int]] = attrs.field(factory=list)
+    early: list[Settlement[int]] = attrs.field(factory=list)
+
+
+class AwaitingFinalAcks:
+    """Finds the message that a FinalAck is about, among those that were order-acknowledged.
+
+    The messages themselves lie in a queue that nobody else uses, and are told by their LookupIdentifiers
+    there.
+
+    @param limit: the most entries; when there are more the oldest have to leave.
+    """
+
+    def __init__(self, identifier: UUID, limit: int) -> None:
+        self._identifier = identifier
+        self._limit = limit
+        # There may be a million, so a key and an entry are one number each.
+        self._entries: dict[int, int] = {}
+        self._pages: dict[int, AwaitingPage] = {}
+        self._numbers = count(1)
+        self._by_sequence: Counter[int] = Counter()
+        self._closed: list[StateChange] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def in_sequence(self, sequence: int) -> int:
+        """How many messages of a sequence wait ([MS-MQQB] 3.1.5.6 EodNoReadCount)."""
+        return self._by_sequence.get(sequence, 0)
+
+    def __contains__(self, sequence: object) -> bool:
+        """Whether any message of a sequence waits."""
+        return sequence in self._by_sequence
+
+    def load(self, state: Mapping[str, bytes], kept: Container[int]) -> list[StateChange]:
+        """Take back what the store keeps; answers with values that say nothing any more.
+
+        @param kept: LookupIdentifiers of the messages that lie in the queue.
+        @raise StateError: a value is damaged.
+        """
+        changes: list[StateChange] = []
+        last = 0
+        for number, name, value in numbered(state, PREFIX):
+            last = number
+            page = AwaitingPage((name, value), is_stored=True)
+            with reading(name, value, _VERSION) as reader:
+                for _ in range(reader.u32("Count")):
+                    sequence, place, message_id, wanted, lookup_id = reader.unpack(_RECORD, "TxSequenceID")
+                    if lookup_id in kept:
+                        self._put(sequence, place, _entry(number, lookup_id, message_id, wanted), page)
+            if page.left:
+                self._pages[number] = page
+            else:
+                changes.append((name, None))
+        self._numbers = count(last + 1)
+        return changes
+
+    def add(self, transfers: Sequence[Transfer[M]], lookup_ids: Sequence[int]) -> AwaitingPage:
+        """These messages were order-acknowledged and are about to be moved.
+
+        @param lookup_ids: the LookupIdentifiers that they get.
+        """
+        number = next(self._numbers)
+        writer = Writer()
+        writer.u8(_VERSION, "Version")
+        writer.u32(len(transfers), "Count")
+        for transfer, lookup_id in zip(transfers, lookup_ids, strict=True):
+            record = transfer.sequence, transfer.number, transfer.message_id, transfer.wanted, lookup_id
+            writer.bytes(_RECORD.pack(*record))
+        page = self._pages[number] = AwaitingPage((f"{PREFIX}{number}", writer.getvalue()))
+        for transfer, lookup_id in zip(transfers, lookup_ids, strict=True):
+            entry = _entry(number, lookup_id, transfer.message_id, transfer.wanted)
+            self._put(transfer.sequence, transfer.number, entry, page)
+        excess = len(self._entries) - self._limit
+        if excess > 0:
+            for key in list(islice(self._entries, excess)):
+                page.evicted += self._settle(key, 0)
+        return page
+
+    def stored(self, page: AwaitingPage) -> list[Settlement[int]]:
+        """The page and its moves are stored; answers with those whose FinalAcks came meanwhile."""
+        page.is_stored = True
+        if not page.left:
+            self._close(page)
+        early, page.early = page.early, []
+        return early
+
+    def final_acknowledged(self, ack: FinalAck) -> list[Settlement[int]] | None:
+        """[MS-MQQB] 3.1.5.7: a FinalAck came; the message that it is about has to leave.
+
+        C{None} if it is about none (reading 59).
+        Nothing if its move is not stored yet; L{stored} tells of it then.
+        """
+        key = ack.tx_sequence_id.value << 32 | ack.tx_sequence_number
+        entry = self._entries.get(key)
+        if entry is None or ack.source_guid != self._identifier or _message_id(entry) != ack.message_id:
+            return None
+        return self._settle(key, ack.message_class)
+
+    def take_changes(self) -> list[StateChange]:
+        """Values that say nothing any more, to be stored together with the removal of their last messages."""
+        closed, self._closed = self._closed, []
+        return closed
+
+    def _put(self, sequence: int, number: int, entry: int, page: AwaitingPage) -> None:
+        self._entries[sequence << 32 | number] = entry
+        self._by_sequence[sequence] += 1
+        page.left += 1
+
+    def _settle(self, key: int, message_class: int) -> list[Settlement[int]]:
+        entry = self._entries.pop(key)
+        sequence = key >> 32
+        self._by_sequence[sequence] -= 1
+        if not self._by_sequence[sequence]:
+            del self._by_sequence[sequence]
+        page = self._pages[entry >> _PAGE_SHIFT]
+        page.left -= 1
+        lookup_id = entry >> _LOOKUP_SHIFT & 0xFFFFFFFFFFFFFFFF
+        settlement = Settlement(lookup_id, message_class, Disposal.of(message_class, entry & _WANTED))
+        if not page.is_stored:
+            page.early.append(settlement)
+            return []
+        if not page.left:
+            self._close(page)
+        return [settlement]
+
+    def _close(self, page: AwaitingPage) -> None:
+        name = page.change[0]
+        del self._pages[int(name.removeprefix(PREFIX))]
+        self._closed.append((name, None))
+
+
+_WANTED_BITS: Final = 3
+_WANTED: Final = 7
+_LOOKUP_SHIFT: Final = _WANTED_BITS + 32
+_PAGE_SHIFT: Final = _LOOKUP_SHIFT + 64
+
+
+def _entry(page: int, lookup_id: int, message_id: int, wanted: int) -> int:
+    return page << _PAGE_SHIFT | lookup_id << _LOOKUP_SHIFT | message_id << _WANTED_BITS | wanted & _WANTED
+
+
+def _message_id(entry: int) -> int:
+    return entry >> _WANTED_BITS & 0xFFFFFFFF

@@ -1,0 +1,409 @@
+"""What becomes of messages that arrive together on one session: one decision from facts. [MS-MQQB] 3.1.5.8.
+
+L{decide} is where every rule about an arriving message stands: what closes the session, what is a duplicate
+or out of order, which class refuses a message, what is forwarded, what is acknowledged to the session.
+It reads no clock and no store. What a core cannot know is among its facts: the queue that a message is for,
+the verdict about its signature and its sender, whether this queue manager forwards, how much may be stored.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Container, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
+
+import attrs
+
+from msmq.structures.internal.order_queue import is_for_order_queue
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.message_lifetime import Lateness
+from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.incoming_stream import Verdict
+from msmq.wire.guid import NULL_GUID
+
+_NULL: Final = NULL_GUID.bytes_le
+
+NOT_FOR_US: Final = "NOT_FOR_US"
+"""This queue manager is not a routing server."""
+
+TOO_MANY_QUEUES: Final = "TOO_MANY_QUEUES"
+"""The limit on outgoing queues created on behalf of peers is reached."""
+
+ENTERPRISE_UNKNOWN: Final = "ENTERPRISE_UNKNOWN"
+"""The directory was not read yet, so a message may be for a foreign site and its connector queue here."""
+
+PASSING: Final = frozenset({TOO_MANY_QUEUES, ENTERPRISE_UNKNOWN})
+"""Reasons that pass: a recoverable message is not acknowledged, so that its sender keeps it."""
+
+
+class Destination(enum.Enum):
+    """Where a message is addressed to, as this queue manager sees it."""
+
+    QUEUE = "a queue of this queue manager that is not transactional"
+    TRANSACTIONAL_QUEUE = "a transactional queue of this queue manager"
+    MISSING = "this queue manager, which has no such queue"
+    ELSEWHERE = "another queue manager"
+
+
+class Closure(enum.Enum):
+    """Why the session closes; the names are those of L{msmq.session.effects.CloseReason}."""
+
+    UNSUPPORTED_MESSAGE = "a recoverable message, and a store that is not durable"
+    NO_RESOURCES = "a limit is reached, and the sender has to keep its message"
+    NOT_FROM_ITS_SENDER = "a direct name, and a message of another queue manager"
+
+
+class SecurityRefusal(Protocol):
+    """Why a message is refused by what its signature, its encryption or its sender is.
+
+    @ivar message_class: of the negative acknowledgement.
+    @ivar reason: a sentence that names the right, certificate, algorithm or line of the configuration.
+    """
+
+    @property
+    def message_class(self) -> MessageClass: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+class ArrivalHistory(Protocol):
+    """The duplicates and streams of this queue manager, which judging moves on."""
+
+    def has_passed(self, message: UserMessageView, /) -> bool:
+        """Whether a message would be found a duplicate now."""
+
+    def judge(
+        self, messages: Sequence[UserMessageView], address: str, /
+    ) -> Mapping[UserMessageView, Verdict]:
+        """What there is to say about these messages; nothing about one that is simply accepted."""
+
+
+@attrs.frozen(kw_only=True)
+class ArrivalFacts:
+    """What is known about messages that arrived together.
+
+    @ivar address: of the peer, as text.
+    @ivar is_trusted: whether the configuration accepts messages from that address without verification.
+    @ivar peer: bytes of the GUID of the peer; C{None} if messages of others are accepted from it by direct
+        names as well.
+    @ivar destinations: where each message is addressed to.
+    @ivar security: the messages that security refuses, and why.
+    @ivar is_durable: whether the store keeps recoverable messages.
+    @ivar free: bytes of messages that this queue manager may store besides.
+    @ivar is_routing_server: whether it forwards messages of others.
+    @ivar without_route: messages for others that get no outgoing queue now, and which of L{PASSING} it is.
+    @ivar duplicates: express messages that were accepted before.
+    """
+
+    address: str
+    is_trusted: bool
+    peer: bytes | None
+    destinations: Sequence[Destination]
+    security: Mapping[UserMessageView, SecurityRefusal]
+    is_durable: bool
+    free: int
+    is_routing_server: bool
+    without_route: Mapping[UserMessageView, str]
+    duplicates: Container[UserMessageView]
+
+
+class Fate(enum.Enum):
+    """What becomes of a message that is not refused."""
+
+    ENQUEUED = "enters its queue"
+    FORWARDED = "enters the outgoing queue of the queue manager that it is for"
+    ACKNOWLEDGEMENT = "is for the order queue, or for a queue that is missing"
+    DUPLICATE = "was accepted before, and is acknowledged again"
+    OUT_OF_ORDER = "one before it in its stream is missing"
+    NO_ROOM = "no further stream is accepted; it is sent again"
+    IGNORED = "is neither acknowledged nor stored, so it is sent again"
+
+
+@attrs.frozen
+class Refusal:
+    """A message that is not accepted.
+
+    @ivar why: the class of the negative acknowledgement, or a name where the protocol has none.
+    @ivar detail: what the event log says besides.
+    @ivar is_sent_again: it is not acknowledged on the session, so its sender keeps it.
+    """
+
+    why: MessageClass | str
+    detail: str = ""
+    is_sent_again: bool = False
+
+
+Outcome: TypeAlias = Fate | Refusal
+
+_DROPPED: Final = {Verdict.DUPLICATE: Fate.DUPLICATE, Verdict.OUT_OF_ORDER: Fate.OUT_OF_ORDER}
+
+
+@attrs.frozen
+class ArrivalDecision:
+    """What becomes of messages that arrived together.
+
+    @ivar outcomes: one for each message, in their order; messages behind the last one are ignored, as the
+        session closes.
+    @ivar acknowledged: how many of the recoverable messages, from the first on, the session acknowledges once
+        all is stored.
+    @ivar is_judged: the state of streams and duplicates has moved, and is stored with the messages.
+    @ivar closure: why the session closes, if it does.
+    @ivar unverified: recoverable messages whose sender nothing verifies, from an address that is not trusted;
+        a negative acknowledgement of one goes to that address or nowhere.
+    """
+
+    outcomes: Sequence[Outcome]
+    acknowledged: int
+    is_judged: bool
+    closure: Closure | None
+    unverified: Container[UserMessageView] = ()
+
+
+def cut_at(decision: ArrivalDecision, messages: Sequence[UserMessageView], index: int) -> ArrivalDecision:
+    """The same decision where the session acknowledges nothing from one message on.
+
+    Recoverable messages behind it are stored all the same, and found duplicates when they are sent again.
+
+    @param index: of the first message that is not acknowledged.
+    """
+    acknowledged = sum(message.is_recoverable for message in messages[:index])
+    behind = [
+        outcome if message.is_recoverable else Fate.IGNORED
+        for message, outcome in zip(messages[index + 1 :], decision.outcomes[index + 1 :], strict=False)
+    ]
+    return attrs.evolve(
+        decision,
+        outcomes=[*decision.outcomes[: index + 1], *behind],
+        acknowledged=min(decision.acknowledged, acknowledged),
+    )
+
+
+def passing_refusal(
+    message: UserMessageView, *, is_routing_server: bool, is_late: bool
+) -> MessageClass | str | None:
+    """Why a message for another queue manager is not forwarded. [MS-MQQB] 3.1.5.8.2, 3.1.5.8.5.
+
+    @return: the class of the negative acknowledgement, or a name where the protocol has none; C{None} if it
+        is forwarded.
+    """
+    if is_late:
+        return MessageClass.NACK_REACH_QUEUE_TIMEOUT
+    if not is_routing_server:
+        return NOT_FOR_US
+    if message.hop_count >= MAXIMUM_HOP_COUNT:
+        return MessageClass.NACK_HOP_COUNT_EXCEEDED
+    return None
+
+
+def decide(
+    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: float
+) -> ArrivalDecision:
+    """Decide about messages that arrived together.
+
+    @param now: the wall clock, in seconds since 1970-01-01 UTC.
+    """
+    if any(message.is_recoverable for message in messages):
+        return _with_recoverable(messages, facts, history, now)
+    outcomes = _Outcomes(facts, now)
+    add = outcomes.add
+    if facts.security or facts.duplicates != ():
+        for message, destination in zip(messages, facts.destinations, strict=True):
+            outcomes.add_express(message, destination)
+    else:
+        # Nearly every express message: nothing is known against it, and it is for a queue that is there.
+        is_late, queue = outcomes.is_late, Destination.QUEUE
+        for message, destination in zip(messages, facts.destinations, strict=True):
+            if destination is queue and not is_late(message):
+                add(Fate.ENQUEUED)
+            else:
+                outcomes.add_express(message, destination)
+    return outcomes.decision(is_judged=False)
+
+
+def _with_recoverable(
+    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: float
+) -> ArrivalDecision:
+    unverified = _unverified(messages, facts)
+    end, closure, refusal = _first_unacceptable(messages, facts, history)
+    is_judged = closure is not Closure.UNSUPPORTED_MESSAGE
+    verdicts: Mapping[UserMessageView, Verdict] = {}
+    if is_judged:
+        judged = [
+            message
+            for message, destination in zip(messages[:end], facts.destinations, strict=False)
+            if message.is_recoverable
+            and destination is not Destination.ELSEWHERE
+            and message not in unverified
+            and not is_for_order_queue(message.packet)
+        ]
+        verdicts = history.judge(judged, facts.address)
+    outcomes = _Outcomes(facts, now, unverified, closure)
+    for message, destination in zip(messages[:end], facts.destinations, strict=False):
+        outcomes.add_judged(message, destination, verdicts.get(message))
+    if refusal is not None:
+        outcomes.add(refusal)
+    return outcomes.decision(is_judged=is_judged)
+
+
+def _first_unacceptable(
+    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory
+) -> tuple[int, Closure | None, Refusal | None]:
+    """The first message that ends the session before any rule about its queue is looked at.
+
+    Neither it nor what is behind it is judged: judging would move its stream past what is not kept.
+
+    @return: its index, or how many messages there are; why the session closes; how it is refused.
+    """
+    if not facts.is_durable:
+        for index, message in enumerate(messages):
+            if message.is_recoverable:
+                kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
+                return index, Closure.UNSUPPORTED_MESSAGE, Refusal(f"UNSUPPORTED_{kind}")
+    end, closure, refusal = len(messages), None, None
+    impostor = _first_of_another(messages, facts)
+    if impostor is not None:
+        end, closure = impostor, Closure.NOT_FROM_ITS_SENDER
+        refusal = Refusal(closure.name)
+    free = facts.free
+    if sum(message.size for message in messages[:end]) > free:
+        for index, message in enumerate(messages[:end]):
+            if history.has_passed(message):
+                # It is not stored again; if it counted, its sender would send it for ever.
+                continue
+            free -= message.size
+            if free < 0 and message.is_recoverable:
+                # [MS-MQQB] 3.1.5.8.8, reading 67: over the queue manager's quota nothing is acknowledged.
+                return index, Closure.NO_RESOURCES, Refusal("QUEUE_MANAGER_QUOTA_EXCEEDED")
+    return end, closure, refusal
+
+
+def _first_of_another(messages: Sequence[UserMessageView], facts: ArrivalFacts) -> int | None:
+    """The first message by a direct name that claims another sender than the peer.
+
+    Such a message is never forwarded, so it comes from its sender itself. If it were judged, it would take
+    the sequence number, or the MessageID, of a message that the claimed sender has yet to send.
+    """
+    if facts.peer is None:
+        return None
+    for index, message in enumerate(messages):
+        if (
+            message.is_recoverable
+            and message.source_queue_manager != facts.peer
+            and message.queue_manager_address == _NULL
+            and not is_for_order_queue(message.packet)
+        ):
+            return index
+    return None
+
+
+def _unverified(messages: Sequence[UserMessageView], facts: ArrivalFacts) -> Collection[UserMessageView]:
+    """The recoverable messages of which nothing verifies the sender, from an address that is not trusted.
+
+    None of them is accepted. If they were judged all the same, any peer could have the messages that another
+    has yet to send dropped as duplicates.
+    """
+    if facts.is_trusted:
+        return ()
+    return {
+        message
+        for message, destination in zip(messages, facts.destinations, strict=True)
+        if message.is_recoverable
+        and (destination in (Destination.MISSING, Destination.ELSEWHERE) or message in facts.security)
+    }
+
+
+class _Outcomes:
+    """Outcomes in the order of the messages, and how far the session acknowledges."""
+
+    def __init__(
+        self,
+        facts: ArrivalFacts,
+        now: float,
+        unverified: Collection[UserMessageView] = (),
+        closure: Closure | None = None,
+    ) -> None:
+        self._facts = facts
+        self.is_late = Lateness(now).of
+        self._unverified = unverified
+        self._outcomes: list[Outcome] = []
+        self._acknowledged = 0
+        self._is_cut = False
+        self._closure = closure
+
+    def add(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+
+    def decision(self, *, is_judged: bool) -> ArrivalDecision:
+        return ArrivalDecision(self._outcomes, self._acknowledged, is_judged, self._closure, self._unverified)
+
+    def add_express(self, message: UserMessageView, destination: Destination) -> None:
+        """Decide about a message that is not recoverable."""
+        if self._is_cut:
+            self.add(Fate.IGNORED)
+        elif message in self._facts.duplicates:
+            self.add(Fate.DUPLICATE)
+        else:
+            self.add(self._of_accepted(message, destination))
+
+    def add_judged(self, message: UserMessageView, destination: Destination, verdict: Verdict | None) -> None:
+        """Decide about a message of a batch in which some are recoverable.
+
+        From the first on that the session does not acknowledge nothing is acknowledged; what is enqueued
+        behind it is found a duplicate when it is sent again.
+        """
+        if not message.is_recoverable:
+            self.add_express(message, destination)
+            return
+        if verdict is Verdict.NO_ROOM:
+            self._cut()
+            self.add(Fate.NO_ROOM)
+            return
+        if not self._is_cut:
+            self._acknowledged += 1
+        if verdict is None or verdict is Verdict.ACCEPTED:
+            self.add(self._of_accepted(message, destination))
+        else:
+            self.add(_DROPPED[verdict])
+
+    def _of_accepted(self, message: UserMessageView, destination: Destination) -> Outcome:
+        """The rules about the queue of a message, in the order in which they are looked at."""
+        facts = self._facts
+        if destination is Destination.MISSING:
+            return Fate.ACKNOWLEDGEMENT
+        if destination is Destination.ELSEWHERE:
+            return self._of_passing(message)
+        if facts.security and (refused := facts.security.get(message)) is not None:
+            # Before anything else: a sender without the right to send learns nothing about the queue.
+            return Refusal(refused.message_class, f": {refused.reason}")
+        is_transactional = destination is Destination.TRANSACTIONAL_QUEUE
+        if is_transactional is not message.is_transactional:
+            return Refusal(
+                MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+                if is_transactional
+                else MessageClass.NACK_NOT_TRANSACTIONAL_Q
+            )
+        if self.is_late(message):
+            return Refusal(MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        return Fate.ENQUEUED
+
+    def _of_passing(self, message: UserMessageView) -> Outcome:
+        facts = self._facts
+        why = passing_refusal(
+            message, is_routing_server=facts.is_routing_server, is_late=self.is_late(message)
+        )
+        if why is not None:
+            return Refusal(why)
+        passing = facts.without_route.get(message)
+        if passing is None:
+            return Fate.FORWARDED
+        is_sent_again = message.is_recoverable and not self._is_cut
+        if is_sent_again:
+            self._acknowledged -= 1
+            self._cut()
+        return Refusal(passing, is_sent_again=is_sent_again)
+
+    def _cut(self) -> None:
+        self._is_cut = True
+        self._closure = Closure.NO_RESOURCES

@@ -1,0 +1,234 @@
+"""[MS-MQQB] 3.1.1.3, 3.1.5.8.1 and 3.1.6.7: recoverable messages that came before are not delivered again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from itertools import count
+from struct import Struct
+from typing import Final
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.moment import Moment
+from msmq.persistence.state_records import StateChange, numbered, reading
+from msmq.settings import SessionSettings
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_view import UserMessageView
+
+PREFIX: Final = "duplicates/"
+"""Names of the values that hold the history begin so; a number follows."""
+
+IDENTITY_SIZE: Final = 20
+
+_VERSION: Final = 1
+_HEAD: Final = Struct("<BII")
+
+
+def duplicate_key(view: UserMessageView) -> bytes:
+    """Bytes that are the same only for copies of one message to one destination, 20 of them.
+
+    That is its first sender and MessageID. The copies of a message to several queues share these, and two of
+    them may be for queues of one queue manager, so there the name of the destination counts too.
+    """
+    if view.flags & UserHeader.MQ:
+        return blake2b(view.identity + view.destination_key, digest_size=IDENTITY_SIZE).digest()
+    return view.identity
+
+
+@attrs.define(eq=False)
+class _Page:
+    """Entries that were stored together.
+
+    @ivar left: how many of them are still in the table.
+    @ivar time: when they were.
+    """
+
+    name: str
+    left: int = 0
+    time: int = 0
+
+
+@attrs.define
+class _Entry:
+    """[MS-MQQB] 3.1.1.3 MessageIDHistoryEntry.
+
+    @ivar time: TimeStamp, seconds since 1970-01-01 UTC.
+    """
+
+    time: int
+    page: _Page
+
+
+class DuplicateHistory:
+    """[MS-MQQB] 3.1.1.3 MessageIDHistoryTable, by first sender and MessageID (reading 46).
+
+    The copies of a message to several queues have an entry each (L{duplicate_key}).
+
+    It knows recoverable messages that are not transactional: the sequences know duplicates of those that
+    are, and L{ExpressDuplicates<msmq.transfer.express_duplicates.ExpressDuplicates>} of express ones.
+    An entry is stored in one commit with its message, in turns as the state of the incoming streams is.
+    Until its turn is stored another copy counts as a duplicate, too, but may be acknowledged only then.
+    """
+
+    def __init__(self, settings: SessionSettings) -> None:
+        self._settings = settings
+        # The oldest first; a duplicate makes an entry young again.
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._accepted: dict[bytes, None] = {}
+        self._in_turn: dict[bytes, None] | None = None
+        self._page: _Page | None = None
+        self._closed: list[StateChange] = []
+        self._closed_in_turn: list[StateChange] = []
+        self._numbers = count(1)
+        self._deadline: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def load(self, state: Mapping[str, bytes], now: Moment) -> None:
+        """Before anything else: take back what the store keeps.
+
+        @raise StateError: a value is damaged.
+        """
+        last = 0
+        pages: list[_Page] = []
+        for number, name, value in numbered(state, PREFIX):
+            last = number
+            page = _Page(name)
+            with reading(name, value, _VERSION) as reader:
+                time = reader.u32("TimeStamp")
+                for _ in range(reader.u32("Count")):
+                    identity = reader.bytes(IDENTITY_SIZE, "MessageIdentifier")
+                    if identity not in self._entries:
+                        self._put(identity, time, page)
+            pages.append(page)
+        self._numbers = count(last + 1)
+        self._closed = [(page.name, None) for page in pages if not page.left]
+        self._evict()
+        self._start_timer(now)
+
+    # Messages arrive
+
+    def judge(self, views: Iterable[UserMessageView], now: Moment) -> list[bool]:
+        """[MS-MQQB] 3.1.5.8.1: of each message whether it is a duplicate.
+
+        Those that are not, and are recoverable and not transactional, count as accepted from now on, unless
+        they are taken back.
+        """
+        entries, accepted = self._entries, self._accepted
+        in_turn = self._in_turn or ()
+        time = now.unix_seconds
+        verdicts: list[bool] = []
+        for view in views:
+            if not view.is_recoverable or view.is_transactional:
+                verdicts.append(False)
+                continue
+            identity = duplicate_key(view)
+            entry = entries.get(identity)
+            if entry is not None:
+                entry.time = time
+                entries.move_to_end(identity)
+                verdicts.append(True)
+            elif identity in accepted or identity in in_turn:
+                verdicts.append(True)
+            else:
+                accepted[identity] = None
+                verdicts.append(False)
+        return verdicts
+
+    def knows(self, view: UserMessageView) -> bool:
+        """Whether L{judge} would call this recoverable message a duplicate now."""
+        identity = duplicate_key(view)
+        return identity in self._entries or identity in self._accepted or identity in (self._in_turn or ())
+
+    def take_back(self, views: Iterable[UserMessageView]) -> None:
+        """These messages were no duplicates and were refused all the same; they may come again.
+
+        It has to be said before the next turn begins.
+        """
+        for view in views:
+            self._accepted.pop(duplicate_key(view), None)
+
+    # The store follows
+
+    @property
+    def must_store(self) -> bool:
+        """Whether a message was accepted since the last turn."""
+        return bool(self._accepted)
+
+    def take_changes(self, now: Moment) -> list[StateChange]:
+        """Begin a turn: what has to be stored in one commit with all messages that were accepted so far.
+
+        It ends with L{stored} or L{failed}, also if there is nothing to store.
+
+        @raise LocalProtocolError: the turn before has not ended.
+        """
+        if self._in_turn is not None:
+            raise LocalProtocolError("the history of duplicates is being stored already")
+        self._in_turn, self._accepted = self._accepted, {}
+        self._closed_in_turn, self._closed = self._closed, []
+        changes = list(self._closed_in_turn)
+        self._page = None
+        if self._in_turn:
+            self._page = _Page(f"{PREFIX}{next(self._numbers)}", time=now.unix_seconds)
+            head = _HEAD.pack(_VERSION, self._page.time, len(self._in_turn))
+            changes.append((self._page.name, b"".join((head, *self._in_turn))))
+        return changes
+
+    def stored(self, now: Moment) -> None:
+        """End a turn: its messages are stored, and known from now on."""
+        page = self._page
+        for identity in self._end_turn():
+            if page is not None:
+                self._put(identity, page.time, page)
+        self._evict()
+        if self._deadline is None:
+            self._start_timer(now)
+
+    def failed(self) -> None:
+        """End a turn: it could not be stored, and whatever was accepted since it began may come again."""
+        self._closed = self._closed_in_turn + self._closed
+        self._end_turn()
+        self._accepted.clear()
+
+    def _end_turn(self) -> dict[bytes, None]:
+        if self._in_turn is None:
+            raise LocalProtocolError("no history of duplicates is being stored")
+        in_turn, self._in_turn = self._in_turn, None
+        return in_turn
+
+    # Entries grow old
+
+    @property
+    def deadline(self) -> float | None:
+        """The monotonic second at which L{expire} is due; C{None} while there are no entries."""
+        return self._deadline
+
+    def expire(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.6.7 MessageIDHistory Cleanup Timer Event: forget entries that are too old."""
+        if self._deadline is None or self._deadline > now.monotonic:
+            return
+        oldest = now.unix_seconds - self._settings.duplicate_lifetime
+        while self._entries and next(iter(self._entries.values())).time < oldest:
+            self._forget_oldest()
+        self._start_timer(now)
+
+    def _start_timer(self, now: Moment) -> None:
+        self._deadline = now.monotonic + self._settings.duplicate_lifetime if self._entries else None
+
+    def _evict(self) -> None:
+        while len(self._entries) > self._settings.duplicate_entries:
+            self._forget_oldest()
+
+    def _put(self, identity: bytes, time: int, page: _Page) -> None:
+        self._entries[identity] = _Entry(time, page)
+        page.left += 1
+
+    def _forget_oldest(self) -> None:
+        _, entry = self._entries.popitem(last=False)
+        entry.page.left -= 1
+        if not entry.page.left:
+            self._closed.append((entry.page.name, None))

@@ -1,0 +1,93 @@
+"""[MS-MQQB] 3.1.5.8.1: express messages that came before are not delivered again."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import TYPE_CHECKING, Final
+
+from msmq.structures.packet.user_header import UserHeader
+from msmq.transfer.duplicates import duplicate_key
+from msmq.wire.guid import NULL_GUID
+
+if TYPE_CHECKING:
+    from msmq.moment import Moment
+    from msmq.settings import SessionSettings
+    from msmq.structures.packet.user_message_view import UserMessageView
+
+_NULL: Final = NULL_GUID.bytes_le
+_MQ: Final = UserHeader.MQ
+_ADDRESS: Final = slice(32, 48)
+_SOURCE: Final = slice(16, 32)
+_MESSAGE_ID: Final = slice(56, 60)
+
+
+class ExpressDuplicates:
+    """[MS-MQQB] 3.1.1.3 MessageIDHistoryTable for express messages (reading 46).
+
+    It is kept in memory, as the messages are, apart from the history of recoverable ones, which a flood of
+    express messages must not displace.
+    Two generations of identifiers take the place of a time with each: the older one is forgotten when the
+    younger one is full, or has lasted for the lifetime. So the latest C{duplicate_entries} are known, twice
+    as many at most, and each for its lifetime at least unless more came.
+    """
+
+    def __init__(self, settings: SessionSettings) -> None:
+        self._limit = settings.duplicate_entries
+        self._lifetime = settings.duplicate_lifetime
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
+        self._began = 0.0
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def judge(
+        self, views: Iterable[UserMessageView], own: Container[bytes], peer: bytes | None, now: Moment
+    ) -> Container[UserMessageView]:
+        """Which of these messages came before; the others are known from now on, unless taken back.
+
+        @param views: in the order in which they came; all but express messages for this queue manager are
+            passed over.
+        @param own: the QueueManagerAddress of a message for this queue manager: one of these, 16 bytes each.
+        @param peer: the GUID of the queue manager that brought them, 16 bytes. A message to a direct name
+            that names another source is neither known from now on nor a duplicate, since nothing hands
+            such messages on. C{None} if the peer may bring messages of any source.
+        """
+        if not self._limit:
+            return ()
+        if now.monotonic - self._began >= self._lifetime:
+            self._begin(now)
+        young, old = self._young, self._old
+        found: list[UserMessageView] | None = None
+        for view in views:
+            if view.is_recoverable:
+                continue
+            packet = view.packet
+            address = packet[_ADDRESS]
+            if address not in own:
+                continue
+            source = packet[_SOURCE]
+            if peer is not None and source != peer and address == _NULL:
+                continue
+            # As duplicate_key has it; nearly every message is for one queue.
+            identity = duplicate_key(view) if view.flags & _MQ else source + packet[_MESSAGE_ID]
+            if identity in young or identity in old:
+                found = [] if found is None else found
+                found.append(view)
+                # It counts as young again: [MS-MQQB] 3.1.5.8.1 sets its TimeStamp anew.
+            young.add(identity)
+        if len(young) >= self._limit:
+            self._begin(now)
+        return () if found is None else frozenset(found)
+
+    def take_back(self, views: Iterable[UserMessageView]) -> None:
+        """These messages were not taken and not acknowledged: they come again."""
+        for view in views:
+            if not view.is_recoverable:
+                identity = duplicate_key(view)
+                self._young.discard(identity)
+                self._old.discard(identity)
+
+    def _begin(self, now: Moment) -> None:
+        self._old, self._young = self._young, set()
+        self._began = now.monotonic

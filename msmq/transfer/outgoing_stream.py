@@ -1,0 +1,492 @@
+"""[MS-MQQB] 3.1.1.5, 3.1.5.6, 3.1.6.5 and 3.1.7.1.3: the transactional messages of one outgoing queue.
+
+A message goes through four places, always in the order of its number:
+
+  assigned    it has its number and is on its way to the store;
+  waiting     it is stored, and was not sent since this process began;
+  flying      it was sent on the present connection;
+  again       it was sent, and has to be sent again before anything that waits.
+
+An OrderAck takes messages from the front of all of them, expiry and FinalAcks from anywhere; what is taken
+out of the middle stays in its list as a tombstone until the front has passed, or until there are too many.
+
+Only one sequence is ever on the way: the first message of the next one is held until nothing of the
+sequence before it is left, in the store either.
+A receiver that has seen a later sequence takes nothing of an earlier one, so a message that came back after
+a crash would never arrive, and hold up all that follow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Generic
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.moment import Moment
+from msmq.structures.identifiers import SequenceInfo
+from msmq.structures.packet.kept_packet import packet_of
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.stream_changes import (
+    AckOutcome,
+    Assignment,
+    Leaving,
+    M,
+    Transfer,
+    Transmission,
+    Transmitted,
+    packet_at,
+    place_of,
+    wanted_of,
+)
+from msmq.transfer.transfer_info import NO_SEQUENCE, OutgoingTransferInfo, sequence_info
+from msmq.transfer.transfer_sequence import OutgoingTransferSequence
+
+if TYPE_CHECKING:
+    from msmq.transfer.outgoing_streams import Sending
+
+_LARGEST = 0xFFFFFFFF
+_SLACK = 64
+
+
+@attrs.define(eq=False)
+class OutgoingStream(Generic[M]):
+    """The sequences of one outgoing queue; made by L{OutgoingStreams}.
+
+    Messages that others sent first, and messages that are not transactional, pass through untouched.
+    """
+
+    _shared: Sending[M]
+    _numbering: int | None = attrs.field(default=None, init=False)
+    _next_number: int = attrs.field(default=1, init=False)
+    _assigned: deque[Assignment[M]] = attrs.field(factory=deque, init=False)
+    _waiting: deque[M] = attrs.field(factory=deque, init=False)
+    _unsent: set[M] = attrs.field(factory=set, init=False)
+    """What waits, and what waits behind an assignment that is not stored yet."""
+    _restored: set[M] = attrs.field(factory=set, init=False)
+    """What waits since the start; whether it is transactional shows when it is read."""
+    _flying: deque[Transfer[M]] = attrs.field(factory=deque, init=False)
+    _again: deque[Transfer[M]] = attrs.field(factory=deque, init=False)
+    _by_message: dict[M, Transfer[M]] = attrs.field(factory=dict, init=False)
+    _by_number: dict[int, Transfer[M]] = attrs.field(factory=dict, init=False)
+    _leaving: set[M] = attrs.field(factory=set, init=False)
+    """What has left, and is still in the store."""
+    _active: int | None = attrs.field(default=None, init=False)
+    """The sequence that is on the way, or was last."""
+    _highest: int = attrs.field(default=0, init=False)
+    _acknowledged: int = attrs.field(default=0, init=False)
+    _claimed: int = attrs.field(default=0, init=False)
+    """Up to which number an OrderAck was that nothing vouched for, and that took less."""
+    _is_barred: bool = attrs.field(default=False, init=False)
+    _transfer: OutgoingTransferSequence = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._transfer = OutgoingTransferSequence(self._shared.resend_timer_table)
+
+    # What there is
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that had a number was acknowledged, or has left otherwise, for good."""
+        return not (self._assigned or self._unsent or self._restored or self._by_message or self._leaving)
+
+    @property
+    def sequence(self) -> int | None:
+        """The sequence that is on the way, or was last, as a number; C{None} if there was none."""
+        return self._active
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages were sent and are not order-acknowledged."""
+        return len(self._by_message)
+
+    @property
+    def capacity(self) -> int:
+        """How many messages may be sent for the first time before more are acknowledged."""
+        if self._is_barred:
+            return 0
+        return max(0, self._shared.settings.unacknowledged_messages - len(self._by_message))
+
+    def due(self, limit: int) -> list[M]:
+        """The messages to be sent next, in their order, C{limit} at most.
+
+        They are due until they are transmitted; those whose packets are not in memory have to be read first.
+        """
+        found: list[M] = []
+        for transfer in self._again:
+            if len(found) == limit:
+                return found
+            if not transfer.is_gone:
+                found.append(transfer.message)
+        limit = min(limit, len(found) + self.capacity)
+        for message in self._waiting:
+            if len(found) >= limit:
+                break
+            if self._is_waiting(message):
+                found.append(message)
+        return found
+
+    def info(self, awaiting: int = 0) -> OutgoingTransferInfo:
+        """What management shows.
+
+        @param awaiting: how many messages of the sequence wait for their FinalAck.
+        """
+        numbers = self._by_number
+        transfer = self._transfer
+        sequence, number = self._shared.identifiers.next, 1
+        if self._numbering is not None and not self.is_empty:
+            sequence, number = self._numbering, self._next_number
+        return OutgoingTransferInfo(
+            eod_first_non_ack=self._info_of(min(numbers, default=0)),
+            eod_last_non_ack=self._info_of(max(numbers, default=0)),
+            eod_last_ack=transfer.last_ack,
+            eod_next_seq=sequence_info(sequence, number, number - 1),
+            eod_no_ack_count=len(numbers),
+            eod_no_read_count=awaiting,
+            eod_resend_count=transfer.resend_interval_index,
+            eod_resend_interval=transfer.resend_interval,
+            eod_resend_time=transfer.resend_time,
+            eod_last_ack_time=transfer.time_of_last_ack,
+            eod_last_ack_count=transfer.last_ack_count,
+        )
+
+    def _info_of(self, number: int) -> SequenceInfo:
+        if not number or self._active is None:
+            return NO_SEQUENCE
+        return sequence_info(self._active, number, number - 1)
+
+    # Messages come
+
+    def restore(self, messages: Iterable[M]) -> None:
+        """Before anything else: what the store kept for this queue, in the order of the queue.
+
+        That has to be the order in which the messages were numbered; messages among them that have no
+        number of ours do no harm.
+        """
+        self._waiting.extend(messages)
+        self._restored.update(self._waiting)
+        if self._restored:
+            self._shared.restoring.add(self)
+
+    def assign(self, count: int) -> Assignment[M]:
+        """[MS-MQQB] 3.1.1.5: places for so many messages of a batch, which follow everything before.
+
+        A new sequence begins when nothing of the one before is left, after a restart, and when its numbers
+        are used up.
+
+        @raise LocalProtocolError: no sequence has so many places, or there are no sequences any more.
+        """
+        if not 1 <= count <= _LARGEST:
+            raise LocalProtocolError(f"TxSequenceNumber: no sequence has {count} places")
+        if self._numbering is None or self.is_empty or self._next_number + count - 1 > _LARGEST:
+            self._numbering = self._shared.identifiers.take()
+            self._next_number = 1
+        assignment: Assignment[M] = Assignment(self._numbering, self._next_number, count)
+        self._next_number += count
+        self._assigned.append(assignment)
+        return assignment
+
+    def committed(self, assignment: Assignment[M], messages: Sequence[M]) -> None:
+        """The messages that were stamped, in their order, are stored.
+
+        They may be sent once it is known what became of every assignment before this one.
+
+        @raise LocalProtocolError: they are more or fewer than was said.
+        """
+        if len(messages) != assignment.count:
+            raise LocalProtocolError(f"{len(messages)} messages for {assignment.count} places in a sequence")
+        assignment.messages = messages
+        self._unsent.update(messages)
+        self._line_up()
+
+    def withdrawn(self, assignment: Assignment[M]) -> None:
+        """The messages could not be stored; their numbers stay unused."""
+        assignment.messages = ()
+        self._line_up()
+
+    def _line_up(self) -> None:
+        while self._assigned and (messages := self._assigned[0].messages) is not None:
+            self._assigned.popleft()
+            self._waiting.extend(messages)
+
+    def left(self, messages: Iterable[M]) -> None:
+        """These messages leave the queue without this stream having said so: expired, purged, removed.
+
+        The gaps that they leave are bridged; messages that the stream does not know do no harm.
+        """
+        for message in messages:
+            transfer = self._by_message.get(message)
+            if transfer is not None:
+                self._remove(transfer)
+            elif self._is_waiting(message):
+                self._unsent.discard(message)
+                self._discard_restored(message)
+                self._leaving.add(message)
+        self._tidy()
+        self._rest()
+
+    def removed(self, messages: Iterable[M]) -> None:
+        """Messages that have left, whoever said so, are not in this queue of the store any more."""
+        self._leaving.difference_update(messages)
+        self._rest()
+
+    # Messages go
+
+    def transmit(self, messages: Iterable[M], now: Moment) -> Transmission[M]:
+        """[MS-MQQB] 3.1.7.1.3: these messages of the queue are about to be sent on its connection.
+
+        A message that has to wait for another is held, whatever order they come in here.
+
+        @param messages: locked for the session, with their packets in memory; no more than it takes now.
+        @raise LocalProtocolError: a packet is not in memory, or a message was never committed.
+        """
+        outgoing: list[OutgoingMessage] = []
+        held: list[M] = []
+        leaving: Leaving[M] = Leaving()
+        source = self._shared.source
+        for message in messages:
+            view = message.view
+            if view is None:
+                raise LocalProtocolError("a message that was not read from the store cannot be sent")
+            if not view.flags & UserHeader.TH or view.packet[16:32] != source:
+                if self._restored:
+                    self._discard_restored(message)
+                outgoing.append(message)
+                continue
+            if self._head() is not message:
+                if message not in self._by_message and not self._is_waiting(message):
+                    raise LocalProtocolError(f"message {view.identifier} was never committed")
+                held.append(message)
+                continue
+            packet = self._resend(view) if self._again else self._send(message, view, leaving)
+            if packet is not None:
+                outgoing.append(Transmitted(message, packet_of(packet)))
+            elif self._head() is message:
+                held.append(message)
+        if self._by_message and self._shared.deadlines.get(self) is None:
+            self._start_timer(now)
+        return Transmission(outgoing, held, leaving.outcome())
+
+    def _head(self) -> M | None:
+        """The only message that may be sent now."""
+        again = self._again
+        while again and again[0].is_gone:
+            again.popleft()
+        if again:
+            return again[0].message
+        waiting = self._waiting
+        while waiting and not self._is_waiting(waiting[0]):
+            waiting.popleft()
+        return waiting[0] if waiting else None
+
+    def _resend(self, view: UserMessageView) -> bytes:
+        transfer = self._again.popleft()
+        previous = self._previous()
+        self._flying.append(transfer)
+        if previous == view.previous_tx_sequence_number:
+            return view.packet
+        return packet_at(view, transfer.sequence, transfer.number, previous)
+
+    def _send(self, message: M, view: UserMessageView, leaving: Leaving[M]) -> bytes | None:
+        """Send what waits, for the first time in this process; C{None} if it is not to be sent."""
+        flags, sequence, number, stated = place_of(view)
+        if sequence != self._active:
+            if self._by_message or self._leaving:
+                self._is_barred = True
+                return None
+            self._activate(sequence)
+        is_restored = bool(self._restored) and message in self._restored
+        transfer = Transfer(message, sequence, number, view.message_id, wanted_of(view, flags))
+        if is_restored:
+            early = self._shared.early.pop((sequence, number), None)
+            if early is not None and early[0] == transfer.message_id:
+                self._take_from_waiting(message)
+                self._leaving.add(message)
+                leaving.settle(transfer, early[1])
+                return None
+        if number <= self._acknowledged:
+            self._take_from_waiting(message)
+            self._leaving.add(message)
+            leaving.acknowledge(transfer)
+            return None
+        if len(self._by_message) >= self._shared.settings.unacknowledged_messages:
+            return None
+        self._take_from_waiting(message)
+        # What lay before a restored message is not all known; gaps are bridged once everything was sent.
+        previous = stated if is_restored else self._previous()
+        if number > self._highest:
+            self._highest = number
+        self._by_message[message] = self._by_number[number] = transfer
+        self._flying.append(transfer)
+        return view.packet if previous == stated else packet_at(view, sequence, number, previous)
+
+    def _previous(self) -> int:
+        """PreviousTxSequenceNumber of what is sent next (reading 56)."""
+        flying = self._flying
+        while flying and flying[-1].is_gone:
+            flying.pop()
+        return flying[-1].number if flying else self._acknowledged
+
+    def _activate(self, sequence: int) -> None:
+        by_sequence = self._shared.by_sequence
+        if self._active is not None:
+            by_sequence.pop(self._active, None)
+        self._active = sequence
+        self._acknowledged = self._highest = self._claimed = 0
+        self._flying.clear()
+        by_sequence[sequence] = self
+
+    # What the receiver says
+
+    def order_acknowledged(self, number: int, now: Moment, *, is_vouched: bool = True) -> AckOutcome[M]:
+        """[MS-MQQB] 3.1.5.6: an OrderAck of the sequence that is on the way, up to C{number}.
+
+        It stands for the session's acknowledgement too (reading 53), unless nothing vouches for it: then
+        nothing leaves before whom it was sent to has stored it.
+        """
+        self._transfer.heard(now)
+        if self._active is None or number <= self._acknowledged:
+            return AckOutcome()
+        if number > self._highest and self._shared.identifiers.is_ours(self._active):
+            self._shared.ignored["acknowledges what was not sent"] += 1
+            return AckOutcome()
+        if not is_vouched:
+            self._claimed = max(self._claimed, number)
+            number = self._kept_through(number)
+        return self._acknowledge(number, now)
+
+    def kept(self, messages: Iterable[M], now: Moment) -> AckOutcome[M]:
+        """[MS-MQQB] 3.1.5.5.2: whom these messages were sent to has stored them; what may leave for that."""
+        for message in messages:
+            transfer = self._by_message.get(message)
+            if transfer is not None:
+                transfer.is_kept = True
+        if self._claimed <= self._acknowledged:
+            return AckOutcome()
+        return self._acknowledge(self._kept_through(self._claimed), now)
+
+    def _kept_through(self, number: int) -> int:
+        """Up to which number, C{number} at most, all that was sent is kept by whom it was sent to."""
+        number = min(number, self._highest)
+        for transfers in (self._flying, self._again):
+            for transfer in transfers:
+                if transfer.number > number:
+                    break
+                if not transfer.is_gone and not transfer.is_kept:
+                    number = transfer.number - 1
+                    break
+        return number
+
+    def _acknowledge(self, number: int, now: Moment) -> AckOutcome[M]:
+        if self._active is None or number <= self._acknowledged:
+            return AckOutcome()
+        self._acknowledged = number
+        self._transfer.progress(self._active, number)
+        leaving: Leaving[M] = Leaving()
+        for transfers in (self._flying, self._again):
+            while transfers and (transfers[0].is_gone or transfers[0].number <= number):
+                transfer = transfers.popleft()
+                if not transfer.is_gone:
+                    self._remove(transfer)
+                    leaving.acknowledge(transfer)
+        if self._by_message:
+            self._start_timer(now)
+        else:
+            self._rest()
+        return leaving.outcome()
+
+    def final_acknowledged(self, number: int, message_id: int, message_class: int) -> AckOutcome[M] | None:
+        """[MS-MQQB] 3.1.5.7: a FinalAck of the sequence that is on the way; C{None} if it fits no message."""
+        transfer = self._by_number.get(number)
+        if transfer is None or transfer.message_id != message_id:
+            return None
+        self._remove(transfer)
+        leaving: Leaving[M] = Leaving()
+        leaving.settle(transfer, message_class)
+        self._tidy()
+        self._rest()
+        return leaving.outcome()
+
+    # Connections and time
+
+    def connected(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.3.2: a session leads to the destination; the first wait is the shortest again."""
+        self._transfer.connected(now)
+
+    def disconnected(self) -> list[M]:
+        """The session is gone; these messages go back to their queue, and are due again, numbers and all."""
+        self._shared.deadlines.clear(self)
+        self._transfer.rest()
+        return self._rewind()
+
+    def expired(self, now: Moment) -> list[M]:
+        """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: these messages are due again."""
+        self._transfer.grow()
+        self._start_timer(now)
+        return self._rewind()
+
+    def _start_timer(self, now: Moment) -> None:
+        self._shared.deadlines.set(self, self._transfer.wait(now))
+
+    def _rewind(self) -> list[M]:
+        flying = [transfer for transfer in self._flying if not transfer.is_gone]
+        self._flying.clear()
+        if flying:
+            again = [*flying, *(transfer for transfer in self._again if not transfer.is_gone)]
+            # What was restored may have flown in another order than that of its numbers.
+            again.sort(key=_number)
+            self._again = deque(again)
+        return [transfer.message for transfer in flying]
+
+    # Housekeeping
+
+    def close(self) -> None:
+        """The outgoing queue is no more."""
+        shared = self._shared
+        shared.deadlines.clear(self)
+        shared.forget_restoring(self)
+        if self._active is not None and shared.by_sequence.get(self._active) is self:
+            del shared.by_sequence[self._active]
+
+    def _is_waiting(self, message: M) -> bool:
+        return message in self._unsent or message in self._restored
+
+    def _take_from_waiting(self, message: M) -> None:
+        self._waiting.popleft()
+        self._unsent.discard(message)
+        if self._restored:
+            self._discard_restored(message)
+
+    def _discard_restored(self, message: M) -> None:
+        if message in self._restored:
+            self._restored.discard(message)
+            if not self._restored:
+                self._shared.forget_restoring(self)
+
+    def _remove(self, transfer: Transfer[M]) -> None:
+        transfer.is_gone = True
+        self._leaving.add(transfer.message)
+        del self._by_message[transfer.message]
+        del self._by_number[transfer.number]
+
+    def _rest(self) -> None:
+        """When nothing is on the way, nothing is waited for, and the next sequence may begin."""
+        if not self._by_message:
+            self._is_barred = bool(self._is_barred and self._leaving)
+            self._transfer.rest()
+            self._shared.deadlines.clear(self)
+
+    def _tidy(self) -> None:
+        if len(self._flying) + len(self._again) > 2 * len(self._by_message) + _SLACK:
+            self._flying = deque(transfer for transfer in self._flying if not transfer.is_gone)
+            self._again = deque(transfer for transfer in self._again if not transfer.is_gone)
+        if len(self._waiting) > 2 * (len(self._unsent) + len(self._restored)) + _SLACK:
+            self._waiting = deque(message for message in self._waiting if self._is_waiting(message))
+
+
+def _number(transfer: Transfer[M]) -> int:
+    return transfer.number

@@ -1,0 +1,173 @@
+"""The streams of all outgoing queues of a queue manager."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Generic
+from uuid import UUID
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.persistence.state_records import StateChange
+from msmq.settings import SessionSettings
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.transfer.deadlines import Deadlines
+from msmq.transfer.outgoing_stream import OutgoingStream
+from msmq.transfer.sequence_identifiers import SequenceIdentifiers
+from msmq.transfer.stream_changes import AckOutcome, M
+from msmq.transfer.transfer_sequence import resend_timer_table
+
+EARLY_FINAL_ACKS = 10_000
+"""FinalAcks that are remembered after a restart, until the messages they are about have been read."""
+
+
+@attrs.define(eq=False)
+class Sending(Generic[M]):
+    """What the streams of a queue manager share.
+
+    @ivar source: the bytes of its identifier.
+    @ivar resend_timer_table: ResendTimerTable, in seconds.
+    @ivar by_sequence: whose sequence is on the way.
+    @ivar restoring: the streams that have not read all that the store kept for them.
+    @ivar early: by sequence and number, MessageID and class of FinalAcks that came before those had.
+    @ivar ignored: acknowledgements that changed nothing, by the reason.
+    """
+
+    source: bytes
+    settings: SessionSettings
+    identifiers: SequenceIdentifiers
+    resend_timer_table: tuple[float, ...]
+    deadlines: Deadlines[OutgoingStream[M]] = attrs.field(factory=Deadlines)
+    by_sequence: dict[int, OutgoingStream[M]] = attrs.field(factory=dict)
+    restoring: set[OutgoingStream[M]] = attrs.field(factory=set)
+    early: dict[tuple[int, int], tuple[int, int]] = attrs.field(factory=dict)
+    ignored: Counter[str] = attrs.field(factory=Counter)
+
+    def forget_restoring(self, stream: OutgoingStream[M]) -> None:
+        """A stream has read all that the store kept for it."""
+        self.restoring.discard(stream)
+        if not self.restoring:
+            self.early.clear()
+
+
+class OutgoingStreams(Generic[M]):
+    """Keeps a stream for each outgoing queue that has transactional messages.
+
+    @param identifier: QueueManager.Identifier.
+    @param state: what the store keeps.
+    @raise StateError: (by the constructor) what it keeps is damaged.
+    """
+
+    def __init__(
+        self, identifier: UUID, settings: SessionSettings, state: Mapping[str, bytes], now: Moment
+    ) -> None:
+        self._identifier = identifier
+        self._shared: Sending[M] = Sending(
+            identifier.bytes_le,
+            settings,
+            SequenceIdentifiers.resume(state, now),
+            resend_timer_table(settings),
+        )
+        self._streams: dict[Hashable, OutgoingStream[M]] = {}
+        self._keys: dict[OutgoingStream[M], Hashable] = {}
+
+    @property
+    def ignored(self) -> Counter[str]:
+        """Acknowledgements that changed nothing, by the reason."""
+        return self._shared.ignored
+
+    def stream(self, key: Hashable) -> OutgoingStream[M]:
+        """The stream of an outgoing queue; it is made if there is none.
+
+        @param key: the outgoing queue.
+        """
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = OutgoingStream(self._shared)
+            self._keys[stream] = key
+        return stream
+
+    def find(self, key: Hashable) -> OutgoingStream[M] | None:
+        """The stream of an outgoing queue, if it has one."""
+        return self._streams.get(key)
+
+    def key_of(self, sequence: int) -> Hashable | None:
+        """The outgoing queue whose sequence this is, while that is on the way."""
+        stream = self._shared.by_sequence.get(sequence)
+        return None if stream is None else self._keys.get(stream)
+
+    def was_begun(self, sequence: int) -> bool:
+        """Whether this sequence is on the way, or any was that began since the start."""
+        return sequence in self._shared.by_sequence or self._shared.identifiers.was_given(sequence)
+
+    def remove(self, key: Hashable) -> None:
+        """An outgoing queue is deleted, with all its messages."""
+        stream = self._streams.pop(key, None)
+        if stream is not None:
+            del self._keys[stream]
+            stream.close()
+
+    def reservation(self) -> StateChange | None:
+        """What has to be stored together with stamped messages; C{None} once it was."""
+        return self._shared.identifiers.reservation()
+
+    def reserved(self, change: StateChange) -> None:
+        """What L{reservation} gave is stored."""
+        self._shared.identifiers.stored(change)
+
+    def order_acknowledged(
+        self, ack: OrderAck, now: Moment, *, is_vouched: bool = True
+    ) -> tuple[Hashable, AckOutcome[M]] | None:
+        """[MS-MQQB] 3.1.5.6: an OrderAck came; whose it is and what leaves for it.
+
+        C{None} if it is about no sequence that is on the way (reading 54).
+
+        @param is_vouched: as for L{OutgoingStream.order_acknowledged}.
+        """
+        stream = self._shared.by_sequence.get(ack.tx_sequence_id.value)
+        if stream is None or ack.tx_sequence_number == 0:
+            self._shared.ignored["order acknowledgement of an unknown sequence"] += 1
+            return None
+        outcome = stream.order_acknowledged(ack.tx_sequence_number, now, is_vouched=is_vouched)
+        return self._keys[stream], outcome
+
+    def final_acknowledged(self, ack: FinalAck) -> tuple[Hashable, AckOutcome[M]] | None:
+        """[MS-MQQB] 3.1.5.7: a FinalAck came that no message waits for which was order-acknowledged.
+
+        C{None} if no message that was sent fits it (reading 59).
+        One that came between a restart and the reading of its message is remembered until then.
+        """
+        shared = self._shared
+        sequence, number = ack.tx_sequence_id.value, ack.tx_sequence_number
+        if ack.source_guid != self._identifier:
+            shared.ignored["final acknowledgement of another's message"] += 1
+            return None
+        stream = shared.by_sequence.get(sequence)
+        if stream is not None:
+            outcome = stream.final_acknowledged(number, ack.message_id, ack.message_class)
+            if outcome is not None:
+                return self._keys[stream], outcome
+        if shared.restoring and not shared.identifiers.is_ours(sequence):
+            if len(shared.early) < EARLY_FINAL_ACKS:
+                shared.early[sequence, number] = ack.message_id, ack.message_class
+                return None
+        shared.ignored["final acknowledgement of an unknown message"] += 1
+        return None
+
+    @property
+    def deadline(self) -> float | None:
+        """The monotonic second at which L{expire} is due; C{None} while nothing is waited for."""
+        return self._shared.deadlines.earliest
+
+    def expire(self, now: Moment) -> list[tuple[Hashable, list[M]]]:
+        """[MS-MQQB] 3.1.6.5: whose messages are due again, and which go back to their queue for that."""
+        return [
+            (self._keys[stream], stream.expired(now))
+            for stream in self._shared.deadlines.take_expired(now.monotonic)
+        ]
+
+    def __iter__(self) -> Iterator[tuple[Hashable, OutgoingStream[M]]]:
+        return iter(list(self._streams.items()))

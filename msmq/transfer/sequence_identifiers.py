@@ -1,0 +1,91 @@
+"""[MS-MQQB] 3.1.1.3.1 OutgoingTxSequenceID: identifiers that never come twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.moment import Moment
+from msmq.persistence.state_records import StateChange, reading
+from msmq.wire.writer import Writer
+
+NAME = "tx/timestamp"
+"""Under which the time stamp is kept."""
+
+_VERSION = 1
+_LARGEST = 0xFFFFFFFF
+
+
+@attrs.define
+class SequenceIdentifiers:
+    """Gives out TxSequenceIDs as the numbers that they are compared by, each larger than all before.
+
+    The time stamp is new at each start of the queue manager, and never goes back; the ordinals count
+    what was begun since, for all outgoing queues together.
+    So it is enough to store the time stamp once, and neither a crash nor a store that was put back from
+    a copy brings an identifier twice, as long as the clock goes forward in between.
+    """
+
+    timestamp: int
+    ordinal: int = 0
+    _start: int = attrs.field(init=False)
+    _stored: int = attrs.field(default=-1, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._start = self.timestamp
+
+    @classmethod
+    def resume(cls, state: Mapping[str, bytes], now: Moment) -> SequenceIdentifiers:
+        """Begin behind everything that was given out before.
+
+        @param state: what the store keeps.
+        @raise StateError: the value in it is damaged.
+        """
+        value = state.get(NAME)
+        if value is None:
+            return cls(now.unix_seconds)
+        with reading(NAME, value, _VERSION) as reader:
+            last = reader.u32("TimeStamp")
+        return cls(max(last + 1, now.unix_seconds))
+
+    @property
+    def next(self) -> int:
+        """What L{take} would give."""
+        if self.ordinal == _LARGEST:
+            return self.timestamp + 1 << 32 | 1
+        return self.timestamp << 32 | self.ordinal + 1
+
+    def take(self) -> int:
+        """A new identifier.
+
+        @raise LocalProtocolError: there are no more.
+        """
+        sequence = self.next
+        if sequence >> 32 > _LARGEST:
+            raise LocalProtocolError(f"TxSequenceID.TimeStamp: {sequence >> 32} does not fit 32 bits")
+        self.timestamp, self.ordinal = sequence >> 32, sequence & _LARGEST
+        return sequence
+
+    def is_ours(self, sequence: int) -> bool:
+        """Whether an identifier was given out since the start of the queue manager."""
+        return sequence >> 32 >= self._start
+
+    def was_given(self, sequence: int) -> bool:
+        """Whether an identifier was given out since the start of the queue manager, and not only could be."""
+        return self.is_ours(sequence) and sequence < self.next
+
+    def reservation(self) -> StateChange | None:
+        """What has to be stored with every message that has an identifier, until it was once."""
+        if self._stored == self.timestamp:
+            return None
+        writer = Writer()
+        writer.u8(_VERSION, "Version")
+        writer.u32(self.timestamp, "TimeStamp")
+        return NAME, writer.getvalue()
+
+    def stored(self, change: StateChange) -> None:
+        """The store keeps what L{reservation} gave."""
+        if change == self.reservation():
+            self._stored = self.timestamp

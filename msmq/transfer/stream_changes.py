@@ -1,0 +1,229 @@
+"""What goes in and out of the streams of an outgoing queue."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, Generic, Protocol, TypeVar
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_view import UserMessageView
+
+WANTS_DEAD_LETTER: Final = 1
+WANTS_JOURNAL: Final = 2
+WANTS_FINAL_ACK: Final = 4
+
+_PLACE: Final = Struct("<QII")
+_FLAGS_AND_PLACE: Final = Struct("<IQII")
+_JOURNALING_SHIFT: Final = 8
+_FINAL_ACK_SHIFT: Final = 1
+
+
+class Transferable(OutgoingMessage, Protocol):
+    """A message of an outgoing queue; the same object stands for it as long as it is there."""
+
+    @property
+    def view(self) -> UserMessageView | None:
+        """The packet; C{None} while only the store has it."""
+
+
+M = TypeVar("M", bound=Transferable)
+H = TypeVar("H")
+
+
+def place_of(view: UserMessageView) -> tuple[int, int, int, int]:
+    """Of a transactional message: Flags, TxSequenceID as a number, TxSequenceNumber, the number before it."""
+    flags, sequence, number, previous = _FLAGS_AND_PLACE.unpack_from(view.packet, view.transaction_offset)
+    return flags, sequence, number, previous
+
+
+def packet_at(view: UserMessageView, sequence: int, number: int, previous: int) -> bytes:
+    """The packet of a transactional message at this place of a sequence."""
+    packet = view.packet
+    start = view.transaction_offset + 4
+    place = _PLACE.pack(sequence, number, previous)
+    return b"".join((packet[:start], place, packet[start + _PLACE.size :]))
+
+
+def wanted_of(view: UserMessageView, flags: int) -> int:
+    """What the sender of a transactional message wants to be done when its FinalAck has come.
+
+    It is kept until then if that is anything (reading 58).
+
+    @param flags: those of the TransactionHeader.
+    @return: some of C{WANTS_DEAD_LETTER | WANTS_JOURNAL | WANTS_FINAL_ACK}.
+    """
+    journaling = (view.flags & (UserHeader.JN | UserHeader.JP)) >> _JOURNALING_SHIFT
+    return journaling | (flags & TransactionHeader.FA) << _FINAL_ACK_SHIFT
+
+
+class Disposal(enum.Enum):
+    """[MS-MQQB] 3.1.5.7: where a message goes whose fate is known.
+
+    FORGET: nowhere.
+    JOURNAL: to the system journal, because it was received and its sender wanted that.
+    DEAD_LETTER: to the transactional dead-letter queue, because it failed and its sender wanted that.
+    """
+
+    FORGET = "forget"
+    JOURNAL = "journal"
+    DEAD_LETTER = "dead letter"
+
+    @classmethod
+    def of(cls, message_class: int, wanted: int) -> Disposal:
+        """By the class of the FinalAck; everything but ACK_RECEIVE is a failure."""
+        if message_class == MessageClass.ACK_RECEIVE:
+            return cls.JOURNAL if wanted & WANTS_JOURNAL else cls.FORGET
+        return cls.DEAD_LETTER if wanted & WANTS_DEAD_LETTER else cls.FORGET
+
+
+@attrs.define(eq=False)
+class Transfer(Generic[M]):
+    """[MS-MQQB] 3.1.1.3.1.2 a message that was sent and that no OrderAck has covered yet.
+
+    @ivar sequence: TxSequenceID, as a number.
+    @ivar number: TxSequenceNumber.
+    @ivar message_id: MessageID.
+    @ivar wanted: see L{wanted_of}.
+    @ivar is_gone: it is here no more, and wherever it is still listed it counts as nothing.
+    @ivar is_kept: ReceivedSessionAck: whom it was sent to has stored it.
+    """
+
+    message: M
+    sequence: int
+    number: int
+    message_id: int
+    wanted: int
+    is_gone: bool = False
+    is_kept: bool = False
+
+
+@attrs.define(eq=False)
+class Transmitted(Generic[M]):
+    """A transactional message as a session sends it; the session's acknowledgement of it alone means nothing.
+
+    It is not the message itself, so that whoever removes what sessions acknowledge, and gives back what
+    they did not, need not tell one from the other.
+    """
+
+    message: M
+    packet: bytes = attrs.field(repr=False)
+
+    @property
+    def is_recoverable(self) -> bool:
+        """Every transactional message is."""
+        return True
+
+
+@attrs.frozen
+class Settlement(Generic[H]):
+    """A message whose FinalAck has come; it has to leave, and where it goes.
+
+    @ivar message_class: the class of the FinalAck; 0 if none came and none is waited for any longer.
+    """
+
+    message: H
+    message_class: int
+    disposal: Disposal
+
+
+@attrs.frozen
+class AckOutcome(Generic[M]):
+    """Messages that leave their outgoing queue, because of what the receiver said.
+
+    When the store has done so their stream is told with L{OutgoingStream.removed}.
+
+    @ivar delivered: they arrived, and nobody wants to know more.
+    @ivar awaiting: they arrived, and are kept until their FinalAck ([MS-MQQB] 3.1.1.6.2).
+    @ivar settled: their FinalAck came before their OrderAck.
+    """
+
+    delivered: Sequence[M] = ()
+    awaiting: Sequence[Transfer[M]] = ()
+    settled: Sequence[Settlement[M]] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.delivered or self.awaiting or self.settled)
+
+
+@attrs.define
+class Leaving(Generic[M]):
+    """An L{AckOutcome} that is being put together."""
+
+    delivered: list[M] = attrs.field(factory=list)
+    awaiting: list[Transfer[M]] = attrs.field(factory=list)
+    settled: list[Settlement[M]] = attrs.field(factory=list)
+
+    def acknowledge(self, transfer: Transfer[M]) -> None:
+        """It arrived."""
+        if transfer.wanted:
+            self.awaiting.append(transfer)
+        else:
+            self.delivered.append(transfer.message)
+
+    def settle(self, transfer: Transfer[M], message_class: int) -> None:
+        """Its FinalAck came, with this class."""
+        disposal = Disposal.of(message_class, transfer.wanted)
+        self.settled.append(Settlement(transfer.message, message_class, disposal))
+
+    def outcome(self) -> AckOutcome[M]:
+        """What it has come to."""
+        return AckOutcome(self.delivered, self.awaiting, self.settled)
+
+
+@attrs.frozen
+class Transmission(Generic[M]):
+    """What became of messages that were to be sent.
+
+    @ivar outgoing: send these, in this order.
+    @ivar held: give these back to their queue; they may not be sent before others.
+    @ivar outcome: these leave unsent, because the receiver has them.
+    """
+
+    outgoing: Sequence[OutgoingMessage]
+    held: Sequence[M]
+    outcome: AckOutcome[M]
+
+
+@attrs.define(eq=False)
+class Assignment(Generic[M]):
+    """Places in a sequence for messages that are about to be stored together.
+
+    The numbers are theirs for ever; if they are not stored, nobody gets them.
+
+    @ivar sequence: TxSequenceID, as a number.
+    @ivar first: TxSequenceNumber of the first; the others follow.
+    @ivar messages: what was stored, once it is.
+    """
+
+    sequence: int
+    first: int
+    count: int
+    messages: Sequence[M] | None = attrs.field(default=None, init=False, repr=False)
+
+    @property
+    def tx_sequence_id(self) -> TxSequenceID:
+        """TxSequenceID."""
+        return TxSequenceID.from_value(self.sequence)
+
+    def stamp(self, views: Sequence[UserMessageView]) -> list[bytes]:
+        """The packets of these messages with their places in them.
+
+        @raise LocalProtocolError: they are more or fewer than was said, or one is not transactional.
+        """
+        if len(views) != self.count:
+            raise LocalProtocolError(f"{len(views)} messages for {self.count} places in a sequence")
+        packets = []
+        for number, view in enumerate(views, self.first):
+            if not view.is_transactional:
+                raise LocalProtocolError(f"TransactionHeader: message {view.identifier} has none")
+            packets.append(packet_at(view, self.sequence, number, number - 1))
+        return packets

@@ -1,0 +1,72 @@
+"""[MS-MQQB] 3.1.1.3.1.1 OutgoingTransferSequence: OrderAcks of an outgoing queue, and the waits for them."""
+
+from __future__ import annotations
+
+import attrs
+
+from msmq.moment import Moment
+from msmq.settings import SessionSettings
+from msmq.structures.identifiers import SequenceInfo
+from msmq.transfer.transfer_info import NO_SEQUENCE, sequence_info
+
+
+def resend_timer_table(settings: SessionSettings) -> tuple[float, ...]:
+    """[MS-MQQB] 3.1.3.1 ResendTimerTable: three short, three medium, three long waits, and one for ever."""
+    short, medium, long = settings.resend_short, settings.resend_medium, settings.resend_long
+    return (*3 * (short,), *3 * (medium,), *3 * (long,), settings.resend_final)
+
+
+@attrs.define
+class OutgoingTransferSequence:
+    """[MS-MQQB] 3.1.1.3.1.1 OutgoingTransferSequence; the list of unacknowledged messages is elsewhere.
+
+    @ivar resend_timer_table: in seconds.
+    @ivar last_ack: LastAck, as far as the present connection knows.
+    @ivar time_of_last_ack: seconds since 1970-01-01 UTC.
+    @ivar last_ack_count: OrderAcks on the present connection.
+    @ivar resend_interval_index: from 0.
+    @ivar resend_time: seconds since 1970-01-01 UTC; 0 while nothing is waited for.
+    """
+
+    resend_timer_table: tuple[float, ...]
+    last_ack: SequenceInfo = NO_SEQUENCE
+    time_of_last_ack: int = 0
+    last_ack_count: int = 0
+    resend_interval_index: int = 0
+    resend_time: int = 0
+
+    @property
+    def resend_interval(self) -> float:
+        """How long an OrderAck is waited for, in seconds."""
+        return self.resend_timer_table[self.resend_interval_index]
+
+    def connected(self, now: Moment) -> None:
+        """[MS-MQQB] 3.1.3.2: begin anew."""
+        self.last_ack = NO_SEQUENCE
+        self.time_of_last_ack = now.unix_seconds
+        self.last_ack_count = 0
+        self.rest()
+
+    def heard(self, now: Moment) -> None:
+        """An OrderAck came, whatever it says."""
+        self.time_of_last_ack = now.unix_seconds
+        self.last_ack_count += 1
+
+    def progress(self, sequence: int, number: int) -> None:
+        """It covers more than the last; the waits begin with the shortest again (reading 55)."""
+        self.last_ack = sequence_info(sequence, number, number - 1)
+        self.resend_interval_index = 0
+
+    def wait(self, now: Moment) -> float:
+        """Begin to wait; answers with the monotonic second at which that is over."""
+        self.resend_time = now.unix_seconds + int(self.resend_interval)
+        return now.monotonic + self.resend_interval
+
+    def grow(self) -> None:
+        """No OrderAck came in time: the next wait is the next of the table, or the last for ever."""
+        self.resend_interval_index = min(self.resend_interval_index + 1, len(self.resend_timer_table) - 1)
+
+    def rest(self) -> None:
+        """Nothing is waited for."""
+        self.resend_interval_index = 0
+        self.resend_time = 0

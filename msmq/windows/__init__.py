@@ -1,0 +1,1 @@
+"""Security descriptors, SDDL, SIDs, conditions and access masks. [MS-DTYP]."""
