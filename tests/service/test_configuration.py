@@ -193,7 +193,8 @@ class LoadTests(ReadingTestCase):
             str(caught.exception).splitlines(),
             [
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' may stand",
-                "--storage: must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'",
+                "--storage: must be the name of a store, which are memory, sqlite, log, postgresql, "
+                "not 'rocks'",
                 "--directory: cannot be used: directory 'files:x': there is no directory 'files'; "
                 "there are: file, ldap, ldaps, none",
                 "--data: must be the path of a directory",
@@ -251,7 +252,7 @@ class LoadTests(ReadingTestCase):
                 (
                     24,
                     "storage.backend",
-                    "must be the name of a store, which are memory, sqlite, postgresql, not 'rocks'",
+                    "must be the name of a store, which are memory, sqlite, log, postgresql, not 'rocks'",
                 ),
                 (25, "extra", "is not a table of the configuration"),
             ],
