@@ -2,6 +2,7 @@
 
 PYTHON := $(shell command -v python3.11 || command -v python3)
 VENV := .venv
+comma := ,
 INSTALLED := $(VENV)/.installed
 SOURCES := setup.cfg pyproject.toml constraints.txt
 
@@ -88,12 +89,15 @@ changelog: $(INSTALLED)
 bench: $(INSTALLED)
 	$(VENV)/bin/python bench/run.py
 
+# gssapi is built from source; without MIT Kerberos' headers the tests of keytabs are skipped.
+KERBEROS := $(if $(shell command -v krb5-config),$(comma)kerberos)
+
 # Editable in the compatible mode, because the other one hides twisted/plugins from twistd.
 $(INSTALLED): $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "msmq needs Python 3.11 or newer")'
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--config-settings editable_mode=compat --editable '.[test,lint]'
+		--config-settings editable_mode=compat --editable '.[test,lint$(KERBEROS)]'
 	touch $@
 
 clean:

@@ -131,6 +131,7 @@ ONLY_IN = {
     "sqlite3": ("msmq.storage",),
     "psycopg": ("msmq.storage",),
     "ldaptor": ("msmq.directory",),
+    "gssapi": ("msmq.directory.ldap.transport.kerberos",),
     "cryptography": ("msmq.security",),
     "OpenSSL": ("msmq.security",),
     "Crypto": ("msmq.security",),

@@ -195,6 +195,8 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY),
         "bind_dn": Key(Text(str, "a name in the directory")),
         "password_file": Key(Text(_file, "a file")),
+        "keytab": Key(Text(_file, "a file")),
+        "principal": Key(Text(str, "NAME or NAME@REALM")),
         "ca_file": Key(Text(_file, "a file")),
         "start_tls": Key(Flag(), False),
         "dialect": Key(_one_of("active-directory", "openldap")),

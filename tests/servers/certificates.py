@@ -18,7 +18,7 @@ _END = _BEGIN + timedelta(days=365 * 100)
 
 @attrs.frozen
 class Credentials:
-    """PEM of an authority, of a certificate for C{localhost} and 127.0.0.1, and of its key."""
+    """PEM of an authority, of a certificate for C{localhost} and one address, and of its key."""
 
     authority: bytes
     certificate: bytes
@@ -26,8 +26,8 @@ class Credentials:
 
 
 @cache
-def make_credentials(authority: str = "An authority") -> Credentials:
-    """Credentials that an authority of this name, and no other of the same name, vouches for."""
+def make_credentials(authority: str = "An authority", address: str = "127.0.0.1") -> Credentials:
+    """Credentials that an authority of this name, and no other of the same name, has signed."""
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, authority)])
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
@@ -39,7 +39,7 @@ def make_credentials(authority: str = "An authority") -> Credentials:
 
     root = builder(issuer).public_key(root_key.public_key())
     root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(address))]
     leaf = builder(subject).public_key(key.public_key())
     leaf = leaf.add_extension(x509.SubjectAlternativeName(names), critical=False)
     pem = serialization.Encoding.PEM

@@ -2,7 +2,7 @@
 
 It is made once for a process of the tests, which takes some seconds, listens on one address of the loopback
 network alone, another one for each process, and ends with the process that started it.
-Its port is that of LDAP, so that only root can start it.
+Its ports are those of LDAP and Kerberos, so that only root can start it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from typing import Final
 from twisted.trial.unittest import SkipTest
 
 from tests.patience import DEADLINE
+from tests.servers.certificates import make_credentials
 
 ADDRESS: Final = f"127.{192 + os.getpid() // 254 % 60}.{os.getpid() % 254 + 1}.77"
 PORT: Final = 389
+TLS_PORT: Final = 636
+REALM: Final = "MSMQ.TEST"
 DOMAIN: Final = "DC=msmq,DC=test"
 ADMINISTRATOR: Final = "administrator@msmq.test"
 PASSWORD: Final = "Passw0rd!test"
@@ -35,7 +38,7 @@ netbios name = DC
 realm = MSMQ.TEST
 workgroup = MSMQ
 server role = active directory domain controller
-server services = ldap
+server services = ldap kdc
 interfaces = {address}/8
 bind interfaces only = yes
 lock directory = {directory}
@@ -47,7 +50,10 @@ pid directory = {directory}
 ncalrpc dir = {directory}/ncalrpc
 log file = {directory}/log
 ldap server require strong auth = no
-tls enabled = no
+tls enabled = yes
+tls certfile = {directory}/dc.pem
+tls keyfile = {directory}/dc.key
+tls cafile = {directory}/ca.pem
 vfs objects = dfs_samba4 acl_xattr xattr_tdb
 """
 
@@ -65,7 +71,7 @@ class SambaServer:
             raise SkipTest("Samba is not installed (Debian's packages samba and samba-ad-provision)")
         if os.getuid() != 0:
             raise SkipTest("only root can start Samba, whose LDAP port is fixed")
-        self._samba = samba
+        self._samba, self._tool = samba, tool
         self.address = address
         self._process: subprocess.Popen[bytes] | None = None
         # Making a domain waits for the disk hundreds of times, where it is on one.
@@ -90,7 +96,17 @@ class SambaServer:
         )
         configuration = _CONFIGURATION.format(address=address, directory=self.directory)
         (self.directory / "smb.conf").write_text(configuration)
+        credentials = make_credentials(address=address)
+        self.authority = self._written("ca.pem", credentials.authority)
+        self._written("dc.pem", credentials.certificate)
+        self._written("dc.key", credentials.key)
         self.start()
+
+    def _written(self, name: str, contents: bytes) -> Path:
+        path = self.directory / name
+        path.touch(mode=0o600)
+        path.write_bytes(contents)
+        return path
 
     def start(self) -> None:
         """Start it and wait until it listens."""
@@ -138,6 +154,10 @@ class SambaServer:
             self._process.send_signal(how)
             self._process.wait(DEADLINE)
             self._process = None
+
+    def tool(self, *arguments: str) -> None:
+        """Run C{samba-tool} on this domain."""
+        self._run(self._tool, *arguments, "-s", str(self.directory / "smb.conf"))
 
     def _run(self, *command: str) -> None:
         done = subprocess.run(command, cwd=self.directory, capture_output=True, timeout=DEADLINE)

@@ -16,8 +16,9 @@ from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdenti
 def ldap_directory(description: str, context: DirectoryContext) -> IDirectory:
     """The directory at C{ldap://[HOST[:PORT][,...]][/BASE]} or C{ldaps://...}, which is not open yet.
 
-    @param context: its options C{bind_dn}, C{password_file}, C{ca_file}, C{dialect} and C{start_tls} count;
-        its reactor, which has to be one of Twisted, connects, keeps time and looks up names.
+    @param context: its options C{bind_dn}, C{password_file}, C{keytab}, C{principal}, C{ca_file}, C{dialect}
+        and C{start_tls} count; its reactor, which has to be one of Twisted, connects, keeps time and looks
+        up names.
     @raise ValueError: the description or an option is unsuitable, or ldaptor is not installed.
     """
     settings = parse_settings(description, context.options)

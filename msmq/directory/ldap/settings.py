@@ -19,6 +19,8 @@ LDAPS_PORT: Final = 636
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds that each server has until it can be asked, names, TLS and credentials included."""
 
+LONGEST_PRINCIPAL: Final = 1024
+
 ANSWER_TIMEOUT: Final = 30.0
 """Seconds that a server has for the whole answer to one request."""
 
@@ -64,6 +66,9 @@ class LdapSettings:
     @ivar bind_name: who we are: a distinguished name or, for Active Directory, C{name@domain}; empty for
         nobody.
     @ivar password_file: it holds the password and nothing else, but for one line end.
+    @ivar keytab: it holds the key of the account by which we bind with Kerberos, in place of a name and a
+        password.
+    @ivar principal: of the account in the keytab; empty for the only one there.
     @ivar ca_file: the certificates, PEM, of those who vouch for the server; those of the system otherwise.
     @ivar dialect: C{None} for what the server says of itself.
     @ivar may_be_plain: a password may be sent over a network that others listen to.
@@ -83,12 +88,15 @@ class LdapSettings:
     connect_timeout: float = CONNECT_TIMEOUT
     answer_timeout: float = ANSWER_TIMEOUT
     port: int = LDAP_PORT
+    keytab: Path | None = None
+    principal: str = ""
 
     def __attrs_post_init__(self) -> None:
         if bool(self.bind_name) != (self.password_file is not None):
             raise ValueError("bind_dn and password_file belong together")
         if self.is_tls and self.starts_tls:
             raise ValueError("ldaps: is TLS already; start_tls is for ldap:")
+        self._check_keytab()
         if not self.bind_name:
             return
         for server in self.servers:
@@ -102,6 +110,20 @@ class LdapSettings:
                 "the password would go to whoever says that he is a directory server;"
                 " use ldaps: or start_tls = true, and a ca_file of your own"
             )
+
+    def _check_keytab(self) -> None:
+        if self.keytab is None:
+            if self.principal:
+                raise ValueError("principal names a key of a keytab; set keytab too")
+            return
+        if self.bind_name:
+            raise ValueError("keytab takes the place of bind_dn and password_file; remove one or the other")
+        if len(self.principal) > LONGEST_PRINCIPAL or not self.principal.isprintable():
+            raise ValueError(f"principal takes at most {LONGEST_PRINCIPAL} printable characters")
+        if self.is_encrypted or (self.servers and all(server.is_local for server in self.servers)):
+            return
+        # Kerberos authenticates the connection once; only TLS keeps others from changing what follows.
+        raise ValueError("a bind with a keytab needs TLS; use ldaps: or start_tls = true")
 
     @property
     def is_encrypted(self) -> bool:
@@ -117,8 +139,8 @@ class LdapSettings:
 def parse_settings(description: str, options: Mapping[str, object]) -> LdapSettings:
     """What C{ldap://[HOST[:PORT][,...]][/BASE]} and the keys of C{[directory]} say.
 
-    @param options: C{bind_dn}, C{password_file}, C{ca_file}, C{dialect} and C{start_tls}; others are not
-        looked at.
+    @param options: C{bind_dn}, C{password_file}, C{keytab}, C{principal}, C{ca_file}, C{dialect} and
+        C{start_tls}; others are not looked at.
     @raise ValueError: something is wrong; its text tells what.
     """
     scheme, separator, rest = description.partition("://")
@@ -148,6 +170,8 @@ def parse_settings(description: str, options: Mapping[str, object]) -> LdapSetti
         ca_file=_path(options, "ca_file"),
         dialect=_dialect(_text(options, "dialect")),
         port=port,
+        keytab=_path(options, "keytab"),
+        principal=_text(options, "principal"),
     )
 
 
@@ -162,7 +186,7 @@ def _servers(text: str, default: int) -> tuple[int, Sequence[LdapServer]]:
 
 def _server(text: str, default: int) -> LdapServer:
     if "@" in text:
-        raise ValueError("who we are is told by bind_dn and password_file")
+        raise ValueError("who we are is told by bind_dn and password_file, or by keytab")
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port

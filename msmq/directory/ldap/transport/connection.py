@@ -14,6 +14,10 @@ from twisted.python.failure import Failure
 
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.kerberos.bind_exchange import BindRefusedError
+from msmq.directory.ldap.transport.kerberos.binding import bind
+from msmq.directory.ldap.transport.kerberos.keytab import KeytabError
+from msmq.directory.ldap.transport.kerberos.tickets import KerberosAccount
 from msmq.directory.ldap.transport.protocol import Answered, LdapDisconnectedError, LdapProtocol
 from msmq.directory.ldap.transport.referrals import (
     WRITER_TIME,
@@ -93,6 +97,8 @@ class LdapConnection:
     @param find_servers: asked where the settings name no server.
     @param noted: called with the server that is reached, and with C{None} and the reason when none is; each
         time that this is something else than before.
+    @param account: that of another connection, whose tickets are used here too; where the settings have a
+        keytab, the connection has an account of its own otherwise.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -103,8 +109,12 @@ class LdapConnection:
         reactor: Any,
         find_servers: FindServers | None = None,
         noted: Noted | None = None,
+        account: KerberosAccount | None = None,
     ) -> None:
         self.settings = settings
+        if account is None and settings.keytab is not None:
+            account = KerberosAccount(settings.keytab, settings.principal, reactor)
+        self._account = account
         self._report = noted
         self.servers = list(settings.servers)
         self._find_servers = None if settings.servers else find_servers
@@ -148,6 +158,11 @@ class LdapConnection:
         """
         read_password(self.settings)
         self._certificates()
+        if self._account is not None:
+            try:
+                self._account.check()
+            except KeytabError as error:
+                raise LdapConfigurationError(str(error)) from error
 
     async def root(self) -> Root:
         """What the server says of itself.
@@ -222,7 +237,9 @@ class LdapConnection:
                 if writer is None or writer.servers != [server]:
                     if writer is not None:
                         writer.close()
-                    writer = self._writer = LdapConnection(settings_for(server, self.settings), self._reactor)
+                    writer = self._writer = LdapConnection(
+                        settings_for(server, self.settings), self._reactor, account=self._account
+                    )
                 answered = await writer.ask_here(request, controls)
             except (DirectoryError, ValueError) as error:
                 faults.append(f"{server}: {error.detail if isinstance(error, DirectoryError) else error}")
@@ -375,7 +392,11 @@ class LdapConnection:
         if settings.starts_tls:
             _check(await protocol.ask(StartTls()), "TLS is refused")
             protocol.start_tls(options)
-        _check(await protocol.ask(Bind(settings.bind_name, password)), f"{settings.bind_name} is refused")
+        if self._account is not None:
+            await bind(protocol, server.host, self._account)
+        else:
+            bound = await protocol.ask(Bind(settings.bind_name, password))
+            _check(bound, f"{settings.bind_name} is refused")
         asked = await protocol.ask(SearchRequest("", Scope.ENTRY, ANYTHING, ROOT_ATTRIBUTES))
         _check(asked, "the server does not tell of itself")
         if not asked.entries:
@@ -427,6 +448,15 @@ class LdapConnection:
             )
 
 
+_REFUSALS: Final = (
+    LdapRefusedError,
+    UnsuitableServerError,
+    LdapConfigurationError,
+    KeytabError,
+    BindRefusedError,
+)
+
+
 def _check(answered: Answered, refusal: str) -> None:
     if answered.result.code != SUCCESS:
         raise LdapRefusedError(f"{refusal}: {describe(answered.result)}")
@@ -435,7 +465,7 @@ def _check(answered: Answered, refusal: str) -> None:
 def _is_refusal(error: Exception) -> bool:
     """Whether an error is of the configuration: of account, base, files, or trust in a certificate."""
     is_of_tls = type(error).__module__ == "OpenSSL.SSL"
-    return is_of_tls or isinstance(error, LdapRefusedError | UnsuitableServerError | LdapConfigurationError)
+    return is_of_tls or isinstance(error, _REFUSALS)
 
 
 def _explain(failure: BaseException) -> str:

@@ -77,6 +77,14 @@ class Bind:
 
 
 @attrs.frozen
+class SaslBind:
+    """RFC 4511 4.2 one step of a bind by a SASL mechanism."""
+
+    mechanism: str
+    credentials: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
 class StartTls:
     """Speak TLS from now on."""
 
@@ -132,7 +140,7 @@ class Delete:
     name: str
 
 
-Request: TypeAlias = Bind | StartTls | SearchRequest | Add | Modify | Exchange | Delete
+Request: TypeAlias = Bind | SaslBind | StartTls | SearchRequest | Add | Modify | Exchange | Delete
 
 
 @attrs.frozen
@@ -170,12 +178,14 @@ class Result:
 
     @ivar cookie: of the paged results; empty after the last page.
     @ivar referrals: RFC 4511 4.1.10 the URLs of other servers to ask.
+    @ivar credentials: RFC 4511 4.2.2 the server's step of a SASL bind.
     """
 
     code: int
     message: str = ""
     cookie: bytes = b""
     referrals: tuple[str, ...] = ()
+    credentials: bytes = attrs.field(default=b"", repr=False)
 
 
 @attrs.frozen
@@ -255,6 +265,8 @@ def _operation(request: Request) -> Any:
     match request:
         case Bind(name, password):
             return pureldap.LDAPBindRequest(dn=name, auth=password)
+        case SaslBind(mechanism, credentials):
+            return pureldap.LDAPBindRequest(dn="", auth=(mechanism.encode(), credentials), sasl=True)
         case StartTls():
             return pureldap.LDAPStartTLSRequest()
         case SearchRequest(base, scope, wanted, attributes):
@@ -320,7 +332,8 @@ def _answer(message: Any) -> Answer:
         text = value.errorMessage
         # Active Directory ends its texts with a NUL.
         said = (text if isinstance(text, str) else text.decode(errors="replace")).rstrip("\0\n ")
-        return Result(value.resultCode, said, _cookie(message.controls or ()))
+        step = getattr(value, "serverSaslCreds", None) or b""
+        return Result(value.resultCode, said, _cookie(message.controls or ()), credentials=step)
     raise LdapWireError(f"a server does not send {type(value).__name__}")
 
 

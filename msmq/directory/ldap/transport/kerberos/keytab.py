@@ -1,0 +1,108 @@
+"""The principals of a keytab, so that a wrong one is noticed before a domain controller is asked.
+
+The layout is that of MIT Kerberos' documentation, "Keytab file format", version 2; keys are not looked at.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Final
+
+from msmq.errors import MsmqError
+
+LONGEST_KEYTAB: Final = 1024 * 1024
+MOST_LISTED: Final = 5
+"""Principals that an error names."""
+
+_VERSION: Final = b"\x05\x02"
+_DAMAGED: Final = "is damaged; export it again, as with samba-tool domain exportkeytab or ktpass"
+
+
+class KeytabError(MsmqError):
+    """A keytab cannot be used; its text says why, and what to do."""
+
+
+def principals_of(data: bytes) -> tuple[str, ...]:
+    """The principals of a keytab, each once, in their order; C{/} and C{@} within a name are escaped.
+
+    @raise KeytabError: it is not a keytab, or is damaged.
+    """
+    if data[:2] != _VERSION:
+        raise KeytabError("is not a keytab of version 2, which begins with the bytes 05 02")
+    found: dict[str, None] = {}
+    place = 2
+    try:
+        while place < len(data):
+            (size,) = struct.unpack_from(">i", data, place)
+            place += 4
+            if size == 0:
+                break
+            if place + abs(size) > len(data):
+                raise KeytabError(_DAMAGED)
+            # A negative size is that of a hole, where an entry was deleted.
+            if size > 0:
+                found[_principal(data[place : place + size])] = None
+            place += abs(size)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise KeytabError(_DAMAGED) from error
+    return tuple(found)
+
+
+def choose_principal(found: tuple[str, ...], wanted: str) -> str:
+    """The principal to use.
+
+    @param wanted: C{NAME@REALM}, or C{NAME} where one realm alone has it; empty for the only one there is.
+    @raise KeytabError: there is none, or more than one.
+    """
+    if not found:
+        raise KeytabError("has no key; export it again")
+    fitting = [each for each in found if wanted in ("", each, each.rpartition("@")[0])]
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = ", ".join((fitting or found)[:MOST_LISTED])
+    more = len(fitting or found) - MOST_LISTED
+    listed += f" and {more} more" if more > 0 else ""
+    if not fitting:
+        raise KeytabError(f"has no key of the principal {wanted}; it has {listed}")
+    raise KeytabError(f"has keys of {listed}; set principal to one of them")
+
+
+def read_principal(path: Path, wanted: str) -> str:
+    """The principal of a keytab file that is to be used.
+
+    @raise KeytabError: the file cannot be read, or has no such principal.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(LONGEST_KEYTAB + 1)
+    except OSError as error:
+        raise KeytabError(f"keytab {path}: {error.strerror}") from error
+    try:
+        if len(data) > LONGEST_KEYTAB:
+            raise KeytabError(f"has more than {LONGEST_KEYTAB} bytes")
+        return choose_principal(principals_of(data), wanted)
+    except KeytabError as error:
+        raise KeytabError(f"keytab {path} {error}") from error
+
+
+def _principal(entry: bytes) -> str:
+    (count,) = struct.unpack_from(">H", entry, 0)
+    place, parts = 2, []
+    for _ in range(count + 1):
+        (length,) = struct.unpack_from(">H", entry, place)
+        place += 2
+        if place + length > len(entry):
+            raise KeytabError(_DAMAGED)
+        parts.append(_escaped(entry[place : place + length].decode()))
+        place += length
+    realm, *names = parts
+    if not realm or not names:
+        raise KeytabError(_DAMAGED)
+    return f"{'/'.join(names)}@{realm}"
+
+
+def _escaped(part: str) -> str:
+    if not part.isprintable():
+        raise KeytabError(_DAMAGED)
+    return part.replace("\\", "\\\\").replace("/", "\\/").replace("@", "\\@")

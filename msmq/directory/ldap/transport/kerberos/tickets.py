@@ -1,0 +1,215 @@
+"""The tickets of one account: the only module that uses C{gssapi}, all of whose calls may block.
+
+The calls run one at a time in a thread of their own, which is a daemon, so that a domain controller that
+does not answer delays neither the reactor nor the end of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import new as new_hash
+from itertools import count
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import Any, Final, TypeVar
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.python.failure import Failure
+
+from msmq.directory.ldap.transport.kerberos.bind_exchange import BindRefusedError
+from msmq.directory.ldap.transport.kerberos.failures import FailureKind, describe_failure
+from msmq.directory.ldap.transport.kerberos.keytab import KeytabError, read_principal
+from msmq.directory.ldap.transport.protocol import LdapDisconnectedError
+
+T = TypeVar("T")
+
+CACHES: Final = 64
+"""Caches in memory of one account, used in rotation, so that rejected tickets are left behind."""
+
+CACHES_APART: Final = 600.0
+"""Seconds from one change of the cache to the next; when a cache is used again its tickets have expired."""
+
+_SPNEGO: Final = "1.3.6.1.5.5.2"
+_NO_CONFIDENTIALITY_OR_INTEGRITY: Final = "1.2.752.43.13.29"
+"""GSS_KRB5_CRED_NO_CI_FLAGS_X; without it a server expects signed or encrypted messages, within TLS too."""
+
+_NUMBERS = count(1)
+
+
+class KdcAwayError(LdapDisconnectedError):
+    """No domain controller answers Kerberos requests."""
+
+
+def require_gssapi() -> ModuleType:
+    """The package C{gssapi}.
+
+    @raise KeytabError: it is not installed, or cannot find the system's Kerberos library.
+    """
+    try:
+        import gssapi
+    except (ImportError, OSError) as error:
+        raise KeytabError(
+            "a keytab needs gssapi; install msmq[kerberos], for which pip needs a C compiler and the headers"
+            f" of MIT Kerberos (Debian: apt-get install gcc libkrb5-dev) ({error})"
+        ) from error
+    module: ModuleType = gssapi
+    return module
+
+
+def channel_binding(certificate: bytes, hash_name: str | None) -> bytes | None:
+    """RFC 5929 4.1 tls-server-end-point: what binds a context to the TLS connection within which it is made.
+
+    @param certificate: of the server, DER.
+    @param hash_name: the hash function of the certificate's signature.
+    @return: C{None} for a signature that has none, for which the RFC defines no binding.
+    """
+    if hash_name is None:
+        return None
+    name = "sha256" if hash_name in ("md5", "sha1") else hash_name
+    return b"tls-server-end-point:" + new_hash(name, certificate).digest()
+
+
+@attrs.frozen(eq=False)
+class ClientContext:
+    """A security context with one server, which is being established.
+
+    @ivar principal: the account.
+    @ivar service: the server's principal.
+    """
+
+    principal: str
+    service: str
+    context: Any = attrs.field(repr=False)
+
+
+class KerberosAccount:
+    """An account of a domain whose key is in a keytab.
+
+    Its tickets are kept in memory alone; they are requested when they are needed, and again when they expire.
+
+    @param keytab: the file, which is read again for each connection.
+    @param principal: as L{read_principal} takes it.
+    @param reactor: of Twisted.
+    """
+
+    def __init__(self, keytab: Path, principal: str, reactor: Any) -> None:
+        self._keytab = keytab
+        self._principal = principal
+        self._reactor = reactor
+        self._lock = DeferredLock()
+        self._number = next(_NUMBERS)
+        self._cache = 0
+        self._next_cache = 0.0
+
+    @property
+    def cache_name(self) -> str:
+        """The credential cache in which the tickets are, in memory alone."""
+        return f"MEMORY:msmq-{self._number}-{self._cache}"
+
+    def check(self) -> str:
+        """The principal, if everything that this computer can tell is right.
+
+        @raise KeytabError: it is not.
+        """
+        require_gssapi()
+        return read_principal(self._keytab, self._principal)
+
+    async def start(self, host: str, binding: bytes | None) -> tuple[ClientContext, bytes | None, bool]:
+        """Begin a context with the LDAP server at a host.
+
+        @param binding: of the TLS connection.
+        @return: the context, what it produced, and whether it is complete.
+        @raise KeytabError: the keytab or C{gssapi} cannot be used.
+        @raise KdcAwayError: no domain controller answers.
+        @raise BindRefusedError: the domain refuses the account, or does not know the server.
+        """
+        principal = self.check()
+        service = f"ldap/{host}@{principal.rpartition('@')[2]}"
+        cache = self.cache_name
+
+        def begin() -> tuple[ClientContext, bytes | None, bool]:
+            context = _context(principal, service, binding, str(self._keytab), cache)
+            token = context.step()
+            return ClientContext(principal, service, context), token, context.complete
+
+        return await self._run(begin, principal, service)
+
+    async def step(self, client: ClientContext, token: bytes) -> tuple[bytes | None, bool]:
+        """Give a context what the server sent.
+
+        @return: what it produced, and whether it is complete.
+        @raise BindRefusedError: the server did not prove its identity.
+        """
+        context = client.context
+        return await self._run(
+            lambda: (context.step(token), context.complete), client.principal, client.service
+        )
+
+    def renew(self) -> None:
+        """Use new tickets from now on, because a server did not take those that there are."""
+        now = self._reactor.seconds()
+        if now >= self._next_cache:
+            self._next_cache = now + CACHES_APART
+            self._cache = (self._cache + 1) % CACHES
+
+    async def _run(self, call: Callable[[], T], principal: str, service: str) -> T:
+        gssapi: Any = require_gssapi()
+        try:
+            return await self._in_thread(call)
+        except CancelledError as error:
+            realm = principal.rpartition("@")[2]
+            raise KdcAwayError(
+                f"no domain controller of the realm {realm} has answered a Kerberos request in time"
+            ) from error
+        except gssapi.exceptions.GSSError as error:
+            failure = describe_failure(str(error), principal, service)
+            if failure.kind is FailureKind.AWAY:
+                raise KdcAwayError(failure.text) from error
+            raise BindRefusedError(failure.text) from error
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        await self._lock.acquire()
+        done: Deferred[T] = Deferred()
+
+        def finish(outcome: T | Failure) -> None:
+            self._lock.release()
+            done.callback(outcome)
+
+        def work() -> None:
+            outcome: T | Failure
+            try:
+                outcome = call()
+            except BaseException:
+                outcome = Failure()
+            self._reactor.callFromThread(finish, outcome)
+
+        try:
+            Thread(target=work, name="msmq-kerberos", daemon=True).start()
+        except RuntimeError as error:
+            self._lock.release()
+            raise KdcAwayError(f"no thread can be started for Kerberos: {error}") from error
+        return await done
+
+
+def _context(principal: str, service: str, binding: bytes | None, keytab: str, cache: str) -> Any:
+    """A context that proves the identity of both sides, and neither signs nor encrypts."""
+    gssapi: Any = require_gssapi()
+    kind = gssapi.NameType.kerberos_principal
+    credentials = gssapi.Credentials(
+        name=gssapi.Name(principal, kind),
+        usage="initiate",
+        store={"client_keytab": f"FILE:{keytab}", "ccache": cache},
+    )
+    flags = gssapi.OID.from_int_seq(_NO_CONFIDENTIALITY_OR_INTEGRITY)
+    gssapi.raw.set_cred_option(flags, credentials, b"")
+    bound = None if binding is None else gssapi.raw.ChannelBindings(application_data=binding)
+    return gssapi.SecurityContext(
+        name=gssapi.Name(service, kind),
+        creds=credentials,
+        usage="initiate",
+        mech=gssapi.OID.from_int_seq(_SPNEGO),
+        flags=gssapi.RequirementFlag.mutual_authentication,
+        channel_bindings=bound,
+    )

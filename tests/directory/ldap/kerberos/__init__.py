@@ -1,0 +1,1 @@
+"""Binding to a directory with a keytab."""

@@ -1,0 +1,82 @@
+"""What is known of an account with a keytab before and between its connections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.directory.ldap.settings import parse_settings
+from msmq.directory.ldap.transport.kerberos.tickets import CACHES, CACHES_APART, KerberosAccount
+from msmq.directory.ldap.transport.wire import SaslBind, decode, encode
+
+
+class KeytabSettingsTests(SynchronousTestCase):
+    """C{keytab} and C{principal} below C{[directory]}."""
+
+    def test_read(self) -> None:
+        """A keytab needs TLS or a server on this computer, and no name or password."""
+        options: dict[str, object] = {"keytab": "/etc/msmq/alpha.keytab", "principal": "ALPHA$"}
+        for description in ("ldaps://dc.example.com", "ldaps:///dc=example,dc=com", "ldap://127.0.0.1"):
+            settings = parse_settings(description, options)
+            self.assertEqual(settings.keytab, Path("/etc/msmq/alpha.keytab"))
+            self.assertEqual(settings.principal, "ALPHA$")
+        parse_settings("ldap://dc.example.com", {**options, "start_tls": True})
+
+    def test_refused(self) -> None:
+        """Keys that do not belong together, and a connection that others could change, are refused."""
+        keytab: dict[str, object] = {"keytab": "f"}
+        password: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
+        for description, options, told in (
+            ("ldaps://h", {"principal": "a"}, "set keytab too"),
+            ("ldaps://h", {**keytab, **password}, "keytab takes the place of bind_dn and password_file"),
+            ("ldaps://h", {**keytab, "principal": "a\nb"}, "printable"),
+            ("ldaps://h", {**keytab, "principal": "a" * 1025}, "at most 1024"),
+            ("ldap://h", keytab, "a bind with a keytab needs TLS"),
+            ("ldap://127.0.0.1,h", keytab, "a bind with a keytab needs TLS"),
+            ("ldap:///dc=x", keytab, "a bind with a keytab needs TLS"),
+        ):
+            error = self.assertRaises(ValueError, parse_settings, description, options)
+            self.assertIn(told, str(error))
+
+
+class TicketTests(SynchronousTestCase):
+    """Where tickets are kept."""
+
+    def test_caches(self) -> None:
+        """A refused ticket is left behind at once, then at most every ten minutes, in a bounded memory."""
+        clock = Clock()
+        account = KerberosAccount(Path("keytab"), "", clock)
+        names = [account.cache_name]
+        account.renew()
+        names.append(account.cache_name)
+        account.renew()
+        self.assertEqual(account.cache_name, names[1])
+        for _ in range(3 * CACHES):
+            clock.advance(CACHES_APART)
+            account.renew()
+            names.append(account.cache_name)
+        self.assertEqual(len(set(names)), CACHES)
+        self.assertTrue(all(name.startswith("MEMORY:") for name in names))
+        self.assertNotIn(KerberosAccount(Path("keytab"), "", clock).cache_name, names)
+
+
+class SaslWireTests(SynchronousTestCase):
+    """RFC 4511 4.2 and 4.2.2: steps of a bind as bytes."""
+
+    def test_request(self) -> None:
+        """Mechanism and credentials stand where the RFC has them, and no log shows the credentials."""
+        request = SaslBind("GSS-SPNEGO", b"token")
+        expected = "301f020101601a0201030400a313040a4753532d53504e45474f0405746f6b656e"
+        self.assertEqual(encode(1, request).hex(), expected)
+        self.assertNotIn("token", repr(request))
+
+    def test_response(self) -> None:
+        """The server's step comes with its result."""
+        message = bytes.fromhex("3015020101611 00a010e04000400 8707".replace(" ", "")) + b"thereof"
+        number, answer = decode(message)
+        self.assertEqual(number, 1)
+        self.assertEqual(getattr(answer, "code", None), 14)
+        self.assertEqual(getattr(answer, "credentials", None), b"thereof")
+        self.assertNotIn("thereof", repr(answer))
