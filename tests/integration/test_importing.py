@@ -320,7 +320,7 @@ class ResumedTests(ImportTestCase):
             "client = ControlClient(Path(sys.argv[1]))\n"
             "files = importing.files_in([Path(sys.argv[2])])\n"
             "importer = importing.Importer(client, files, on_rows=count, outstanding=20)\n"
-            "importer.run(importing.Progress(Path(sys.argv[4]), importer.task))\n"
+            "importer.run(importing.ImportProgress(Path(sys.argv[4]), importer.task))\n"
         )
         for number, limit in enumerate((150, 100, 280)):
             killed = await self.ended(program, str(limit), f"progress-{number // 2}")
