@@ -95,6 +95,45 @@ class ExpiryTests(JournalTestCase):
         self.assertEqual((self.kept(DEADLETTER), self.kept(DEADXACT, self.beta)), ([], []))
 
 
+class RefusedByReceiverTests(JournalTestCase):
+    """A message that the receiver acknowledges on the session and then refuses ([MS-MQQB] 3.1.5.5.4)."""
+
+    def verify_journal(self, kind: dict[str, Any], *, is_insecure: bool, classes: list[int]) -> None:
+        """Both messages are journaled; which of them arrived shows in the acknowledgements alone."""
+        self.beta = self.reconfigured(self.beta, send_insecure_nacks=is_insecure)
+        self.queue(self.beta)
+        self.queue(self.alpha, "admin")
+        for name, body in ((TO_BETA, b"arrives"), (TO_BETA.replace("orders", "missing"), b"refused")):
+            self.send(
+                self.alpha,
+                name,
+                body,
+                acknowledge=Acknowledge.POSITIVE_ARRIVAL | Acknowledge.NEGATIVE_ARRIVAL,
+                admin_queue=parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin"),
+                **BOTH,
+                **kind,
+            )
+        self.clock.advance(15)
+        self.assertEqual(self.bodies(self.beta, ".\\private$\\orders"), [b"arrives"])
+        self.assertEqual(sorted(self.kept(JOURNAL)), [(b"arrives", 0), (b"refused", 0)])
+        self.assertEqual((self.kept(DEADLETTER), self.kept(DEADXACT)), ([], []))
+        self.assertEqual(self.kept(DEADLETTER, self.beta), [(b"refused", 0x8000)])
+        answers = self.take(self.alpha, ".\\private$\\admin")
+        self.assertEqual(sorted(answer.message_class for answer in answers), classes)
+
+    def test_no_negative_acknowledgement(self) -> None:
+        """By default a refusal for a missing queue draws no acknowledgement, and the message is journaled."""
+        self.verify_journal(KINDS[1], is_insecure=False, classes=[2])
+
+    def test_express(self) -> None:
+        """The same holds for an express message."""
+        self.verify_journal(KINDS[0], is_insecure=False, classes=[2])
+
+    def test_negative_acknowledgement(self) -> None:
+        """With permit_insecure_nacks at the receiver, the sender has the refusal and the journal copy."""
+        self.verify_journal(KINDS[1], is_insecure=True, classes=[2, 0x8000])
+
+
 class SystemQueueTests(JournalTestCase):
     """[MS-MQQB] note 2."""
 
