@@ -247,7 +247,7 @@ class MemoryDirectory:
     ) -> int:
         check_query(of, filters, attributes, order)
         self._reads.check_room()
-        return self._reads.begin(select(self._all(of), filters, attributes, order))
+        return self._reads.begin(select(self._all(of), filters, attributes, order)[::-1])
 
     def _write(self, written: DirectoryObject, attributes: Attributes) -> None:
         entry = self._required(written)

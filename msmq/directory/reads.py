@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import pickle
+from collections.abc import Generator, Sequence
+from heapq import merge
+from typing import Any, Final, Protocol
+
+import attrs
 
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.membership.entry import DirectoryEntry
+from msmq.membership.objects import DirectoryObject
+from msmq.membership.queries import SortOrder, directions, sort_key
 
 MOST_READS: Final = 1000
 """How many reads that were begun may not be at their end."""
@@ -15,11 +21,85 @@ MOST_OBJECTS: Final = 200_000
 """How many objects these may have found and not told of."""
 
 
+_FREED_AT_ONCE: Final = 10_000
+
+
+class Objects(Protocol):
+    """What a read has found; the last is the next, so that taking it costs nothing."""
+
+    def __len__(self) -> int:
+        """How many are left."""
+
+    def pop(self) -> DirectoryEntry[Any]:
+        """Take the next."""
+
+
+@attrs.define
+class FoundObjects:
+    """The objects of a long read, packed.
+
+    A hundred thousand objects are half a million for the garbage collector, which walks through all of them
+    in one turn of the reactor, and frees them in one; packed each is one string of bytes, which it passes
+    over.
+
+    @ivar of: the type of all of them.
+    @ivar read: the attributes that are kept of each; C{None} for all.
+    """
+
+    of: type[DirectoryObject]
+    read: tuple[str, ...] | None = None
+    _packed: list[bytes] = attrs.field(factory=list, init=False, repr=False)
+
+    def __len__(self) -> int:
+        """How many are left."""
+        return len(self._packed)
+
+    def append(self, entry: DirectoryEntry[Any]) -> None:
+        """Keep one, behind the others."""
+        values = entry.values
+        if self.read is not None:
+            values = {name: value for name, value in values.items() if name in self.read}
+        self._packed.append(pickle.dumps(dict(values), pickle.HIGHEST_PROTOCOL))
+
+    def pop(self) -> DirectoryEntry[Any]:
+        """Take the last."""
+        return DirectoryEntry(self.of, _unpacked(self._packed.pop()), self.read)
+
+    def ordering(self, order: Sequence[SortOrder], at_once: int) -> Generator[None, None, None]:
+        """[MS-MQDMPR] 3.1.7.1.21 have the first object of an order last, which is the next to be taken.
+
+        Runs of C{at_once} objects are sorted by themselves and then merged.
+
+        @param order: as many as C{read}, or none: they are in the order in which they were found.
+        @param at_once: how many objects are compared in one step.
+        @return: a generator that yields between the steps, and has to run to its end.
+        """
+        for name, direction in directions(self.read, order):
+            key, is_descending = sort_key(name), not direction.ascending
+            # Each key is made once, since a merge compares an object many times.
+            keys: list[Any] = []
+            runs = []
+            for start in range(0, len(self._packed), at_once):
+                keys += [key(_unpacked(each)) for each in self._packed[start : start + at_once]]
+                runs.append(sorted(range(start, len(keys)), key=keys.__getitem__, reverse=is_descending))
+                yield
+            merged: list[bytes] = []
+            for place in merge(*runs, key=keys.__getitem__, reverse=is_descending):
+                merged.append(self._packed[place])
+                if not len(merged) % at_once:
+                    yield
+            self._packed = merged
+            while keys:
+                del keys[-_FREED_AT_ONCE:]
+                yield
+        self._packed.reverse()
+
+
 class PendingReads:
     """What the reads of one directory have found and nobody has taken yet."""
 
     def __init__(self) -> None:
-        self._rest: dict[int, list[DirectoryEntry[Any]]] = {}
+        self._rest: dict[int, Objects] = {}
         self._last_handle = 0
 
     def __len__(self) -> int:
@@ -34,17 +114,17 @@ class PendingReads:
         if len(self._rest) >= MOST_READS:
             raise _generic(f"{MOST_READS} reads are not at their end")
 
-    def begin(self, found: Sequence[DirectoryEntry[Any]]) -> int:
+    def begin(self, found: Objects) -> int:
         """Keep what a read has found; give its handle, which no other read ever has.
 
+        @param found: the last is the first that is taken.
         @raise DirectoryError: too many reads are not at their end, or too many objects were not taken.
         """
         self.check_room()
         if len(found) + sum(map(len, self._rest.values())) > MOST_OBJECTS:
             raise _generic(f"reads have found more than {MOST_OBJECTS} objects that nobody took")
         self._last_handle += 1
-        # The last is the next, so that taking it costs nothing.
-        self._rest[self._last_handle] = list(reversed(found))
+        self._rest[self._last_handle] = found
         return self._last_handle
 
     def next(self, handle: int) -> DirectoryEntry[Any]:
@@ -53,7 +133,7 @@ class PendingReads:
         @raise DirectoryError: END_OF_DATA if there are no more; or there is no such read.
         """
         rest = self._under_way(handle)
-        if not rest:
+        if not len(rest):
             raise DirectoryError(DirectoryOperationResult.END_OF_DATA, "there are no more")
         return rest.pop()
 
@@ -69,10 +149,16 @@ class PendingReads:
         """Forget all of them."""
         self._rest.clear()
 
-    def _under_way(self, handle: int) -> list[DirectoryEntry[Any]]:
+    def _under_way(self, handle: int) -> Objects:
         if handle not in self._rest:
             raise _generic(f"no read is under way with the handle {handle}")
         return self._rest[handle]
+
+
+def _unpacked(packed: bytes) -> dict[str, Any]:
+    # Nothing but FoundObjects.append has made it, and it never leaves the process.
+    values: dict[str, Any] = pickle.loads(packed)
+    return values
 
 
 def _generic(detail: str) -> DirectoryError:

@@ -129,17 +129,29 @@ def select(
     @param order: as many as C{attributes}, or none.
     """
     found = [entry for entry in entries if is_match(entry, filters)]
-    # The least is sorted by first; of two with the same priority the one that is named first counts more.
-    keys = sorted(zip(reversed(attributes or ()), reversed(order), strict=False), key=_priority)
-    for name, direction in keys:
-        if direction.priority > 0:
-            found.sort(key=_sort_key(name), reverse=not direction.ascending)
+    for name, direction in directions(attributes, order):
+        keyed = [(key(entry.values), entry) for key in (sort_key(name),) for entry in found]
+        keyed.sort(key=operator.itemgetter(0), reverse=not direction.ascending)
+        found = [entry for _, entry in keyed]
     return [entry.only(attributes) for entry in found]
 
 
-def _sort_key(name: str) -> Callable[[DirectoryEntry[Any]], tuple[Any, ...]]:
-    def key(entry: DirectoryEntry[Any]) -> tuple[Any, ...]:
-        value = entry.values.get(name)
+def directions(
+    attributes: tuple[str, ...] | None, order: Sequence[SortOrder]
+) -> Sequence[tuple[str, SortOrder]]:
+    """By what is sorted one after the other.
+
+    The least counts first; of two with the same priority the one that is named first counts more.
+    """
+    keys = sorted(zip(reversed(attributes or ()), reversed(order), strict=False), key=_priority)
+    return [(name, direction) for name, direction in keys if direction.priority > 0]
+
+
+def sort_key(name: str) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """By what objects with these attributes are sorted; what is not set comes first."""
+
+    def key(values: Mapping[str, Any]) -> tuple[Any, ...]:
+        value = values.get(name)
         if value is None:
             return (0,)
         members = value if isinstance(value, tuple) else (value,)

@@ -21,7 +21,7 @@ from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.connection import FindServers, LdapConnection
 from msmq.directory.ldap.transport.filters import Equal, of_class
 from msmq.directory.ldap.transport.wire import Entry, Scope
-from msmq.directory.reads import PendingReads
+from msmq.directory.reads import FoundObjects, PendingReads
 from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -36,7 +36,7 @@ from msmq.interfaces.directory import (
 from msmq.membership.entry import DirectoryEntry, check_names
 from msmq.membership.names import MOST_ELEMENTS
 from msmq.membership.objects import DirectoryObject
-from msmq.membership.queries import AttributeFilter, SortOrder, check_query, select
+from msmq.membership.queries import AttributeFilter, SortOrder, check_query
 from msmq.membership.requests import Attributes
 from msmq.structures.names.format_name import (
     DistributionListFormatName,
@@ -49,8 +49,8 @@ from msmq.structures.status import MQError
 _ALIAS: Final = "msMQ-Recipient-FormatName"
 _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 
-SELECTED_AT_ONCE: Final = 250
-"""How many objects of a long read are made ready before other work of the reactor is done."""
+ORDERED_AT_ONCE: Final = 250
+"""How many objects of a sorted read are compared in one turn of the reactor."""
 
 T = TypeVar("T")
 
@@ -235,15 +235,11 @@ class LdapDirectory:
         check_query(of, filters, attributes, order)
         _check_supported(of, attributes)
         self._reads.check_room()
-        found = await self._searching.find(of, filters, found_names(of, attributes))
-        if order:
-            return self._reads.begin(select(found, (), attributes, order))
-        selected: list[DirectoryEntry[Any]] = []
-        for start in range(0, len(found), SELECTED_AT_ONCE):
-            if start:
-                await deferLater(self._reactor, 0)
-            selected += select(found[start : start + SELECTED_AT_ONCE], (), attributes)
-        return self._reads.begin(selected)
+        found = FoundObjects(of, attributes)
+        await self._searching.collect(of, filters, found_names(of, attributes), found)
+        for _ in found.ordering(order, ORDERED_AT_ONCE):
+            await deferLater(self._reactor, 0)
+        return self._reads.begin(found)
 
     async def _resolve(self, name: DistributionListFormatName) -> Sequence[FormatName]:
         root = await self._operations.root()

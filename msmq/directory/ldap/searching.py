@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -45,6 +46,9 @@ MOST_OBJECTS: Final = 100_000
 OBJECTS_AT_ONCE: Final = 20
 """How many objects are made of entries before others get a turn."""
 
+NAMES_RELEASED_AT_ONCE: Final = 5000
+"""How many names of entries are freed in one turn of the reactor."""
+
 _COMPUTER_NAMES: Final = {
     (QueueManagerObject, "computer_name"): "cn",
     (QueueManagerObject, "qualified_computer_name"): "dNSHostName",
@@ -67,6 +71,16 @@ class Where:
     is_one: bool = False
 
 
+class Found(Protocol):
+    """Where the objects of a read go."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def append(self, entry: DirectoryEntry[Any], /) -> None:
+        """Take one more."""
+
+
 class Searching:
     """Finds objects.
 
@@ -87,7 +101,24 @@ class Searching:
         *,
         only_first: bool = False,
     ) -> list[DirectoryEntry[Any]]:
-        """The objects that fulfil every filter.
+        """The objects that fulfil every filter, of which there are few.
+
+        See L{collect}.
+        """
+        found: list[DirectoryEntry[Any]] = []
+        await self.collect(of, filters, wanted, found, only_first=only_first)
+        return found
+
+    async def collect(
+        self,
+        of: type[DirectoryObject],
+        filters: Sequence[AttributeFilter],
+        wanted: Collection[str],
+        found: Found,
+        *,
+        only_first: bool = False,
+    ) -> None:
+        """Append the objects that fulfil every filter to C{found}, a page at a time.
 
         @param wanted: the attributes that are read; those of the filters are read as well.
         @param only_first: one is enough.
@@ -97,24 +128,30 @@ class Searching:
         needed = {*wanted, *(expression.attribute for expression in filters)}
         root = await self._operations.root()
         attributes = ldap_attributes(of, needed, root.times)
-        found: list[DirectoryEntry[Any]] = []
         known = _Known(root.root_domain, root.times)
-
         several: list[Entry] = []
 
         async def take(entries: Sequence[Entry], is_one: bool = False) -> bool:
             faults = Faults()
-            for entry, made in await self._objects(of, entries, needed, known, faults):
-                if is_match(made, filters):
-                    found.append(made)
-                    if is_one:
-                        several.append(entry)
+            for start in range(0, len(entries), OBJECTS_AT_ONCE):
+                if start:
+                    await deferLater(self._reactor, 0)
+                some = entries[start : start + OBJECTS_AT_ONCE]
+                await self._look_up(of, some, needed, known, faults)
+                for entry in some:
+                    made = to_object(of, entry, needed, known.related, faults)
+                    if made is not None:
+                        known.note(of, entry, made, faults)
+                        if is_match(made, filters):
+                            found.append(made)
+                            if is_one:
+                                several.append(entry)
             self._faults.report(entries, attributes, faults)
             if len(found) > MOST_OBJECTS:
                 raise DirectoryError(
                     DirectoryOperationResult.GENERIC_ERROR, f"there are more than {MOST_OBJECTS} {of.TYPE}s"
                 )
-            return not (only_first and found)
+            return not (only_first and len(found))
 
         for place in await self._where(of, filters, root):
             if place.is_one:
@@ -122,9 +159,9 @@ class Searching:
                 await take(entries, is_one=True)
             else:
                 await self._operations.search(place.base, place.filter, attributes, take)
+        await known.release(self._reactor)
         if len(several) > 1:
             raise ambiguous(" and ".join(map(_shown, filters)), several)
-        return found
 
     async def _computers(self, attribute: str, name: str) -> list[Entry]:
         """The entries of the computers of this name, of which one may be a queue manager."""
@@ -181,27 +218,6 @@ class Searching:
             found.append(Where(place, Scope.ENTRY, of_class(CLASSES[of].name), is_one=True))
         return found if computer else []
 
-    async def _objects(
-        self,
-        of: type[DirectoryObject],
-        entries: Sequence[Entry],
-        wanted: Collection[str],
-        known: _Known,
-        faults: Faults,
-    ) -> list[tuple[Entry, DirectoryEntry[Any]]]:
-        found: list[tuple[Entry, DirectoryEntry[Any]]] = []
-        for start in range(0, len(entries), OBJECTS_AT_ONCE):
-            if start:
-                await deferLater(self._reactor, 0)
-            some = entries[start : start + OBJECTS_AT_ONCE]
-            await self._look_up(of, some, wanted, known, faults)
-            for entry in some:
-                made = to_object(of, entry, wanted, known.related, faults)
-                if made is not None:
-                    found.append((entry, made))
-                    known.note(of, entry, made, faults)
-        return found
-
     async def _look_up(
         self,
         of: type[DirectoryObject],
@@ -231,7 +247,7 @@ class _Known:
     """What one read has found out beside its entries.
 
     @ivar looked_up: the names of what is there or is not.
-    @ivar named: the names of the objects by what only one of them can have.
+    @ivar named: by kind and value of what only one of the objects can have, the name of its entry.
     """
 
     enterprise: str
@@ -239,21 +255,29 @@ class _Known:
     computers: dict[str, Entry] = attrs.field(factory=dict)
     identifiers: dict[str, UUID] = attrs.field(factory=dict)
     looked_up: set[str] = attrs.field(factory=set)
-    named: dict[object, str] = attrs.field(factory=dict)
+    named: defaultdict[str, dict[object, str]] = attrs.field(factory=lambda: defaultdict(dict))
 
     def note(
         self, of: type[DirectoryObject], entry: Entry, made: DirectoryEntry[Any], faults: Faults
     ) -> None:
         """Take up what only one object can have, and report a second one that has it."""
-        unique: list[tuple[str, object]] = [("identifier", made["identifier"])]
+        unique: list[tuple[str, object]] = [("identifier", made["identifier"].bytes)]
         if of is QueueManagerObject:
             unique.append(("computer name", value_at(entry.name, 1).lower()))
         elif of is UserObject and "security_identifier" in made.values:
             unique.append(("SID", made["security_identifier"]))
         for what, value in unique:
-            other = self.named.setdefault((what, value), entry.name)
+            other = self.named[what].setdefault(value, entry.name)
             if other != entry.name:
                 faults.add(entry, f"has the same {what} as {other}")
+
+    async def release(self, reactor: IReactorTime) -> None:
+        """Forget a large number of names a few at a time, since that takes as long as learning them."""
+        for names in self.named.values():
+            while len(names) > NAMES_RELEASED_AT_ONCE:
+                for _ in range(NAMES_RELEASED_AT_ONCE):
+                    names.popitem()
+                await deferLater(reactor, 0)
 
     @property
     def related(self) -> Related:
