@@ -26,25 +26,39 @@ class Credentials:
 
 
 @cache
-def make_credentials(authority: str = "An authority", address: str = "127.0.0.1") -> Credentials:
-    """Credentials that an authority of this name, and no other of the same name, has signed."""
-    root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, authority)])
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-
-    def builder(name: x509.Name) -> x509.CertificateBuilder:
-        number = x509.random_serial_number()
-        made = x509.CertificateBuilder().issuer_name(issuer).subject_name(name).serial_number(number)
-        return made.not_valid_before(_BEGIN).not_valid_after(_END)
-
-    root = builder(issuer).public_key(root_key.public_key())
+def _authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key, issuer = ec.generate_private_key(ec.SECP256R1()), _named(name)
+    root = _builder(issuer, issuer, _END).public_key(key.public_key())
     root = root.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return key, root.sign(key, hashes.SHA256())
+
+
+@cache
+def make_credentials(
+    authority: str = "An authority", address: str = "127.0.0.1", *, is_expired: bool = False
+) -> Credentials:
+    """Credentials of an authority of this name; there is one authority of each name.
+
+    @param is_expired: the certificate has expired; the authority has not.
+    """
+    root_key, root = _authority(authority)
+    key = ec.generate_private_key(ec.SECP256R1())
+    end = _BEGIN + timedelta(days=365) if is_expired else _END
+    leaf = _builder(root.subject, _named("localhost"), end).public_key(key.public_key())
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(address))]
-    leaf = builder(subject).public_key(key.public_key())
     leaf = leaf.add_extension(x509.SubjectAlternativeName(names), critical=False)
     pem = serialization.Encoding.PEM
     return Credentials(
-        root.sign(root_key, hashes.SHA256()).public_bytes(pem),
+        root.public_bytes(pem),
         leaf.sign(root_key, hashes.SHA256()).public_bytes(pem),
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(issuer: x509.Name, subject: x509.Name, end: datetime) -> x509.CertificateBuilder:
+    made = x509.CertificateBuilder().issuer_name(issuer).subject_name(subject)
+    return made.serial_number(x509.random_serial_number()).not_valid_before(_BEGIN).not_valid_after(end)

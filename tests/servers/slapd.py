@@ -101,8 +101,8 @@ class SlapdServer:
         # Nothing here has to outlive a power cut.
         text = text.replace("olcDbMaxSize:", "olcDbNoSync: TRUE\nolcDbMaxSize:")
         (self.directory / "slapd.ldif").write_text(text)
-        for name, contents in zip(("ca.pem", "server.pem", "server.key"), certificate or (), strict=False):
-            (self.directory / name).write_bytes(contents)
+        if certificate is not None:
+            self.certify(*certificate)
         if os.getuid() == 0:
             for path in (self.directory, *self.directory.rglob("*")):
                 shutil.chown(path, _USER)
@@ -143,6 +143,24 @@ class SlapdServer:
         """Have OpenLDAP's own tool make these changes, while the server is stopped."""
         (self.directory / "changes.ldif").write_text(ldif)
         self._run(program("slapmodify"), "-n", "1", "-F", "slapd.d", "-l", "changes.ldif")
+
+    def add(self, ldif: str) -> None:
+        """Have OpenLDAP's own tool add these entries without further checks, while the server is stopped."""
+        (self.directory / "entries.ldif").write_text(ldif)
+        self._run(program("slapadd"), "-q", "-n", "1", "-F", "slapd.d", "-l", "entries.ldif")
+
+    def certify(self, authority: bytes, certificate: bytes, key: bytes) -> None:
+        """Have it use this certificate from its next start on."""
+        for name, contents in (("ca.pem", authority), ("server.pem", certificate), ("server.key", key)):
+            (self.directory / name).write_bytes(contents)
+
+    def limit(self, size: int) -> None:
+        """Have its disk space, in bytes, from its next start on, while it is stopped."""
+        (self.directory / "limit.ldif").write_text(
+            "dn: olcDatabase={1}mdb,cn=config\nchangetype: modify\n"
+            f"replace: olcDbMaxSize\nolcDbMaxSize: {size}\n"
+        )
+        self._run(program("slapmodify"), "-n", "0", "-F", "slapd.d", "-l", "limit.ldif")
 
     def freeze(self) -> None:
         """Have it stand still, with its connections open."""

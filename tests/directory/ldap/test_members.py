@@ -45,6 +45,7 @@ discovery = "off"
 backend = "{settings}"
 bind_dn = "{settings.bind_name}"
 password_file = "{settings.password_file}"
+{trust}
 [hosts]
 {other} = "127.0.0.1:{other_port}"
 """
@@ -71,7 +72,13 @@ class Members(TestCase):
     async def member(self, name: str, port: int, other: str, other_port: int) -> QueueManagerService:
         file = self.place / f"{name}.toml"
         file.write_text(
-            CONFIGURATION.format(port=port, other=other, other_port=other_port, settings=self.settings)
+            CONFIGURATION.format(
+                port=port,
+                other=other,
+                other_port=other_port,
+                settings=self.settings,
+                trust=f'ca_file = "{self.settings.ca_file}"' if self.settings.ca_file else "",
+            )
         )
         overrides = Overrides(name=name, data=os.fspath(self.place / name), storage="memory")
         server = Server(load(file, overrides), IReactorTime(reactor))
