@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 
 import bare_frames
+import directory
 import express
 import hostile
 import million
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "transfer": transfer.measure,
     "million": million.measure,
     "routing": routing.measure,
+    "directory": directory.measure,
     "storage_postgresql": storage_postgresql.measure,
     "pipeline": pipeline.measure,
 }
