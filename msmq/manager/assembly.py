@@ -52,6 +52,7 @@ from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.peers.forwarding import Forwarding, RoutingRole
 from msmq.manager.peers.handovers import Handovers
+from msmq.manager.peers.moved_senders import MovedSenders
 from msmq.manager.peers.order_acks import OrderAcks
 from msmq.manager.peers.outgoing_holds import OutgoingHolds
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
@@ -189,7 +190,8 @@ class Parts:
         self.sequences = Sequences(performer, self.events, settings, reactor, self, self.foreign_sites)
         self.departures = Departures(performer, outbox, self.events, self.sequences)
         self.flow = FlowControl(performer, reactor)
-        acks = AckSessions(self.peers)
+        moved = MovedSenders(self.peers, router, gate, self._note)
+        acks = AckSessions(self.peers, moved)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
         self.turns = Turns(performer, settings, streams, self.order_acks, reactor)
         local = LocalQueues(performer, outbox, self.events, reactor)
@@ -277,6 +279,7 @@ class Parts:
             self.sequences,
             self.peers,
             acks,
+            moved,
             self.ways,
             self.public,
             self.encryption,

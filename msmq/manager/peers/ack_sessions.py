@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.session import ISession
+from msmq.manager.peers.moved_senders import MovedSenders
 from msmq.manager.peers.peer_table import Peers
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
@@ -13,6 +14,7 @@ from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck
 from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import guid_from_bytes
 
 MOST_SOURCES: Final = 10_000
@@ -41,12 +43,15 @@ class AckSessions:
 
     That is one whose peer sent the acknowledged message, or brought it, whoever opened it.
     Several queue managers may be at one address, behind one name of C{order_queue$}; each gets its own.
-    What is for an address goes there and nowhere else, unless identifiers are trusted: the queue manager that
-    somebody there said he was may have nothing to do with it.
+    What is for an address goes there and nowhere else, unless identifiers are trusted, or its sender is at
+    another address for certain: an identifier that a peer states proves nothing.
+
+    @param moved: decide whether a sender is at another address.
     """
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, moved: MovedSenders) -> None:
         self._peers = peers
+        self._moved = moved
         self._sources: dict[int, UUID] = {}
         self._read: dict[int, UUID] = {}
         # By who may carry what waits in them.
@@ -64,30 +69,41 @@ class AckSessions:
         view = position.view
         if view is None:
             return self._read.get(position.lookup_id)
+        return self.learn(position, view)
+
+    def learn(self, position: MessagePosition, view: UserMessageView) -> UUID | None:
+        """The queue manager for which an acknowledgement is that was read."""
         if view.message_class >= LOWEST_CLASS and len(view.body) == FinalAck.LAYOUT.size:
             source = guid_from_bytes(bytes(view.body[_SOURCE]))
             _remember(self._read, position.lookup_id, source)
             return source
         return self._sources.get(view.message_id)
 
-    def session(self, position: MessagePosition) -> ISession | None:
-        """The session on which an acknowledgement leaves; C{None} if none is open."""
+    def session(self, position: MessagePosition, *, is_unanswered: bool) -> ISession | None:
+        """The session on which an acknowledgement leaves; C{None} if none is open.
+
+        @param is_unanswered: whether the address that its queue names was dialled without success.
+        """
         source = self.source(position)
         if source is None:
             return None
         peers = self._peers
         address = _address(position)
         there = None if address is None else peers.session_at(source, address)
-        if there is not None or (address is not None and not peers.trusts):
+        if there is not None:
             return there
+        if address is not None and not peers.trusts:
+            return self._moved.session(source, is_unanswered=is_unanswered)
         return peers.session(source) or peers.session(peers.brought_by(source))
 
-    def leads(self, session: ISession, position: MessagePosition) -> bool:
+    def leads(self, session: ISession, position: MessagePosition, *, is_unanswered: bool) -> bool:
         """Whether the peer of a session is the one for whom an acknowledgement is, or its router."""
         source = self.source(position)
         if source is None or session.remote_identifier not in (source, self._peers.brought_by(source)):
             return False
-        return self._peers.trusts or _address(position) in (None, session.remote_address)
+        if self._peers.trusts or _address(position) in (None, session.remote_address):
+            return True
+        return self._moved.leads(session, source, is_unanswered=is_unanswered)
 
     def note(self, queue: OutgoingQueue) -> None:
         """Remember who may carry what waits in a queue."""

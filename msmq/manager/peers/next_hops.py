@@ -3,78 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final
 from uuid import UUID
 
-from msmq.interfaces.session import IConnector, ISession, RoutedHop
+from msmq.interfaces.session import ISession, RoutedHop
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
+from msmq.manager.peers.moved_senders import MovedSenders
+from msmq.manager.peers.next_hop import NOBODY, STILL, Key, NextHop
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.peers.route_table import Ways
 from msmq.queues.holds import HoldReason, Holds
-from msmq.queues.outgoing import OutgoingQueue, OutgoingState
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
+from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 
-STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
-"""The states in which nothing is sent from a queue."""
-
-
-NOBODY: Final = bytes(16)
-"""The QueueManagerAddress of a message that does not say whose queue it is for."""
-
-Key: TypeAlias = str | UUID | tuple[UUID, ...]
-"""By what a next hop is known: an address, a queue manager, or those of which one will do."""
-
-
-class NextHop:
-    """Where the messages of some outgoing queues go next.
-
-    @ivar queues: those queues, in the order in which they were first used.
-    @ivar busy: those in which anything waits, and some in which nothing does any more; there may be thousands
-        of queues, of which a few have messages.
-    @ivar connector: dials; C{None} where only a session that the other side opened will do.
-    @ivar identifier: the queue manager there: the one that the name says, or that answered when it was
-        dialled.
-    @ivar missed_at: the addresses at which it was not reached, since it was reached last.
-    @ivar routed: the queue managers that routing named, of which the first that can be reached will do; none
-        for a name that says itself where to connect.
-    """
-
-    def __init__(
-        self, key: Key, sessions: ISessions, name: FormatName, routed: tuple[RoutedHop, ...]
-    ) -> None:
-        self.key = key
-        self.queues: dict[OutgoingQueue, None] = {}
-        self.busy: dict[OutgoingQueue, None] = {}
-        self.missed_at: tuple[str, ...] = ()
-        self.identifier: UUID | None = key if isinstance(key, UUID) else None
-        self.routed = routed
-        self.connector: IConnector | None = None
-        if isinstance(name, DirectFormatName):
-            self.connector = sessions.connector(name.address, self.is_waited_for, self)
-        elif routed:
-            self.connector = sessions.routed_connector(lambda: self.routed, self.is_waited_for, self)
-
-    @property
-    def identifiers(self) -> tuple[UUID, ...]:
-        """The queue managers to which a session has to lead, the best first."""
-        if self.routed:
-            return tuple(hop.identifier for hop in self.routed)
-        return () if self.identifier is None else (self.identifier,)
-
-    def is_waited_for(self) -> bool:
-        """Whether any message waits, one that is on its way included."""
-        return any(queue.positions and queue.state not in STILL for queue in self.busy)
-
-    def is_served_by(self, session: ISession) -> bool:
-        """Whether this is the session that its connector dialled last."""
-        return self.connector is not None and self.connector.session is session
+READ_AT_ONCE: Final = 1000
+"""Acknowledgements that are read together to learn for whom they are."""
 
 
 class NextHops:
@@ -91,18 +42,21 @@ class NextHops:
         sessions: ISessions,
         peers: Peers,
         acks: AckSessions,
+        moved: MovedSenders,
         ways: Ways,
         names: PublicNames | None,
         holds: Holds,
     ) -> None:
         """Dial by what the names say, and by what routing knows.
 
+        @param moved: know senders at other addresses than their acknowledgements are for.
         @param holds: next hops that are paused; messages take those that are not.
         @param names: know the queue managers of public queues; C{None} in workgroup mode.
         """
         self._sessions = sessions
         self._peers = peers
         self._acks = acks
+        self._moved = moved
         self._ways = ways
         self._names = names
         self._holds = holds
@@ -112,6 +66,7 @@ class NextHops:
         self._by_queue: dict[OutgoingQueue, NextHop] = {}
         self._by_identifier: dict[UUID, dict[NextHop, None]] = {}
         self._divided: set[OutgoingQueue] = set()
+        self._elsewhere: dict[OutgoingQueue, dict[Key, None]] = {}
         self._missed: dict[str, dict[NextHop, None]] = {}
 
     def __iter__(self) -> Iterator[NextHop]:
@@ -252,6 +207,12 @@ class NextHops:
         if queue in self._divided:
             self._divided.discard(queue)
             self._acks.forget(queue)
+            for key in self._elsewhere.pop(queue, ()):
+                elsewhere = self._hops.get(key)
+                if elsewhere is not None:
+                    elsewhere.busy.pop(queue, None)
+                    if not elsewhere.queues and not elsewhere.busy:
+                        self._drop(elsewhere)
         if queue not in self._by_queue:
             return
         self._leave(queue)
@@ -325,10 +286,14 @@ class NextHops:
         return any(self._leads(session, hop, position) for position in queue.peek(LOOKED_AT))
 
     def _leads(self, session: ISession, hop: NextHop, position: MessagePosition) -> bool:
-        return self._acks.leads(session, position) or self._ack_session(hop, position) is session
+        is_unanswered = hop.unanswered_since is not None
+        return (
+            self._acks.leads(session, position, is_unanswered=is_unanswered)
+            or self._ack_session(hop, position) is session
+        )
 
     def _ack_session(self, hop: NextHop, position: MessagePosition) -> ISession | None:
-        session = self._acks.session(position)
+        session = self._acks.session(position, is_unanswered=hop.unanswered_since is not None)
         if session is not None:
             return session
         # What is for an address is not for whoever somebody there said that he is.
@@ -395,6 +360,8 @@ class NextHops:
         hop = session.dialled_for
         if isinstance(hop, NextHop) and hop.is_served_by(session):
             self._found(hop)
+            hop.unanswered_since = None
+            hop.reported = frozenset()
             is_other = hop.identifier != session.remote_identifier
             if is_other and session.remote_identifier is not None and not hop.routed:
                 self._unlearn(hop)
@@ -405,8 +372,60 @@ class NextHops:
                 if missed.connector is not None:
                     missed.connector.peer_is_there()
 
-    def missed(self, hop: NextHop) -> None:
-        """A next hop was not reached, or has lost its session."""
+    def unread(self, hop: NextHop) -> list[MessagePosition]:
+        """Acknowledgements for an address that does not answer whose senders are not known."""
+        if hop.unanswered_since is None or not isinstance(hop.key, str):
+            return []
+        return [
+            position
+            for queue in self.busy(hop)
+            if queue in self._divided
+            for position in queue.peek(READ_AT_ONCE)
+            if self._acks.source(position) is None and position.view is None
+        ][:READ_AT_ONCE]
+
+    def seek_senders(self, hop: NextHop, now: float) -> list[NextHop]:
+        """Where the directory has those for whom acknowledgements wait that an address does not take.
+
+        What waits for a sender that the directory does not know is reported.
+
+        @param now: seconds since 1970-01-01 UTC.
+        @return: the next hops to dial.
+        """
+        if hop.unanswered_since is None or not isinstance(hop.key, str) or self._peers.trusts:
+            return []
+        found: dict[NextHop, None] = {}
+        for queue in self.busy(hop):
+            if queue not in self._divided or queue.state in STILL:
+                continue
+            lost = set()
+            for position in queue.peek(LOOKED_AT):
+                source = self._acks.source(position)
+                if source is None or self._ack_session(hop, position) is not None:
+                    continue
+                routed = self._moved.hop(source)
+                if routed is None:
+                    lost.add(source)
+                    continue
+                key = (source,)
+                elsewhere = self._hops.get(key)
+                if elsewhere is None:
+                    name = PrivateFormatName(source, ORDER_QUEUE_NUMBER)
+                    elsewhere = self._hops[key] = self._make(key, name, (routed,))
+                elsewhere.busy[queue] = None
+                self._elsewhere.setdefault(queue, {})[key] = None
+                found[elsewhere] = None
+            self._moved.report(hop, queue, lost, now)
+        return list(found)
+
+    def missed(self, hop: NextHop, session: ISession, now: float) -> None:
+        """A next hop was not reached, or has lost its session.
+
+        @param session: the one that has ended.
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        if session.opened is None and hop.unanswered_since is None:
+            hop.unanswered_since = now
         if hop.connector is not None:
             self._found(hop)
             hop.missed_at = tuple(dict.fromkeys(hop.connector.addresses))

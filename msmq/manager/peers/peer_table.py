@@ -129,6 +129,11 @@ class Peers:
                     return session
         return None
 
+    def sessions(self, identifier: UUID) -> Sequence[ISession]:
+        """The open sessions whose peers state this identifier, at whatever address; the oldest first."""
+        peer = self._peers.get(identifier)
+        return () if peer is None else tuple(peer.sessions)
+
     def session_at(self, identifier: UUID, address: str) -> ISession | None:
         """A session with whoever says at this address that it is this queue manager."""
         peer = self._peers.get(identifier)

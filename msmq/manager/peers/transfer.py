@@ -25,9 +25,12 @@ from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.handovers import Handovers
-from msmq.manager.peers.next_hops import STILL, NextHops
+from msmq.manager.peers.moved_senders import MovedSenders
+from msmq.manager.peers.next_hop import STILL
+from msmq.manager.peers.next_hops import NextHops
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.peers.route_table import Ways
+from msmq.manager.peers.sender_search import SenderSearch
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.manager.securing.encryption import Encryption, Failure, plain
@@ -77,6 +80,7 @@ class Transfer:
         sequences: Sequences,
         peers: Peers,
         acks: AckSessions,
+        moved: MovedSenders,
         ways: Ways,
         names: PublicNames | None,
         encryption: Encryption,
@@ -90,7 +94,8 @@ class Transfer:
         self._performer = performer
         self._sessions = sessions
         self._peers = peers
-        self.hops = NextHops(sessions, peers, acks, ways, names, holds)
+        self.hops = NextHops(sessions, peers, acks, moved, ways, names, holds)
+        self._search = SenderSearch(self.hops, acks, performer, self.ready)
         self._ways = ways
         self._encryption = encryption
         self._loading: set[ISession] = set()
@@ -435,7 +440,7 @@ class Transfer:
             # What came over the last session with an address draws no OrderAck any more.
             self.arrivals.disconnected(session.remote_address)
         for hop in hops:
-            self.hops.missed(hop)
+            self.hops.missed(hop, session, self._performer.clock.now().wall)
         left = [
             queue
             for queue in queues
@@ -455,6 +460,8 @@ class Transfer:
                 self._sequences.disconnected(queue, self._performer.clock.now())
             for queue in queues:
                 self.ready(queue)
+            for hop in hops:
+                self._search.begin(hop)
 
     def connection_lost(self, session: ISession) -> None:
         """The connection is gone as well; other sessions may lead there still."""

@@ -50,6 +50,10 @@ class Gate:
             return is_loopback(address) or address in self.peers
         return self.unauthenticated is Unauthenticated.ALLOW
 
+    def is_trusted(self, address: str) -> bool:
+        """Whether this address is configured or of this machine; C{ALLOW} alone trusts none."""
+        return self.admits(address) and (is_loopback(address) or address in self.peers)
+
     def may_acknowledge(self, address: str) -> bool:
         """Whether who is at this address may say what became of messages to PRIVATE= and PUBLIC= names."""
         if not self.acknowledgers or address in self.acknowledgers or address in self.peers:

@@ -1,0 +1,114 @@
+"""At which other address the sender of a message gets its OrderAcks and FinalAcks (reading 60)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar, Final
+from uuid import UUID
+
+from twisted.logger import Logger
+
+from msmq.interfaces.routing import IRouter
+from msmq.interfaces.session import ISession, RoutedHop
+from msmq.manager.peers.next_hop import NextHop
+from msmq.manager.peers.peer_table import Peers
+from msmq.manager.securing.trusted_peers import Gate
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.wire.addresses import read_address
+from msmq.wire.guid import braced
+
+REPORTED_AFTER: Final = 600.0
+"""Seconds without an answer after which it is reported that acknowledgements wait for an address."""
+
+MOST_NAMED: Final = 4
+"""Senders that one report names."""
+
+
+class MovedSenders:
+    """Decides whether a session at another address leads to the sender of a message.
+
+    An identifier that a peer states proves nothing, so one of these has to confirm it:
+
+      - the directory: this queue manager has dialled the computer that the directory names, or the session
+        is with the address that the directory names;
+      - where the directory names no address, the configuration: the address of the session is trusted
+        (L{Gate.is_trusted}), and the address from which the message came was dialled without success.
+
+    @param router: its topology is what the directory says; C{None} in workgroup mode.
+    @param gate: the addresses that are trusted.
+    @param report: appends an event of the queue manager itself: its name, the reason, the queue.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self, peers: Peers, router: IRouter | None, gate: Gate, report: Callable[[str, str, str], None]
+    ) -> None:
+        self._peers = peers
+        self._router = router
+        self._gate = gate
+        self._report = report
+
+    def session(self, source: UUID, *, is_unanswered: bool) -> ISession | None:
+        """An open session that leads to this queue manager for certain; C{None} if there is none.
+
+        @param is_unanswered: whether the address from which its messages came was dialled without success.
+        """
+        sessions = self._peers.sessions(source)
+        return next(
+            (each for each in sessions if self.leads(each, source, is_unanswered=is_unanswered)), None
+        )
+
+    def leads(self, session: ISession, source: UUID, *, is_unanswered: bool) -> bool:
+        """Whether a session leads to this queue manager for certain, at whatever address."""
+        if session.remote_identifier != source:
+            return False
+        machine = None if self._router is None else self._router.topology.queue_manager(source)
+        if machine is not None:
+            hop = session.dialled_for
+            if isinstance(hop, NextHop) and any(routed.identifier == source for routed in hop.routed):
+                return True
+            if machine.address:
+                named = read_address(machine.address)
+                return named is not None and named == read_address(session.remote_address)
+        return is_unanswered and self._gate.is_trusted(session.remote_address)
+
+    def hop(self, source: UUID) -> RoutedHop | None:
+        """Where the directory says that a queue manager is; C{None} if it does not know it."""
+        machine = None if self._router is None else self._router.topology.queue_manager(source)
+        if machine is None:
+            return None
+        return RoutedHop(source, machine.qualified_computer_name or machine.name)
+
+    def report(self, hop: NextHop, queue: OutgoingQueue, sources: Iterable[UUID], now: float) -> None:
+        """Report once that acknowledgements wait for an address that does not answer.
+
+        It is reported again when they are for other senders, or when the address has answered meanwhile.
+
+        @param sources: the senders for which no session will do.
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        waiting = frozenset(sources)
+        since = hop.unanswered_since
+        if since is None or now - since < REPORTED_AFTER or not waiting or waiting <= hop.reported:
+            return
+        hop.reported = waiting
+        named = sorted(waiting, key=str)[:MOST_NAMED]
+        more = len(waiting) - len(named)
+        senders = ", ".join(map(braced, named)) + (f" and {more} more" if more else "")
+        reason = (
+            f"{queue.message_count} acknowledgements for queue manager {senders} wait for {hop.key}, "
+            f"which has not answered since {_text(since)}: if its address has changed, {self._advice(named)}"
+        )
+        self._report("acknowledgements_wait", reason, str(queue.destination))
+        self.log.warn("{reason}", reason=reason)
+
+    def _advice(self, sources: Sequence[UUID]) -> str:
+        seen = {session.remote_address for source in sources for session in self._peers.sessions(source)}
+        there = f"; its identifier is stated at {', '.join(sorted(seen)[:MOST_NAMED])}" if seen else ""
+        return f"list the new one under [security] peers, or the queue manager in the directory{there}"
+
+
+def _text(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")

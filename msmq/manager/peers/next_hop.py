@@ -1,0 +1,72 @@
+"""[MS-MQQB] 3.1.1.3.1: one next hop, with the outgoing queues that share it."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from msmq.interfaces.session import IConnector, ISession, RoutedHop
+from msmq.interfaces.sessions import ISessions
+from msmq.queues.outgoing import OutgoingQueue, OutgoingState
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import FormatName
+
+STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
+"""The states in which nothing is sent from a queue."""
+
+
+NOBODY: Final = bytes(16)
+"""The QueueManagerAddress of a message that does not say whose queue it is for."""
+
+Key: TypeAlias = str | UUID | tuple[UUID, ...]
+"""By what a next hop is known: an address, a queue manager, or those of which one will do."""
+
+
+class NextHop:
+    """Where the messages of some outgoing queues go next.
+
+    @ivar queues: those queues, in the order in which they were first used.
+    @ivar busy: those in which anything waits, and some in which nothing does any more; there may be thousands
+        of queues, of which a few have messages.
+    @ivar connector: dials; C{None} where only a session that the other side opened will do.
+    @ivar identifier: the queue manager there: the one that the name says, or that answered when it was
+        dialled.
+    @ivar missed_at: the addresses at which it was not reached, since it was reached last.
+    @ivar unanswered_since: when dialling it failed first, in seconds since 1970-01-01 UTC; C{None} if it
+        answered last, or was never dialled.
+    @ivar reported: the senders of which it was reported that acknowledgements for them wait here.
+    @ivar routed: the queue managers that routing named, of which the first that can be reached will do; none
+        for a name that says itself where to connect.
+    """
+
+    def __init__(
+        self, key: Key, sessions: ISessions, name: FormatName, routed: tuple[RoutedHop, ...]
+    ) -> None:
+        self.key = key
+        self.queues: dict[OutgoingQueue, None] = {}
+        self.busy: dict[OutgoingQueue, None] = {}
+        self.missed_at: tuple[str, ...] = ()
+        self.unanswered_since: float | None = None
+        self.reported: frozenset[UUID] = frozenset()
+        self.identifier: UUID | None = key if isinstance(key, UUID) else None
+        self.routed = routed
+        self.connector: IConnector | None = None
+        if isinstance(name, DirectFormatName):
+            self.connector = sessions.connector(name.address, self.is_waited_for, self)
+        elif routed:
+            self.connector = sessions.routed_connector(lambda: self.routed, self.is_waited_for, self)
+
+    @property
+    def identifiers(self) -> tuple[UUID, ...]:
+        """The queue managers to which a session has to lead, the best first."""
+        if self.routed:
+            return tuple(hop.identifier for hop in self.routed)
+        return () if self.identifier is None else (self.identifier,)
+
+    def is_waited_for(self) -> bool:
+        """Whether any message waits, one that is on its way included."""
+        return any(queue.positions and queue.state not in STILL for queue in self.busy)
+
+    def is_served_by(self, session: ISession) -> bool:
+        """Whether this is the session that its connector dialled last."""
+        return self.connector is not None and self.connector.session is session

@@ -1,0 +1,68 @@
+"""Looks for senders whose acknowledgements wait for an address that does not answer (reading 60)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.manager.peers.ack_sessions import AckSessions
+from msmq.manager.peers.next_hop import NextHop
+from msmq.manager.peers.next_hops import NextHops
+from msmq.manager.performer import Performer
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import MessagePosition
+from msmq.structures.status import MQError
+
+
+class SenderSearch:
+    """Reads for whom the acknowledgements are, and dials those whom the directory has elsewhere.
+
+    @param ready: sends what may leave of a queue.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        hops: NextHops,
+        acks: AckSessions,
+        performer: Performer,
+        ready: Callable[[OutgoingQueue], None],
+    ) -> None:
+        self._hops = hops
+        self._acks = acks
+        self._performer = performer
+        self._ready = ready
+
+    def begin(self, hop: NextHop) -> None:
+        """A next hop was not reached, or has lost its session."""
+        unread = self._hops.unread(hop)
+        if unread:
+            # After a restart only the store knows for whom they are.
+            Deferred.fromCoroutine(self._read(hop, unread)).addErrback(
+                lambda failure: self.log.failure("acknowledgements could not be read", failure)
+            )
+        else:
+            self._dial(hop)
+
+    def _dial(self, hop: NextHop) -> None:
+        for elsewhere in self._hops.seek_senders(hop, self._performer.clock.now().wall):
+            if elsewhere.connector is not None:
+                elsewhere.connector.connect()
+
+    async def _read(self, hop: NextHop, unread: Sequence[MessagePosition]) -> None:
+        for position in unread:
+            try:
+                [view] = await self._performer.load([position])
+            except MQError as error:
+                self.log.error("an acknowledgement could not be read: {error}", error=error)
+                return
+            self._acks.learn(position, view)
+        if self._performer.is_stopped:
+            return
+        for queue in self._hops.busy(hop):
+            self._ready(queue)
+        self._dial(hop)
