@@ -52,15 +52,15 @@ from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.peers.forwarding import Forwarding, RoutingRole
 from msmq.manager.peers.handovers import Handovers
-from msmq.manager.peers.moved_senders import MovedSenders
 from msmq.manager.peers.order_acks import OrderAcks
-from msmq.manager.peers.outgoing_holds import OutgoingHolds
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
 from msmq.manager.peers.peer_table import Peers
-from msmq.manager.peers.route_table import Ways
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.peers.transfer import Transfer
 from msmq.manager.performer import Performer
+from msmq.manager.routes.moved_senders import MovedSenders
+from msmq.manager.routes.outgoing_holds import OutgoingHolds
+from msmq.manager.routes.route_table import Ways
 from msmq.manager.securing.assembly import Securing, SecurityProviders
 from msmq.manager.securing.certificate_publishing import UserDirectory
 from msmq.manager.securing.decryption import Decryption

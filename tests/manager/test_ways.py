@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from msmq.interfaces import IRouter
 from msmq.interfaces.routing import NoRoute
-from msmq.manager.peers.route_table import AVOIDED, RETRY, Ways
+from msmq.manager.routes.route_table import AVOIDED, RETRY, Ways
 from msmq.routing.next_hops import Rule
 from msmq.routing.topology import QueueManager
 from msmq.testing.clock import ManualClock

@@ -8,7 +8,7 @@ from uuid import UUID
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.manager.peers.moved_senders import REPORTED_AFTER
+from msmq.manager.routes.moved_senders import REPORTED_AFTER
 from msmq.manager.securing.trusted_peers import Gate
 from msmq.membership.objects import EnterpriseObject, QueueManagerObject, SiteObject
 from msmq.storage.memory import MemoryMessageStore

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.manager.peers.route_table import AVOIDED, RETRY
+from msmq.manager.routes.route_table import AVOIDED, RETRY
 from msmq.membership.objects import (
     EnterpriseObject,
     QueueManagerObject,

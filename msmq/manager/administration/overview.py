@@ -21,7 +21,7 @@ from msmq.manager.administration.descriptions import (
 from msmq.manager.applications.targets import outgoing_queue, own_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.membership.membership import Membership
-from msmq.manager.peers.outgoing_holds import OutgoingHolds
+from msmq.manager.routes.outgoing_holds import OutgoingHolds
 from msmq.manager.states import QueueManagerState
 from msmq.membership.local import HostIdentity
 from msmq.persistence.changes import AppendEvent

@@ -6,8 +6,8 @@ from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.session import ISession
-from msmq.manager.peers.moved_senders import MovedSenders
 from msmq.manager.peers.peer_table import Peers
+from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck

@@ -25,14 +25,14 @@ from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.handovers import Handovers
-from msmq.manager.peers.moved_senders import MovedSenders
-from msmq.manager.peers.next_hop import STILL
-from msmq.manager.peers.next_hops import NextHops
 from msmq.manager.peers.peer_table import Peers
-from msmq.manager.peers.route_table import Ways
-from msmq.manager.peers.sender_search import SenderSearch
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
+from msmq.manager.routes.moved_senders import MovedSenders
+from msmq.manager.routes.next_hop import STILL
+from msmq.manager.routes.next_hops import NextHops
+from msmq.manager.routes.route_table import Ways
+from msmq.manager.routes.sender_search import SenderSearch
 from msmq.manager.securing.encryption import Encryption, Failure, plain
 from msmq.manager.trace_reports import Reports
 from msmq.moment import Moment

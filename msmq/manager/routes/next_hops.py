@@ -10,10 +10,10 @@ from msmq.interfaces.session import ISession, RoutedHop
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
-from msmq.manager.peers.moved_senders import MovedSenders
-from msmq.manager.peers.next_hop import NOBODY, STILL, Key, NextHop
 from msmq.manager.peers.peer_table import Peers
-from msmq.manager.peers.route_table import Ways
+from msmq.manager.routes.moved_senders import MovedSenders
+from msmq.manager.routes.next_hop import NOBODY, STILL, Key, NextHop
+from msmq.manager.routes.route_table import Ways
 from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition

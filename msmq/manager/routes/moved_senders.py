@@ -11,8 +11,8 @@ from twisted.logger import Logger
 
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session import ISession, RoutedHop
-from msmq.manager.peers.next_hop import NextHop
 from msmq.manager.peers.peer_table import Peers
+from msmq.manager.routes.next_hop import NextHop
 from msmq.manager.securing.trusted_peers import Gate
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.wire.addresses import read_address

@@ -9,9 +9,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.manager.peers.ack_sessions import AckSessions
-from msmq.manager.peers.next_hop import NextHop
-from msmq.manager.peers.next_hops import NextHops
 from msmq.manager.performer import Performer
+from msmq.manager.routes.next_hop import NextHop
+from msmq.manager.routes.next_hops import NextHops
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.structures.status import MQError

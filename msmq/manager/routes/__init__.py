@@ -1,0 +1,1 @@
+"""Next hops: which session an outgoing queue uses, and where its messages go next."""
