@@ -127,7 +127,13 @@ def good_streams(draw: st.DrawFn) -> bytes:
         header = session_header(sent=count) if kind == "carrier" else None
         body = draw(st.binary(max_size=40))
         packets.append(
-            user_packet(body, destination=HERE, header=header, header_is_counted=draw(st.booleans()))
+            user_packet(
+                body,
+                destination=HERE,
+                message_id=count,
+                header=header,
+                header_is_counted=draw(st.booleans()),
+            )
         )
     return b"".join(packets)
 
@@ -270,8 +276,9 @@ class SessionFuzzTests(SynchronousTestCase):
     def test_buffers_no_more_than_a_packet(self) -> None:
         """The largest packet fits, and what claims to be larger is not waited for."""
         fixed = len(user_packet(b"", destination=HERE))
-        largest = user_packet(bytes(MAXIMUM_PACKET_SIZE - fixed), destination=HERE)
-        fuzzed = self.run_conversation([largest * 2 + largest[:-1]], is_initiator=False, opened=True)
+        body = bytes(MAXIMUM_PACKET_SIZE - fixed)
+        largest, second = (user_packet(body, destination=HERE, message_id=number) for number in (1, 2))
+        fuzzed = self.run_conversation([largest + second + largest[:-1]], is_initiator=False, opened=True)
         self.assertEqual(fuzzed.node.service.queue(".\\private$\\orders")["messages"], 2)
         self.assertGreater(fuzzed.longest, MAXIMUM_PACKET_SIZE - LARGEST_CHUNK)
         larger = largest[:8] + (MAXIMUM_PACKET_SIZE + 1).to_bytes(4, "little") + largest[12:]
