@@ -25,6 +25,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 FOUNDATION = ("errors", "moment", "token_bucket", "settings")
 VALUES = (*FOUNDATION, "wire", "structures", "windows", "persistence")
 MACHINES = (*VALUES, "machines")
+BASICS = ("errors", "moment", "wire", "structures")
 CORES = ("queues", "session", "transfer", "membership", "discovery", "routing")
 BELOW_INTERFACES = (*VALUES, *CORES)
 BELOW_PROVIDERS = (*BELOW_INTERFACES, "interfaces")
@@ -63,8 +64,8 @@ ROOMS = {
     "session": Room(2, MACHINES, pure=True),
     "transfer": Room(2, VALUES, pure=True),
     "membership": Room(2, VALUES, pure=True),
-    "discovery": Room(2, VALUES, pure=True),
-    "routing": Room(2, VALUES, pure=True),
+    "discovery": Room(2, BASICS, pure=True),
+    "routing": Room(2, BASICS, pure=True),
     "deadline_timer": Room(3, (*FOUNDATION, "interfaces")),
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
     "interfaces": Room(3, BELOW_INTERFACES),

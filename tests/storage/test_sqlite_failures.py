@@ -260,7 +260,9 @@ class LostFileTests(TestCase):
     def test_directory_that_cannot_be_written(self) -> None:
         """A file system that is mounted for reading only is told by its name."""
         program = (
-            "import sys, pathlib, msmq.storage.sqlite.database as d; d.Database(pathlib.Path(sys.argv[1]))"
+            "import sys, pathlib\n"
+            "from msmq.storage.sqlite.database import FileDatabase\n"
+            "FileDatabase(pathlib.Path(sys.argv[1]))"
         )
         done = run_mounted(READ_ONLY, self.directory, sys.executable, "-c", program, str(self.path))
         self.assertIn(f"{self.path}.lock: cannot open: Read-only file system", done.stderr)
