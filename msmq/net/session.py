@@ -48,8 +48,8 @@ from msmq.wire.framer import StreamFramer
 if TYPE_CHECKING:
     from msmq.net.session_factory import SessionFactory
 
-READ_SIZE: Final = 0x100000
-"""Bytes that are read from a connection at once."""
+READ_SIZE: Final = 0x40000
+"""Bytes that are read from a connection at once; so many may come beyond the limit on receive memory."""
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 
