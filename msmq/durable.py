@@ -28,6 +28,27 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
     sync(path.parent)
 
 
+def make_directory(path: Path, mode: int = 0o700, *, parents: bool = True) -> None:
+    """Create a directory that survives a power cut.
+
+    Of a directory that exists only the name is synchronised, unless the one above it may not be read.
+
+    @param mode: its permissions, from which the process's mask takes away.
+    @param parents: whether those above it are created too.
+    @raise OSError: it cannot be created, or the disk has not taken its name.
+    """
+    is_there = path.is_dir()
+    if not is_there:
+        if parents and not path.parent.exists():
+            make_directory(path.parent, 0o777)
+        path.mkdir(mode=mode, exist_ok=True)
+    try:
+        sync(path.absolute().parent)
+    except PermissionError:
+        if not is_there:
+            raise
+
+
 def sync(path: Path) -> None:
     """See to it that the content of a file, or the names in a directory, survive a power cut.
 

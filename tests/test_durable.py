@@ -1,4 +1,4 @@
-"""Files that are whole after a power cut."""
+"""Files and directories that survive a power cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.durable import sync, write_durably
+from msmq.durable import make_directory, sync, write_durably
 
 
 class WriteDurablyTests(SynchronousTestCase):
@@ -55,3 +55,22 @@ class WriteDurablyTests(SynchronousTestCase):
         sync(self.path)
         sync(self.directory)
         self.assertRaises(FileNotFoundError, sync, self.directory / "none")
+
+
+class MakeDirectoryTests(SynchronousTestCase):
+    """Directories; that their names are synchronised is what the tests of power cuts show."""
+
+    def test_directories(self) -> None:
+        """Only the owner can read it, and those above it are created on request."""
+        top = Path(self.mktemp())
+        make_directory(top / "data" / "log")
+        self.assertEqual(stat.S_IMODE((top / "data" / "log").stat().st_mode), 0o700)
+        make_directory(top / "data" / "log")
+        self.assertRaises(FileNotFoundError, make_directory, top / "other" / "log", parents=False)
+
+    def test_files_in_the_way(self) -> None:
+        """A file of that name, or above it, is an error."""
+        path = Path(self.mktemp())
+        path.write_bytes(b"")
+        self.assertRaises(FileExistsError, make_directory, path)
+        self.assertRaises(NotADirectoryError, make_directory, path / "log")

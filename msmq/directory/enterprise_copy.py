@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from msmq.durable import write_durably
+from msmq.durable import make_directory, write_durably
 
 COPY_NAME: Final = "directory-copy.json"
 """The name of the copy in the data directory."""
@@ -55,7 +55,7 @@ class EnterpriseCopy:
             "content_base64": _encoded(kept.content),
             "certificates": {name: _encoded(data) for name, data in kept.certificates.items()},
         }
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(self.path.parent)
         write_durably(self.path, json.dumps(document).encode("ascii") + b"\n")
 
     def load(self, source: Path) -> KeptFile | None:

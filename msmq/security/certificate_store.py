@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.durable import sync, write_durably
+from msmq.durable import make_directory, sync, write_durably
 from msmq.interfaces.signing import CertificateStoreError, Credentials, ICertificateStore, KeptCertificate
 from msmq.wire.sid import format_sid, parse_sid
 
@@ -118,7 +118,7 @@ def _close_to_others(path: Path) -> bool:
 def _write(path: Path, content: bytes) -> None:
     """Have the file on disk as a whole, or not at all."""
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_directory(path.parent)
         write_durably(path, content)
     except OSError as error:
         raise CertificateStoreError(f"{path}: {error.strerror}") from error

@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from twisted.logger import Logger
 
-from msmq.durable import write_durably
+from msmq.durable import make_directory, write_durably
 from msmq.interfaces.ciphers import CipherError
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.directory.public_keys import (
@@ -142,7 +142,7 @@ class KeyRing:
         """
         if self._directory is not None:
             try:
-                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_directory(self._directory)
             except OSError as error:
                 raise CipherError(f"{self._directory}: {error.strerror}") from error
         for purpose in _PURPOSES:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 
+from msmq.durable import make_directory
 from msmq.errors import MsmqError
 
 
@@ -42,7 +43,7 @@ class DataLock:
         @raise DataDirectoryError: the directory cannot be made or written.
         """
         try:
-            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(self.data)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             raise DataDirectoryError(f"data directory {self.data}: there is a file of that name") from None

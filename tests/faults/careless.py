@@ -22,8 +22,9 @@ from msmq.storage.sqlite.store import FILE_NAME
 
 PLUGIN = """\
 from tests.faults.careless import CARELESS, HASTY
+from tests.faults.small_log import HASTY_LOG, SMALL_LOG
 
-careless, hasty = CARELESS, HASTY
+careless, hasty, hasty_log, small_log = CARELESS, HASTY, HASTY_LOG, SMALL_LOG
 """
 
 

@@ -13,7 +13,7 @@ import attrs
 
 from tests.patience import DEADLINE
 
-CALLS = "pwrite64,write,fdatasync,fsync,ftruncate,fallocate"
+CALLS = "pwrite64,pwritev2,write,fdatasync,fsync,ftruncate,fallocate"
 """What a store does to its files."""
 
 _TRIAL = ("--seccomp-bpf", "-f", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO")
@@ -67,7 +67,7 @@ def tracer(log: Path, calls: str, *options: str, only: Sequence[Path] = ()) -> l
     @param only: files of which at least one has to be meant.
     """
     paths = [part for path in only for part in ("-P", str(path))]
-    how = ("-D", "-f", "-xx", "-yy", "-o", str(log), "-e", f"trace={calls}")
+    how = ("-D", "-f", "-v", "-xx", "-yy", "-o", str(log), "-e", f"trace={calls}")
     return ["strace", *how, *paths, *options]
 
 
@@ -92,7 +92,11 @@ class Call:
 
     @property
     def data(self) -> bytes:
-        """The first string behind the descriptor, which has to be whole; empty if there is none."""
+        """The first string behind the descriptor, or all buffers of a vector; none of them may be cut."""
+        if self.name == "pwritev2":
+            found_all = list(_BUFFER.finditer(self.arguments))
+            assert all(found[2] is None for found in found_all), "the tracer has cut a string"
+            return b"".join(unhex(found[1]) for found in found_all)
         descriptor = _FILE.match(self.arguments)
         found = _STRING.search(self.arguments, descriptor.end() if descriptor is not None else 0)
         if found is None:
@@ -106,6 +110,7 @@ class Call:
         return int(self.arguments.rpartition(",")[2])
 
 
+_BUFFER = re.compile(r'iov_base="((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _LINE = re.compile(r"(\d+) +(.*)")
 _WHOLE = re.compile(r"(\w+)\((.*)\) += (-?\d+|\?)(?:<[^>]*>)?(?: .*)?")

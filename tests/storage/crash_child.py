@@ -60,16 +60,22 @@ def write_for_ever(store: IMessageStore) -> None:
     os._exit(1)
 
 
-SMALL_LOG = "small-log:"
+SEGMENTS = {"small-log": 512 * 1024, "tiny-log": 64 * 1024}
 
 
 def made_store(description: str) -> IMessageStore:
     """The store of a description; C{small-log:DIRECTORY} is a log whose segments are soon full."""
-    if not description.startswith(SMALL_LOG):
+    kind, _, directory = description.partition(":")
+    if kind not in SEGMENTS:
         return make_store(description, Path())
-    place = Path(description.removeprefix(SMALL_LOG))
-    mark = place.with_name("mark")
-    return LogMessageStore(place, mark, clock=time.perf_counter, now=time.time, segment_bytes=512 * 1024)
+    place = Path(directory)
+    return LogMessageStore(
+        place,
+        place.with_name("mark"),
+        clock=time.perf_counter,
+        now=time.time,
+        segment_bytes=SEGMENTS[kind],
+    )
 
 
 if __name__ == "__main__":

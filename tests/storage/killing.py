@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.patience import DEADLINE
@@ -14,11 +15,14 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
 class Victims:
-    """Where L{tests.storage.crash_child} gets one process after the other from."""
+    """Where L{tests.storage.crash_child} gets one process after the other from.
 
-    def __init__(self) -> None:
+    @param tracer: the command to put in front of its own.
+    """
+
+    def __init__(self, tracer: Sequence[str] = ()) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.storage.crash_child"],
+            [*tracer, sys.executable, "-m", "tests.storage.crash_child"],
             cwd=PROJECT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -32,7 +32,7 @@ from tests.builders import user_packet
 from tests.contracts.store_contract import BILLS, ORDERS
 from tests.pipeline.stores import write_postgresql, write_sqlite
 from tests.servers.postgresql import shared_server
-from tests.storage.log_support import LogTestCase
+from tests.storage.log.support import LogTestCase
 from tests.strategies import user_packets
 
 ANY: dict[str, Any] = {"since": None, "until": None}

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from msmq.durable import write_durably
+from msmq.durable import make_directory, write_durably
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import Batch
 from msmq.storage.log.core.plan import Plan
@@ -86,5 +86,5 @@ class Quarantine:
 
 
 def _keep(target: Path, content: bytes) -> None:
-    target.parent.mkdir(mode=0o700, exist_ok=True)
+    make_directory(target.parent)
     write_durably(target, content)

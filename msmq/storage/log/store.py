@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from msmq.durable import make_directory
 from msmq.interfaces.storage import (
     IMessageStore,
     LogEntry,
@@ -171,7 +172,7 @@ class LogMessageStore:
     def _open(self) -> tuple[OpenedLog, Snapshot]:
         """Read the log; blocks."""
         try:
-            self.directory.mkdir(mode=0o700, exist_ok=True)
+            make_directory(self.directory, parents=False)
             lock = lock_directory(self.directory)
         except OSError as error:
             raise failure(self.directory, "open", error) from error

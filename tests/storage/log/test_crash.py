@@ -7,7 +7,7 @@ import random
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
-from tests.storage.log_support import LogTestCase
+from tests.storage.log.support import LogTestCase
 
 KILLS = 300 if IS_THOROUGH else 20
 

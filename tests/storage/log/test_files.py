@@ -23,7 +23,7 @@ from msmq.storage.log.core.format import BLOCK, GROUP_MAGIC
 from msmq.storage.log.files import DSYNC, begin_segment, find_segments
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.storage.crash_model import STEP, Model, batch
-from tests.storage.log_support import SEGMENT, LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase
 
 
 class ManySegmentsTests(LogTestCase):

@@ -13,7 +13,7 @@ from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
 from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
 from tests.contracts.store_express import SOURCE
 from tests.contracts.store_moves import move
-from tests.storage.log_support import LogTestCase
+from tests.storage.log.support import LogTestCase
 
 
 class BitRotTests(LogTestCase):

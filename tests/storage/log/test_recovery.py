@@ -15,7 +15,7 @@ from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.state import State
 from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
 from tests.faults import IS_THOROUGH
-from tests.storage.log_model import BLOCKS, NOWHERE, QUEUE, Blocks, Machine, Written
+from tests.storage.log.model import BLOCKS, NOWHERE, QUEUE, Blocks, Machine, Written
 
 DEPTH = 3 if IS_THOROUGH else 2
 
