@@ -9,7 +9,7 @@ from pathlib import Path
 from flights import Tally, body_of, say
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 
 KINDS: dict[str, dict[str, object]] = {
     "express": {},
@@ -23,7 +23,7 @@ def send(socket: Path, queue: str, kind: str, count: int, size: int, outstanding
     client = ControlClient(socket)
     header = {"destination": f"DIRECT=OS:BETA{queue.removeprefix('.')}", **KINDS[kind]}
     started = time.monotonic()
-    messages = (Record(header, body_of(size)) for _ in range(count))
+    messages = (StreamRecord(header, body_of(size)) for _ in range(count))
     for _ in client.send_steadily(messages, outstanding=outstanding):
         pass
     say(started=started, ended=time.monotonic(), cpu=time.process_time())

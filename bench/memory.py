@@ -24,7 +24,7 @@ from flights import Part
 from measuring import Result, table
 from servers import Manager, resident
 
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 
 MESSAGES: Final = 1_000_000
 SESSIONS: Final = 1000
@@ -74,7 +74,7 @@ def _memory(what: str, watch: Watch) -> list[Result]:
 def _flood(sender: Manager, destination: str, count: int, delivery: str) -> float:
     """Send so many messages as fast as they are taken; how many that were in a second."""
     header = {"destination": destination, "delivery": delivery}
-    record = Record(header, bytes(BODY))
+    record = StreamRecord(header, bytes(BODY))
     started = time.monotonic()
     for _ in sender.client.send_steadily((record for _ in range(count)), outstanding=OUTSTANDING):
         pass

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from demo_servers import QueueManager
 
 from msmq.control.client.client import Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 
 LETTERS = r".\private$\letters"
 PAYMENTS = r".\private$\payments"
@@ -78,9 +78,9 @@ def _send(sender: QueueManager, receiver: QueueManager, queue: str, properties: 
     """Send a few messages at a time, so that it takes long enough to be disturbed."""
     destination = rf"DIRECT=TCP:{receiver.address}\{queue[2:]}"
 
-    def records(first: int) -> Iterator[Record]:
+    def records(first: int) -> Iterator[StreamRecord]:
         for number in range(first, first + TOGETHER):
-            yield Record({"destination": destination, "label": _label(number), **properties}, b"")
+            yield StreamRecord({"destination": destination, "label": _label(number), **properties}, b"")
 
     for first in range(0, COUNT, TOGETHER):
         for _ in sender.client.send(records(first)):

@@ -12,7 +12,7 @@ import attrs
 
 from msmq import Message
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.queues.arriving.packing import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.base_header import BaseHeader
@@ -72,10 +72,10 @@ def make_parcels(sender: str, destination: str, count: int) -> list[Parcel]:
 def send(client: ControlClient, destination: str, parcels: Sequence[Parcel]) -> int:
     """Send everything, in this order; answers how many messages were taken."""
 
-    def records() -> Iterator[Record]:
+    def records() -> Iterator[StreamRecord]:
         for parcel in parcels:
             properties = {"destination": destination, "label": parcel.label, "priority": parcel.priority}
-            yield Record(properties, parcel.body)
+            yield StreamRecord(properties, parcel.body)
 
     return sum(1 for _ in client.send(records()))
 

@@ -39,7 +39,7 @@ from demo_servers import QueueManager, ServerFailed, queue_manager
 from pyarrow import compute, parquet
 
 from msmq.control.client.client import Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.errors import MsmqError
 from msmq.pipeline.rows import StoredPacket, message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
@@ -107,10 +107,10 @@ def send(manager: QueueManager, address: str, queue: str, count: int, **properti
     """Send so many messages; their identifiers, in the order of sending."""
     header = {"destination": destination(address, queue), **properties}
 
-    def records() -> Iterator[Record]:
+    def records() -> Iterator[StreamRecord]:
         for number in range(count):
             body = f"{queue} {number}".encode()
-            yield Record({**header, "label": f"{number:06}"}, body)
+            yield StreamRecord({**header, "label": f"{number:06}"}, body)
 
     return list(manager.client.send(records()))
 
@@ -127,7 +127,9 @@ def send_in_transactions(
     }
     sent: list[str] = []
     for first in range(0, count, TOGETHER):
-        batch = [Record({**header, "label": f"{first + number:06}"}, b"paid") for number in range(TOGETHER)]
+        batch = [
+            StreamRecord({**header, "label": f"{first + number:06}"}, b"paid") for number in range(TOGETHER)
+        ]
         sent += manager.client.send(batch, one_transaction=True)
     return sent
 

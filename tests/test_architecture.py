@@ -157,12 +157,8 @@ SLOTS_OF_OTHERS = {
 }
 """The only assignments to attributes of other objects that look like a collaborator."""
 
-SHARED_NAMES = frozenset(
-    "Admission Arrivals Batch Claim Departures Descriptors Link Member Network Numbers Operation Place"
-    " Plan Problem QueueManagerState Record Refusal Report Settlement Snapshot Source Step Target"
-    " Transfer Wanted".split()
-)
-"""Names of public classes that still stand in more than one file; the list only gets shorter."""
+SHARED_NAMES: frozenset[str] = frozenset()
+"""Names of public classes that may stand in more than one file: none."""
 
 LINE_LIMIT = 800
 FORBIDDEN_NAMES = ("utils", "util")
@@ -448,7 +444,7 @@ class NameTests(SynchronousTestCase):
         return {name: found for name, found in modules.items() if len(found) > 1}
 
     def test_public_classes_have_names_of_their_own(self) -> None:
-        """No class has the name of another one, but for those that are listed, all of which are needed."""
+        """No public class has the name of another one, except those of the allow-list."""
         duplicates = self.duplicates(parsed_package())
         new = {name: modules for name, modules in duplicates.items() if name not in SHARED_NAMES}
         self.assertEqual(new, {})

@@ -33,7 +33,7 @@ from demo_servers import QueueManager, ServerFailed, queue_manager  # noqa: E402
 from msmq import MQError  # noqa: E402
 from msmq.cli.output import cell  # noqa: E402
 from msmq.control.client.client import Delivered, Receipt  # noqa: E402
-from msmq.control.protocol.records import Record  # noqa: E402
+from msmq.control.protocol.records import StreamRecord  # noqa: E402
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise  # noqa: E402
 
 ENTERPRISE = HERE / "enterprise.toml"
@@ -58,10 +58,10 @@ class Arrived:
 def send(sender: QueueManager, first: int) -> None:
     """Send numbered messages, some in each transaction."""
 
-    def records(start: int) -> Iterator[Record]:
+    def records(start: int) -> Iterator[StreamRecord]:
         for number in range(start, start + TOGETHER):
             label = f"{number:04}"
-            yield Record(
+            yield StreamRecord(
                 {"destination": ORDERS, "label": label, "transactional": True, "journal": True},
                 label.encode(),
             )

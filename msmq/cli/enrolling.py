@@ -17,7 +17,7 @@ from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
     from msmq.directory.ldap.enrollment.performing import Enrollment
-    from msmq.directory.ldap.enrollment.planning import Step
+    from msmq.directory.ldap.enrollment.planning import EnrollmentStep
     from msmq.directory.ldap.settings import LdapSettings
     from msmq.service.settings import Configuration
 
@@ -29,7 +29,7 @@ _OWN_CREDENTIALS: Final = ("ca_file", "start_tls", "dialect")
 
 
 @attrs.frozen
-class Target:
+class EnrollmentTarget:
     """The directory that a command changes, the credentials for it, and whether it only prints the changes.
 
     @ivar configuration: of the server that is meant; C{None} without C{--config}.
@@ -114,10 +114,10 @@ def leave(settings: Settings, /, name: str, with_queues: bool, **where: Any) -> 
 @pass_settings
 def role(settings: Settings, /, name: str, routing: bool, **where: Any) -> None:
     """Say whether the queue manager NAME routes messages of other members."""
-    from msmq.directory.ldap.enrollment.planning import Wanted
+    from msmq.directory.ldap.enrollment.planning import MemberRequest
 
     target = _target(**where)
-    _show(settings, target, lambda enrollment: enrollment.change(name, Wanted(routing=routing)))
+    _show(settings, target, lambda enrollment: enrollment.change(name, MemberRequest(routing=routing)))
 
 
 @click.command
@@ -129,12 +129,12 @@ def role(settings: Settings, /, name: str, routing: bool, **where: Any) -> None:
 @pass_settings
 def site(settings: Settings, /, name: str, sites: tuple[str, ...], is_none: bool, **where: Any) -> None:
     """Put the queue manager NAME into these SITES, by name or GUID, and into no other."""
-    from msmq.directory.ldap.enrollment.planning import Wanted
+    from msmq.directory.ldap.enrollment.planning import MemberRequest
 
     if bool(sites) == is_none:
         raise click.UsageError("name the sites, or give --none")
     target = _target(**where)
-    _show(settings, target, lambda enrollment: enrollment.change(name, Wanted(sites=sites)))
+    _show(settings, target, lambda enrollment: enrollment.change(name, MemberRequest(sites=sites)))
 
 
 @click.command
@@ -173,14 +173,14 @@ def _wanted(
     routing: bool | None,
 ) -> tuple[str, Any]:
     """Who joins, and as what."""
-    from msmq.directory.ldap.enrollment.planning import Wanted
+    from msmq.directory.ldap.enrollment.planning import MemberRequest
     from msmq.service.identity import IdentityError, has_identity, load_identity
     from msmq.wire.guid import format_guid
 
     if configuration is None:
         if name is None:
             raise click.UsageError("name the computer, or give the --config of its server")
-        return name, Wanted(sites or None, routing, dns_name)
+        return name, MemberRequest(sites or None, routing, dns_name)
     own = configuration.queue_manager
     if name is not None and name.lower() != own.name.lower():
         raise click.UsageError(f"{name} is not {own.name}, the queue manager of the --config")
@@ -190,7 +190,7 @@ def _wanted(
             identifier = load_identity(own.data)
         except IdentityError as error:
             raise MQError(Status.MQ_ERROR_DS_ERROR, str(error)) from error
-    return own.name, Wanted(
+    return own.name, MemberRequest(
         sites or tuple(format_guid(each) for each in own.sites) or None,
         (True if own.routing_server else None) if routing is None else routing,
         dns_name,
@@ -207,7 +207,7 @@ def _target(
     bind_dn: str | None,
     password_file: str | None,
     dry_run: bool,
-) -> Target:
+) -> EnrollmentTarget:
     from msmq.directory.ldap.settings import parse_settings
     from msmq.service.configuration import ConfigurationError, load
 
@@ -236,7 +236,7 @@ def _target(
     elif password_file is not None:
         raise click.UsageError("--password-file is the password of --bind-dn, which is missing")
     try:
-        return Target(configuration, parse_settings(directory, options), dry_run)
+        return EnrollmentTarget(configuration, parse_settings(directory, options), dry_run)
     except ValueError as error:
         raise click.UsageError(f"the directory {directory}: {error}") from error
 
@@ -254,7 +254,11 @@ def _password(bind_dn: str, file: str | None) -> Path:
     return Path(f"/proc/self/fd/{memory}")
 
 
-def _show(settings: Settings, target: Target, enroll: Callable[[Enrollment], Awaitable[list[Step]]]) -> None:
+def _show(
+    settings: Settings,
+    target: EnrollmentTarget,
+    enroll: Callable[[Enrollment], Awaitable[list[EnrollmentStep]]],
+) -> None:
     """Do it, and print what was done: one line for each entry, or LDIF of what would be."""
     from msmq.directory.ldap.enrollment.ldif import to_ldif
 
@@ -278,7 +282,7 @@ def _show(settings: Settings, target: Target, enroll: Callable[[Enrollment], Awa
     output.flush()
 
 
-def _record(step: Step) -> dict[str, Any]:
+def _record(step: EnrollmentStep) -> dict[str, Any]:
     from msmq.directory.ldap.transport.wire import Add, Modify
 
     change = step.change
@@ -287,7 +291,9 @@ def _record(step: Step) -> dict[str, Any]:
     return {"change": verb, "dn": change.name, "attributes": attributes}
 
 
-def _run(target: Target, enroll: Callable[[Enrollment], Awaitable[list[Step]]]) -> list[Step]:
+def _run(
+    target: EnrollmentTarget, enroll: Callable[[Enrollment], Awaitable[list[EnrollmentStep]]]
+) -> list[EnrollmentStep]:
     """What was done, once the reactor has run.
 
     @raise MQError: it could not be done.
@@ -307,13 +313,13 @@ def _run(target: Target, enroll: Callable[[Enrollment], Awaitable[list[Step]]]) 
 
     if not target.settings.servers:
         raise click.UsageError("name the server of the directory: --directory ldaps://HOST/BASE")
-    outcome: list[list[Step] | Failure] = []
+    outcome: list[list[EnrollmentStep] | Failure] = []
 
-    def end(result: list[Step] | Failure) -> None:
+    def end(result: list[EnrollmentStep] | Failure) -> None:
         outcome.append(result)
         reactor.stop()
 
-    async def do() -> list[Step]:
+    async def do() -> list[EnrollmentStep]:
         connection = LdapConnection(target.settings, reactor)
         try:
             connection.check()

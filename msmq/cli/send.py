@@ -95,7 +95,7 @@ def send(
     DESTINATION is a format name, as DIRECT=TCP:127.0.0.2\private$\orders, several with commas, or the path
     of a local queue.  What is recoverable is on disk when this ends with status 0.
     """
-    from msmq.control.protocol.records import Record
+    from msmq.control.protocol.records import StreamRecord
 
     if body is not None and body_file is not None:
         raise click.UsageError("--body and --body-file exclude each other")
@@ -120,7 +120,7 @@ def send(
     if not properties["sign"] and (properties["certificate"] or properties["hash"]):
         raise click.UsageError("--certificate and --hash are for messages with --sign")
     output = settings.output
-    messages = itertools.repeat(Record(header, content + extension), count)
+    messages = itertools.repeat(StreamRecord(header, content + extension), count)
     one_transaction = bool(properties["transactional"])
     for identifier in settings.client.send(messages, one_transaction=one_transaction):
         output.one({"id": identifier}) if output.as_json else output.write(identifier)

@@ -16,7 +16,7 @@ Refuse = Callable[[KeyPath, str], None]
 
 
 @attrs.frozen
-class WrittenAccount:
+class DeclaredAccount:
     """A C{[[user]]} or C{[[group]]} of an enterprise file.
 
     @ivar place: where it stands.
@@ -42,7 +42,7 @@ class WrittenAccount:
         return str(self.values.get("name", self.values["sid"]))
 
 
-def gather(written: Iterable[WrittenAccount], refuse: Refuse) -> tuple[Account, ...]:
+def gather(written: Iterable[DeclaredAccount], refuse: Refuse) -> tuple[Account, ...]:
     """The accounts, each with the groups that it is in, those of its groups among them.
 
     A group that is in itself, by whatever way, is in no more groups for that.
@@ -66,7 +66,7 @@ def gather(written: Iterable[WrittenAccount], refuse: Refuse) -> tuple[Account, 
     )
 
 
-def _groups(row: WrittenAccount, groups: Mapping[str, bytes], refuse: Refuse) -> Iterable[bytes]:
+def _groups(row: DeclaredAccount, groups: Mapping[str, bytes], refuse: Refuse) -> Iterable[bytes]:
     for index, text in enumerate(row.values.get("groups", ())):
         found = groups.get(text.casefold())
         if found is None:

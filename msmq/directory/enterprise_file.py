@@ -17,7 +17,7 @@ from uuid import UUID, uuid5
 
 import attrs
 
-from msmq.directory.accounts import WrittenAccount, gather
+from msmq.directory.accounts import DeclaredAccount, gather
 from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES, read_public_keys
 from msmq.errors import MsmqError
 from msmq.interfaces.access import Account
@@ -34,7 +34,7 @@ from msmq.membership.objects import (
 )
 from msmq.routing.backups import find_unusable_backups
 from msmq.routing.building import TopologyBuilder
-from msmq.routing.problems import Problem
+from msmq.routing.problems import EnterpriseProblem
 from msmq.routing.topology import Topology
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.structures.names.path_name import parse_path_name
@@ -230,7 +230,7 @@ class _Reading:
             self._add(row, self._queue)
         for row in rows["user"]:
             self._add(row, self._user)
-        written = (WrittenAccount(row.path, row.values) for row in (*rows["user"], *rows["group"]))
+        written = (DeclaredAccount(row.path, row.values) for row in (*rows["user"], *rows["group"]))
         self.accounts = gather(written, self.refuse)
         self._judge(rows)
 
@@ -440,7 +440,7 @@ class _Reading:
         self.topology = built.topology
         self.tell(built.problems)
 
-    def tell(self, problems: Iterable[Problem]) -> None:
+    def tell(self, problems: Iterable[EnterpriseProblem]) -> None:
         """What routing has to say, with the lines."""
         for problem in problems:
             line = problem.where.rpartition(":")[2]

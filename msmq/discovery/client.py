@@ -26,7 +26,7 @@ RESPONSE_TIME: Final = 15.0
 
 
 @attrs.frozen
-class Network:
+class BroadcastNetwork:
     """[MS-MQSD] 3.1.1.2 one of NetworkAddressList.
 
     @ivar address: the IP address of this host on it, from which requests leave.
@@ -41,7 +41,7 @@ class Network:
 class SendRequest:
     """Broadcast this datagram on this network."""
 
-    network: Network
+    network: BroadcastNetwork
     datagram: bytes
 
 
@@ -68,7 +68,7 @@ class _Run:
     @ivar deadline: when the Waiting for Response Timer expires.
     """
 
-    networks: Sequence[Network]
+    networks: Sequence[BroadcastNetwork]
     request_id: UUID
     index: int = 0
     stored: TopologyServerReply | None = None
@@ -77,7 +77,7 @@ class _Run:
     deadline: float = 0.0
 
     @property
-    def network(self) -> Network:
+    def network(self) -> BroadcastNetwork:
         """The one that was asked last."""
         return self.networks[self.index - 1]
 
@@ -136,7 +136,7 @@ class DiscoveryClient:
         return None if self._run is None else self._run.deadline
 
     def get_directory_server_list(
-        self, networks: Sequence[Network], request_id: UUID, now: Moment
+        self, networks: Sequence[BroadcastNetwork], request_id: UUID, now: Moment
     ) -> list[DiscoveryEffect]:
         """[MS-MQSD] 3.1.4.1 Get Directory Server List.
 
@@ -159,7 +159,7 @@ class DiscoveryClient:
 
         A reply that is late, malformed or to another request is discarded and changes nothing.
 
-        @param address: the L{Network.address} at which it arrived.
+        @param address: the L{BroadcastNetwork.address} at which it arrived.
         """
         run = self._run
         reply = self._accepted(run, datagram, address)

@@ -20,7 +20,7 @@ from msmq.interfaces.queue_manager import (
     IQueueManager,
     IReservation,
     ITransaction,
-    Place,
+    MessageLocation,
     ReceivedMessage,
 )
 from msmq.interfaces.routing import IRouter, NoRoute
@@ -87,10 +87,10 @@ __all__ = [
     "IWatchedDirectory",
     "LogEntry",
     "LogExtent",
+    "MessageLocation",
     "MessageNotStored",
     "MoveMessage",
     "NoRoute",
-    "Place",
     "PutAborts",
     "PutMessage",
     "PutQueue",

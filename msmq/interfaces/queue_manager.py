@@ -85,7 +85,7 @@ class ITransaction(Interface):
 
 
 @attrs.frozen
-class Place:
+class MessageLocation:
     """Where a message is.
 
     @ivar queue: the path, or of an outgoing queue the format name.
@@ -123,7 +123,7 @@ class Explanation:
     """
 
     identifier: MessageIdentifier
-    places: Sequence[Place]
+    places: Sequence[MessageLocation]
     events: Sequence[AppendEvent]
     reports: Sequence[FoundReport] = ()
 
@@ -354,10 +354,10 @@ class IQueueManager(Interface):
             MQ_ERROR_INVALID_PARAMETER for unrelated queues.
         """
 
-    def dead_letters(limit: int = 1000) -> Awaitable[Sequence[Place]]:
+    def dead_letters(limit: int = 1000) -> Awaitable[Sequence[MessageLocation]]:
         """What lies in both dead-letter queues, the first C{limit} of each."""
 
-    def each_dead_letter(limit: int = 1000) -> AsyncIterator[Place]:
+    def each_dead_letter(limit: int = 1000) -> AsyncIterator[MessageLocation]:
         """The same one by one, so that the packets of all of them need not be in memory."""
 
     def requeue(message: MessageIdentifier) -> Awaitable[MessageIdentifier]:

@@ -25,7 +25,7 @@ Answering = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterab
 text where alone its sender may be."""
 
 
-class Answers:
+class AcknowledgementBatch:
     """[MS-MQQB] 3.1.7.15 and 3.1.7.17: the acknowledgements of some messages, of which none leaves alone.
 
     What happens to the messages and what is said about it are one batch of the store, so that a crash

@@ -17,13 +17,13 @@ from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.interfaces.topology import add_objects
-from msmq.manager.administration.departures import Departures
+from msmq.manager.administration.departures import UnreadRemovals
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.queue_administration import Administration
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.message_log import MessageLogs
-from msmq.manager.applications.opening import Opening
+from msmq.manager.applications.opening import QueueOpener
 from msmq.manager.applications.reads import Reads
 from msmq.manager.applications.search import Search
 from msmq.manager.applications.send_keys import SendKeys
@@ -43,8 +43,8 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.ownership import check_owner, claim
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.acknowledgements import Acknowledgements
-from msmq.manager.peers.answer_limits import AnswerRoom
-from msmq.manager.peers.arrival_commits import Turns
+from msmq.manager.peers.answer_limits import AnswerLimits
+from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.connectors import Connectors
 from msmq.manager.peers.express_history import ExpressHistory
@@ -56,21 +56,21 @@ from msmq.manager.peers.order_acks import OrderAcks
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.peers.sequences import Sequences
-from msmq.manager.peers.transfer import Transfer
+from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.outgoing_holds import OutgoingHolds
-from msmq.manager.routes.route_table import Ways
-from msmq.manager.securing.assembly import Securing, SecurityProviders
+from msmq.manager.routes.route_table import RouteTable
+from msmq.manager.securing.assembly import MessageSecurity, SecurityProviders
 from msmq.manager.securing.certificate_publishing import UserDirectory
 from msmq.manager.securing.decryption import Decryption
-from msmq.manager.securing.descriptors import AccessPolicy, Descriptors
+from msmq.manager.securing.descriptors import AccessPolicy, SecurityDescriptors
 from msmq.manager.securing.encryption import Encryption
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.public_descriptors import parsed
 from msmq.manager.securing.public_security import PublicSecurity
 from msmq.manager.securing.signatures import Signer
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.trace_reports import Reports
 from msmq.membership.access import NO_DIRECTORY
 from msmq.membership.divergence import DirectoryChanges
@@ -118,7 +118,7 @@ class Parts:
         router: IRouter | None,
         routing_server: bool,
         site: uuid.UUID | None,
-        gate: Gate,
+        gate: TrustedPeers,
         access: AccessPolicy | None,
         beside: Callable[..., Deferred[Any]],
         send_keys: SendKeys,
@@ -163,7 +163,7 @@ class Parts:
         self.router = router
         self.destinations = destinations = Destinations(model, clock, self.public)
         self.peers = Peers(model.identifier, clock, gate, trusts=settings.trust_identifiers)
-        self.answer_room = AnswerRoom(performer, self.peers, self)
+        self.answer_room = AnswerLimits(performer, self.peers, self)
         certificates = security.make_certificates(clock, beside)
         signer = Signer(
             model.identifier,
@@ -188,12 +188,12 @@ class Parts:
         reports = self.reports if report_messages else None
         self.foreign_sites = ForeignSites(router)
         self.sequences = Sequences(performer, self.events, settings, reactor, self, self.foreign_sites)
-        self.departures = Departures(performer, outbox, self.events, self.sequences)
+        self.departures = UnreadRemovals(performer, outbox, self.events, self.sequences)
         self.flow = FlowControl(performer, reactor)
         moved = MovedSenders(self.peers, router, gate, self._note)
         acks = AckSessions(self.peers, moved)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
-        self.turns = Turns(performer, settings, streams, self.order_acks, reactor)
+        self.turns = ArrivalCommits(performer, settings, streams, self.order_acks, reactor)
         local = LocalQueues(performer, outbox, self.events, reactor)
         self.integration: Integration | None = None
         if client is not None and self.public is not None:
@@ -215,7 +215,7 @@ class Parts:
         self.descriptors = descriptors = (
             None
             if access is None
-            else Descriptors(
+            else SecurityDescriptors(
                 access,
                 None
                 if self.integration is None
@@ -226,7 +226,7 @@ class Parts:
             performer, self.departures, local, self.integration, descriptors, reactor, new_identifier
         )
         self.permissions = None if descriptors is None else Permissions(performer, local, descriptors, gate)
-        self.ways = Ways(model.identifier, router, reactor, self)
+        self.ways = RouteTable(model.identifier, router, reactor, self)
         self.ciphers = None if directory is None else ciphers
         self.decryption = Decryption(reactor, clock, self.ciphers, preferences)
         self.encryption = Encryption(
@@ -237,7 +237,7 @@ class Parts:
             preferences,
         )
         integrated = self.integration
-        self.securing = Securing(
+        self.securing = MessageSecurity(
             model,
             security,
             certificates,
@@ -272,7 +272,7 @@ class Parts:
         )
         self.handovers = Handovers()
         self.holds = Holds()
-        self.transfer = Transfer(
+        self.transfer = MessageTransfer(
             performer,
             sessions,
             arrivals,
@@ -297,7 +297,7 @@ class Parts:
         )
         self.logs = MessageLogs(performer, outbox, destinations, self.transactions, reactor, new_identifier)
         self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
-        self.opening = Opening(
+        self.opening = QueueOpener(
             performer,
             Reads(performer, outbox),
             self.sender,

@@ -9,18 +9,18 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.manager.answers import Answer, Answers
+from msmq.manager.answers import AcknowledgementBatch, Answer
 from msmq.manager.applications.destinations import Destinations
-from msmq.manager.applications.targets import Target
+from msmq.manager.applications.targets import SendTarget
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.public_names import UnknownPublicQueue
-from msmq.manager.peers.answer_limits import AnswerRoom
+from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.performer import Performer
 from msmq.manager.securing.signatures import Signer
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import Acknowledgement, acknowledgement
-from msmq.queues.arriving.admission import Admission, EnqueueStatus, Refusal
+from msmq.queues.arriving.admission import Admission, EnqueueRefusal, EnqueueStatus
 from msmq.queues.arriving.message import Message
 from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving.transaction import Transaction
@@ -41,7 +41,7 @@ _REFUSALS = {
 }
 
 
-def refuse(refusals: Sequence[Refusal], count: int) -> None:
+def refuse(refusals: Sequence[EnqueueRefusal], count: int) -> None:
     """Tell why a message, of so many, did not come in.
 
     @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES; nothing if there is no refusal.
@@ -86,7 +86,7 @@ class Outbox:
         performer: Performer,
         destinations: Destinations,
         signer: Signer,
-        answer_room: AnswerRoom,
+        answer_room: AnswerLimits,
         final_acks: FinalAcks,
         *,
         send_insecure: bool,
@@ -100,7 +100,7 @@ class Outbox:
 
     async def put(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[SendTarget],
         messages: Sequence[Message],
         also: Callable[[int], Sequence[Change]] = lambda first: (),
     ) -> int:
@@ -134,7 +134,7 @@ class Outbox:
         return first
 
     async def _store(
-        self, admission: Admission, answers: Answers | None = None, told: Sequence[Change] = ()
+        self, admission: Admission, answers: AcknowledgementBatch | None = None, told: Sequence[Change] = ()
     ) -> None:
         performer = self._performer
         try:
@@ -153,7 +153,7 @@ class Outbox:
         self._performer.model.withdraw(admission)
         forget_queues(admission.overflow, admission.groups)
 
-    def _show(self, admission: Admission, answers: Answers | None) -> None:
+    def _show(self, admission: Admission, answers: AcknowledgementBatch | None) -> None:
         performer = self._performer
         effects = performer.model.commit(admission, performer.clock.now())
         if answers is not None:
@@ -162,7 +162,7 @@ class Outbox:
         performer.perform(effects)
 
     def send_in(
-        self, transaction: Transaction, targets: Sequence[Target], messages: Sequence[Message]
+        self, transaction: Transaction, targets: Sequence[SendTarget], messages: Sequence[Message]
     ) -> int:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target when a transaction commits.
 
@@ -176,7 +176,7 @@ class Outbox:
         return first
 
     async def send_in_open(
-        self, transaction: Transaction, targets: Sequence[Target], messages: Sequence[Message]
+        self, transaction: Transaction, targets: Sequence[SendTarget], messages: Sequence[Message]
     ) -> int:
         """The same for a transaction that goes on: the numbers may be told at once.
 
@@ -207,7 +207,7 @@ class Outbox:
         await self._performer.commit(changes)
         self._performer.model.stored(changes)
 
-    def check(self, messages: Iterable[Message], targets: Iterable[Target]) -> None:
+    def check(self, messages: Iterable[Message], targets: Iterable[SendTarget]) -> None:
         """See that these queues take such messages.
 
         @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not take;
@@ -258,7 +258,7 @@ class Outbox:
                     )
 
     def build(
-        self, targets: Sequence[Target], messages: Sequence[Message]
+        self, targets: Sequence[SendTarget], messages: Sequence[Message]
     ) -> tuple[int, list[tuple[Queue, UserMessageView]]]:
         """Number messages and make their packets, for each target; answers with the first number as well.
 
@@ -278,9 +278,9 @@ class Outbox:
                 arrivals.append((target.queue, packet))
         return first, arrivals
 
-    def answers(self) -> Answers:
+    def answers(self) -> AcknowledgementBatch:
         """What is to be told of some messages, together with what happens to them."""
-        return Answers(self._performer, self._answer)
+        return AcknowledgementBatch(self._performer, self._answer)
 
     async def send_own(self, name: FormatName, message: Message, source: bytes) -> None:
         """Send a message of our own making, a report for example, to a queue that a peer chose.
@@ -291,7 +291,7 @@ class Outbox:
         """
         await self.put([await self._learned(name, source)], [message])
 
-    async def _learned(self, name: FormatName, source: bytes) -> Target:
+    async def _learned(self, name: FormatName, source: bytes) -> SendTarget:
         """The queue that a peer chose; a public one is looked for, if need be."""
         try:
             return self._target(name, source)
@@ -360,7 +360,7 @@ class Outbox:
                 "there are too many outgoing queues, or too many because of messages from one host",
             )
 
-    def _target(self, name: FormatName, source: bytes) -> Target:
+    def _target(self, name: FormatName, source: bytes) -> SendTarget:
         if not self._performer.model.is_local(name):
             self._see_room(name, source)
         target = self._destinations.one(name)

@@ -20,7 +20,7 @@ from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
@@ -161,7 +161,9 @@ class Performer:
     def overflow(self, admission: Admission) -> None:
         """Hand over to the store the express messages for which memory had no room."""
         if admission.overflow:
-            size = sum(position.size for position in admission.positions if position.kept is Kept.OVERFLOW)
+            size = sum(
+                position.size for position in admission.positions if position.kept is PacketHolder.OVERFLOW
+            )
             self._overflowing += size
             self.store.commit(admission.overflow).addBoth(self._overflowed, admission, size)
 

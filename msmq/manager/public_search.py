@@ -9,7 +9,7 @@ from uuid import UUID
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.manager.membership.directory_router import Runner
+from msmq.manager.membership.directory_router import ProcedureRunner
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import DirectoryOperationResult, refusal
@@ -28,7 +28,7 @@ _WILDCARDS: Final = frozenset("*?")
 
 async def find_public_queues(
     access: DirectoryAccess,
-    run: Runner,
+    run: ProcedureRunner,
     reactor: IReactorTime,
     *,
     label: str | None,

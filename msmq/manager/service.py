@@ -18,7 +18,7 @@ from zope.interface import implementer
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, Place
+from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, MessageLocation
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
@@ -36,8 +36,8 @@ from msmq.manager.securing.access_requests import AccessRequests
 from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.manager.securing.requests import CertificateRequests
-from msmq.manager.securing.trusted_peers import Gate
-from msmq.manager.states import QueueManagerState
+from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.manager.states import ServiceState
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.local import HostIdentity
 from msmq.queues.arriving.message import Message
@@ -113,7 +113,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         router: IRouter | None = None,
         routing_server: bool = False,
         site: uuid.UUID | None = None,
-        gate: Gate | None = None,
+        gate: TrustedPeers | None = None,
         access: AccessPolicy | None = None,
         beside: Callable[..., Deferred[Any]] = deferToThread,
         ciphers: ICiphers | None = None,
@@ -142,7 +142,7 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             router=router,
             routing_server=routing_server,
             site=site,
-            gate=Gate() if gate is None else gate,
+            gate=TrustedPeers() if gate is None else gate,
             access=access,
             beside=beside,
             ciphers=ciphers,
@@ -170,28 +170,28 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
 
     async def open(self) -> None:
         """Open the store and take over what it holds."""
-        self.state = QueueManagerState.INITIALIZING
+        self.state = ServiceState.INITIALIZING
         try:
             await self._parts.open()
         except BaseException:
-            self.state = QueueManagerState.STOPPED
+            self.state = ServiceState.STOPPED
             raise
 
     def startService(self) -> None:
         """Begin to send what waits."""
         Service.startService(self)
-        self.state = QueueManagerState.READY
+        self.state = ServiceState.READY
         self._parts.start()
         self._subscriptions.tell(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
         """End the sessions and the waits, then close the store."""
         Service.stopService(self)
-        self.state = QueueManagerState.STOPPING
+        self.state = ServiceState.STOPPING
         return self._parts.stop().addBoth(self._stopped)
 
     def _stopped(self, result: Any) -> Any:
-        self.state = QueueManagerState.STOPPED
+        self.state = ServiceState.STOPPED
         self._subscriptions.tell(QueueManagerEvent.STOPPED)
         return result
 
@@ -445,11 +445,11 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             self._parts.performer.forget_empty((queue,))
         self._parts.performer.forget_empty((source,))
 
-    async def dead_letters(self, limit: int = 1000) -> list[Place]:
+    async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
         """What lies in both dead-letter queues, the first C{limit} of each."""
         return await self._work.search.dead_letters(limit)
 
-    def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[Place]:
+    def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[MessageLocation]:
         """The same one by one, so that the packets of all of them need not be in memory."""
         return self._work.search.each_dead_letter(limit)
 

@@ -9,7 +9,7 @@ from msmq.persistence.changes import Change, PutState, RemoveState
 from msmq.persistence.state_records import StateChange
 
 
-class QueueManagerState(enum.Enum):
+class ServiceState(enum.Enum):
     """[MS-MQDMPR] 3.1.1.1 QueueManagerState; the values are what C{msmq status} shows."""
 
     STOPPED = "stopped"

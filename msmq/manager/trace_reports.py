@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from msmq.interfaces.session import ISession
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
-from msmq.queues.arriving.reports import Report, report
+from msmq.queues.arriving.reports import TraceReport, report
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
@@ -57,7 +57,7 @@ class Reports:
         if made is not None:
             Deferred.fromCoroutine(self._send(made, view))
 
-    async def _send(self, made: Report, view: UserMessageView) -> None:
+    async def _send(self, made: TraceReport, view: UserMessageView) -> None:
         try:
             await self._outbox.send_own(made.destination, made.message, view.source_queue_manager)
         except MQError as error:

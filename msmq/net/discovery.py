@@ -20,10 +20,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.discovery.client import (
+    BroadcastNetwork,
     DiscoveryClient,
     DiscoveryEffect,
     DiscoveryEnded,
-    Network,
     SendRequest,
 )
 from msmq.discovery.server import DiscoveryServer, Unanswered
@@ -219,8 +219,8 @@ class Discovery:
         self._port = port
         self._networks = networks
         self._new_identifier = new_identifier
-        self._broadcasts: dict[Network, str] = {}
-        self._sockets: dict[Network, tuple[DatagramProtocol, IListeningPort]] = {}
+        self._broadcasts: dict[BroadcastNetwork, str] = {}
+        self._sockets: dict[BroadcastNetwork, tuple[DatagramProtocol, IListeningPort]] = {}
         self._waiting: list[Deferred[bool]] = []
         self._timer: IDelayedCall | None = None
 
@@ -248,7 +248,7 @@ class Discovery:
             done.cancel()
         return self._close()
 
-    def heard(self, network: Network, datagram: bytes) -> None:
+    def heard(self, network: BroadcastNetwork, datagram: bytes) -> None:
         """[MS-MQSD] 3.1.5.2: a datagram came to the socket of a network."""
         self._perform(self.client.receive(datagram, network.address, self._clock.now()))
 
@@ -268,7 +268,7 @@ class Discovery:
                     self._end(found)
         self._schedule()
 
-    def _send(self, network: Network, datagram: bytes) -> None:
+    def _send(self, network: BroadcastNetwork, datagram: bytes) -> None:
         """A network that takes no datagrams is a silent one."""
         try:
             if network not in self._sockets:
@@ -322,7 +322,7 @@ class _ClientProtocol(DatagramProtocol):
 
     noisy = False
 
-    def __init__(self, discovery: Discovery, network: Network) -> None:
+    def __init__(self, discovery: Discovery, network: BroadcastNetwork) -> None:
         self._discovery = discovery
         self._network = network
 

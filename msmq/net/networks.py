@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import attrs
 import psutil
 
-from msmq.discovery.client import Network
+from msmq.discovery.client import BroadcastNetwork
 
 
 class InterfaceAddress(Protocol):
@@ -31,7 +31,7 @@ class AttachedNetwork:
     @ivar broadcast: its broadcast address; of a line with two ends, the other end.
     """
 
-    network: Network
+    network: BroadcastNetwork
     broadcast: str
 
 
@@ -68,11 +68,11 @@ def _attached(each: InterfaceAddress, wanted: str) -> AttachedNetwork | None:
         if wanted and each.address != wanted:
             return None
         # Lines that are dialled have two ends, and come and go.
-        return AttachedNetwork(Network(each.address, is_dial_up=True), each.ptp)
+        return AttachedNetwork(BroadcastNetwork(each.address, is_dial_up=True), each.ptp)
     subnet = IPv4Interface(f"{each.address}/{each.netmask or 32}").network
     broadcast = each.broadcast or str(subnet.broadcast_address)
     if wanted:
         # Every address of the loopback network is this host's, though the interface names one only.
         is_wanted = each.address == wanted or (subnet.is_loopback and IPv4Interface(wanted).ip in subnet)
-        return AttachedNetwork(Network(wanted), broadcast) if is_wanted else None
-    return None if subnet.is_loopback else AttachedNetwork(Network(each.address), broadcast)
+        return AttachedNetwork(BroadcastNetwork(wanted), broadcast) if is_wanted else None
+    return None if subnet.is_loopback else AttachedNetwork(BroadcastNetwork(each.address), broadcast)

@@ -16,7 +16,7 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
-from msmq.session.connection_limits import Doorkeeper, Refusal
+from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal
 from msmq.session.effects import CloseReason
 from msmq.session.packet_counts import PacketCounts
 from msmq.session.session import Session
@@ -64,7 +64,7 @@ class SessionFactory(ServerFactory):
         self.counts = PacketCounts()
         self.is_offline = False
         self.receive_memory = ReceiveMemory(self.settings.receive_memory, reactor)
-        self._doorkeeper = Doorkeeper(
+        self._doorkeeper = ConnectionLimits(
             self.settings.sessions_per_second, self.settings.max_connections_per_host, allowed
         )
         self._connections: set[SessionProtocol] = set()
@@ -111,7 +111,7 @@ class SessionFactory(ServerFactory):
     def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
         """A session for a connection that was accepted; C{None} closes it.
 
-        That is so offline, and where the L{Doorkeeper} says so.
+        That is so offline, and where the L{ConnectionLimits} says so.
         """
         host = str(getattr(addr, "host", ""))
         refusal = self._refusal(host)
@@ -120,12 +120,12 @@ class SessionFactory(ServerFactory):
             return None
         return self.build(is_initiator=False)
 
-    def _refusal(self, host: str) -> Refusal | None:
+    def _refusal(self, host: str) -> ConnectionRefusal | None:
         if self.is_offline:
-            return Refusal.OFFLINE
+            return ConnectionRefusal.OFFLINE
         return self._doorkeeper.judge(host, self._accepted_by_host[counted_host(host)], self.clock.now())
 
-    def refuse(self, refusal: Refusal, host: str, detail: str = "") -> None:
+    def refuse(self, refusal: ConnectionRefusal, host: str, detail: str = "") -> None:
         """A connection did not become a session: count it, and say so in the log, though not every time.
 
         @param detail: what else the log says of it.
@@ -165,7 +165,7 @@ class SessionFactory(ServerFactory):
     def _accepts(self, protocol: SessionProtocol) -> bool:
         accepted = protocol.may_open()
         if not accepted:
-            self.refuse(Refusal.SESSIONS, protocol.remote_address)
+            self.refuse(ConnectionRefusal.SESSIONS, protocol.remote_address)
         return accepted
 
     def connection_made(self, connection: SessionProtocol) -> None:
@@ -181,7 +181,7 @@ class SessionFactory(ServerFactory):
         if len(self._handshaking) >= self.settings.max_handshakes:
             oldest = next(iter(self._handshaking))
             del self._handshaking[oldest]
-            self.refuse(Refusal.HANDSHAKES, oldest.remote_address)
+            self.refuse(ConnectionRefusal.HANDSHAKES, oldest.remote_address)
             oldest.close(CloseReason.CROWDED_OUT)
         self._handshaking[connection] = None
 

@@ -7,7 +7,7 @@ import json
 from twisted.plugin import getPlugins
 
 from msmq.decoding.bodies import AUTO, Body, BodyDecoders, IBodyDecoder, extension_headers
-from msmq.pipeline.rows import Headers, Reading, text
+from msmq.pipeline.rows import BodyReaders, Headers, text
 from msmq.structures.packet.user_message_view import UserMessageView
 
 NONE = "none"
@@ -22,7 +22,7 @@ def installed_decoders() -> BodyDecoders:
     return BodyDecoders(getPlugins(IBodyDecoder))
 
 
-def reading(choice: str, *, headers: bool = False) -> Reading:
+def reading(choice: str, *, headers: bool = False) -> BodyReaders:
     """How rows are read if bodies are asked for in this way.
 
     @param choice: C{auto}, the name of a decoder, or C{none}.
@@ -31,7 +31,7 @@ def reading(choice: str, *, headers: bool = False) -> Reading:
     """
     of_headers = _headers if headers else None
     if choice == NONE:
-        return Reading(headers=of_headers)
+        return BodyReaders(headers=of_headers)
     decoders = installed_decoders()
     if choice not in decoders.names:
         raise ValueError(f"decode = {choice!r} is none of {', '.join((NONE, *decoders.names))}")
@@ -42,7 +42,7 @@ def reading(choice: str, *, headers: bool = False) -> Reading:
         told = None if decoded is None else text(json.dumps(decoded.as_json(), ensure_ascii=False))
         return told, text(outcome.error) or None
 
-    return Reading(decode, of_headers)
+    return BodyReaders(decode, of_headers)
 
 
 def body_of(view: UserMessageView) -> Body:

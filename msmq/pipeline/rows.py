@@ -63,7 +63,7 @@ Headers: TypeAlias = Sequence[tuple[str, bytes]]
 
 
 @attrs.frozen
-class Reading:
+class BodyReaders:
     """How bodies and extensions are read.
 
     @ivar decode: the body as JSON text, and why it could not be read; both if only a part of it could be.
@@ -74,12 +74,12 @@ class Reading:
     headers: Callable[[UserMessageView], Headers | None] | None = None
 
 
-PLAIN: Final = Reading()
+PLAIN: Final = BodyReaders()
 """Neither is read."""
 
 
 def message_row(
-    stored: StoredPacket, names: Sequence[str] = names_of(MESSAGE_COLUMNS), reading: Reading = PLAIN
+    stored: StoredPacket, names: Sequence[str] = names_of(MESSAGE_COLUMNS), reading: BodyReaders = PLAIN
 ) -> tuple[Any, ...]:
     """The row of a message: text, numbers, bytes, aware C{datetime}, lists, and a C{dict} of a transaction.
 
@@ -89,7 +89,9 @@ def message_row(
 
 
 def message_batch(
-    stored: Sequence[StoredPacket], names: Sequence[str] = names_of(MESSAGE_COLUMNS), reading: Reading = PLAIN
+    stored: Sequence[StoredPacket],
+    names: Sequence[str] = names_of(MESSAGE_COLUMNS),
+    reading: BodyReaders = PLAIN,
 ) -> pyarrow.RecordBatch:
     """The rows of messages as one batch, which is made faster than row by row.
 
@@ -122,7 +124,7 @@ def message_batch(
 
 
 def _read_columns(
-    stored: Sequence[StoredPacket], names: Sequence[str], reading: Reading
+    stored: Sequence[StoredPacket], names: Sequence[str], reading: BodyReaders
 ) -> dict[str, list[Any]]:
     """The columns for which each packet is read."""
     found: dict[str, list[Any]] = {}
@@ -170,7 +172,7 @@ def _batch(
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _message_values(stored: StoredPacket, names: Sequence[str], reading: Reading) -> dict[str, Any]:
+def _message_values(stored: StoredPacket, names: Sequence[str], reading: BodyReaders) -> dict[str, Any]:
     """The values of the columns; times are in microseconds since 1970-01-01 UTC."""
     arrived = microseconds(stored.arrived)
     values: dict[str, Any] = {

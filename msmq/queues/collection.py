@@ -15,7 +15,7 @@ from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.persistence.snapshot import Snapshot
 from msmq.queues.creation import Alteration, Creation
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
-from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.position import MessagePosition, PacketHolder
 from msmq.queues.queue import Queue
 from msmq.queues.queue_names import QueueNames
 from msmq.structures.names.direct_format_name import DirectFormatName
@@ -107,7 +107,7 @@ class QueueCollection:
         for definition in parts:
             self._restore_part(definition)
         restored: list[tuple[Queue, list[MessagePosition]]] = []
-        stored = Kept.STORE
+        stored = PacketHolder.STORE
         for definition in snapshot.queues:
             queue = self._by_identifier.get(definition.identifier)
             rows = snapshot.messages.get(definition.identifier)

@@ -71,7 +71,7 @@ class ReservedCounter:
 
 
 @attrs.define(eq=False)
-class Numbers:
+class MessageNumbers:
     """The numbers that a queue manager gives to messages.
 
     @ivar sequential: SequentialID, in the order in which messages come into queues.
@@ -82,7 +82,7 @@ class Numbers:
     message_ids: ReservedCounter
 
     @classmethod
-    def beginning(cls, now: Moment) -> Numbers:
+    def beginning(cls, now: Moment) -> MessageNumbers:
         """Those of a queue manager whose store holds nothing.
 
         A store that lost its state must not make the numbers of an earlier life come back, so they begin

@@ -9,7 +9,7 @@ import attrs
 from msmq.persistence.changes import Change, MoveMessage, PutMessage, PutQueue, RemoveMessages
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.leaving.deadlines import due_time
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.packet.user_message_view import UserMessageView
 
@@ -96,7 +96,7 @@ class Holdings:
     sequential: ReservedCounter
 
     def insert(
-        self, queue: Queue, view: UserMessageView | None, source: MessagePosition, *, keep: Kept
+        self, queue: Queue, view: UserMessageView | None, source: MessagePosition, *, keep: PacketHolder
     ) -> MessagePosition:
         """Put a copy of a message behind all others of its priority, where nobody sees it yet.
 
@@ -119,7 +119,7 @@ class Holdings:
         self.storage.used += size
         if queue.is_system:
             self.storage.journaled += size
-        if position.kept is Kept.MEMORY:
+        if position.kept is PacketHolder.MEMORY:
             self.storage.express += size
 
     def restore(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
@@ -145,7 +145,7 @@ class Holdings:
             self.storage.used -= size
             if position.queue.is_system:
                 self.storage.journaled -= size
-            if position.kept is Kept.MEMORY:
+            if position.kept is PacketHolder.MEMORY:
                 self.storage.express -= size
             elif position.is_cached:
                 self.uncache(position)
@@ -153,7 +153,7 @@ class Holdings:
     def unlink_all(self, positions: Iterable[MessagePosition]) -> None:
         """The same as L{unlink} for each of them; what is so of their queue is asked once, not for each."""
         storage = self.storage
-        memory, deleted = Kept.MEMORY, PositionState.DELETED
+        memory, deleted = PacketHolder.MEMORY, PositionState.DELETED
         queue: Queue | None = None
         entries: dict[int, MessagePosition] = {}
         is_plain = False
@@ -183,7 +183,7 @@ class Holdings:
         storage = self.storage
         limit = _ENDLESS if storage.cache_limit is None else storage.cache_limit
         for position in positions:
-            if position.kept is Kept.MEMORY or position.is_cached or position.view is None:
+            if position.kept is PacketHolder.MEMORY or position.is_cached or position.view is None:
                 continue
             if storage.cached + position.size <= limit:
                 position.is_cached = True
@@ -196,7 +196,7 @@ class Holdings:
 
         @param changes: what is not waited for.
         """
-        position.kept = Kept.OVERFLOW
+        position.kept = PacketHolder.OVERFLOW
         self.put(position, changes)
         position.is_cached = True
         self.storage.cached += position.size
@@ -206,7 +206,7 @@ class Holdings:
         if position.is_cached:
             self.uncache(position)
         if not is_stored:
-            position.kept = Kept.MEMORY
+            position.kept = PacketHolder.MEMORY
             self.storage.express += position.size
         elif position.state is PositionState.AVAILABLE:
             self.cache((position,))
@@ -224,7 +224,7 @@ class Holdings:
 
     def put(self, position: MessagePosition, changes: list[Change]) -> None:
         """Ask the store to keep a message whose packet is in memory, if it is to be kept."""
-        if position.kept is not Kept.MEMORY:
+        if position.kept is not PacketHolder.MEMORY:
             self.keep_queue(position.queue, changes)
             changes.append(
                 PutMessage(
@@ -235,7 +235,7 @@ class Holdings:
                     position.due,
                     position.aborts,
                     position.moves,
-                    position.kept is Kept.OVERFLOW,
+                    position.kept is PacketHolder.OVERFLOW,
                 )
             )
 
@@ -244,10 +244,10 @@ class Holdings:
 
         Of an express message it is not known whether the store has it, so it gets a new copy if it can.
         """
-        if source.kept is Kept.OVERFLOW and copy.view is not None:
+        if source.kept is PacketHolder.OVERFLOW and copy.view is not None:
             self.put(copy, changes)
             changes.append(RemoveMessages(source.queue.definition.identifier, (source.lookup_id,), True))
-        elif source.kept is not Kept.MEMORY:
+        elif source.kept is not PacketHolder.MEMORY:
             self.keep_queue(copy.queue, changes)
             changes.append(
                 MoveMessage(
@@ -258,7 +258,7 @@ class Holdings:
                     copy.due,
                     copy.aborts,
                     copy.moves,
-                    source.kept is Kept.OVERFLOW,
+                    source.kept is PacketHolder.OVERFLOW,
                 )
             )
 

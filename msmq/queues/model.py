@@ -17,27 +17,27 @@ from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.persistence.definition import UNLIMITED, quota_in_bytes
 from msmq.persistence.snapshot import Snapshot
-from msmq.queues.arriving.arrivals import Arrivals
-from msmq.queues.arriving.availability import Showing
+from msmq.queues.arriving.arrivals import QueueArrivals
+from msmq.queues.arriving.availability import Availability
 from msmq.queues.collection import QueueCollection
-from msmq.queues.counters import Numbers
+from msmq.queues.counters import MessageNumbers
 from msmq.queues.creation import Alteration, Creation, Deletion
 from msmq.queues.effects import Effect
 from msmq.queues.holdings import Holdings, Storage
-from msmq.queues.leaving.copies import Copying
-from msmq.queues.leaving.deletion import Deleting
+from msmq.queues.leaving.copies import MessageCopies
+from msmq.queues.leaving.deletion import QueueDeletion
 from msmq.queues.leaving.departure_kinds import Departure, Removal, gone_with_queue
 from msmq.queues.leaving.departures import Departures
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.moves import Moves
 from msmq.queues.leaving.purging import PurgePending, finish_purge, purge_available, purge_locked
 from msmq.queues.leaving.transaction import Abortion, Commitment
-from msmq.queues.leaving.transactions import Transacting
+from msmq.queues.leaving.transactions import QueueTransactions
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.queues.queue_names import QueueNames
-from msmq.queues.reading.descriptors import Descriptors
+from msmq.queues.reading.descriptors import OpenQueueDescriptors
 from msmq.queues.reading.operations import OnTaken, WaitingReader
 from msmq.queues.reading.readers import Readers
 from msmq.structures.names.format_name import (
@@ -63,8 +63,8 @@ PEER_DEAD_LETTERS: Final = 64 * 1024
 class QueueManagerModel:
     """[MS-MQDMPR] 3.1.1.1 QueueManager and the QueueCollection.
 
-    It is made of parts, and what they offer has its names here: L{QueueNames.queue_for}, L{Numbers},
-    L{Arrivals}, L{Departures}, L{Moves}, and of L{Readers} C{take} and C{cancel}.
+    It is made of parts, and what they offer has its names here: L{QueueNames.queue_for}, L{MessageNumbers},
+    L{QueueArrivals}, L{Departures}, L{Moves}, and of L{Readers} C{take} and C{cancel}.
 
     @ivar identifier: the GUID of this queue manager.
     @ivar is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
@@ -127,10 +127,10 @@ class QueueManagerModel:
         self._purge_pending = PurgePending()
         self._departures: list[Departure] = []
         self.readers = Readers(self._expiry)
-        self.descriptors = Descriptors(self.collection, self.readers)
-        self._numbers = Numbers.beginning(now)
+        self.descriptors = OpenQueueDescriptors(self.collection, self.readers)
+        self._numbers = MessageNumbers.beginning(now)
         self.holdings = Holdings(self.storage, self._numbers.sequential)
-        self.copying = Copying(
+        self.copying = MessageCopies(
             self.holdings,
             identifier.bytes_le,
             self.system_queue(QueueSuffix.DEADLETTER),
@@ -138,8 +138,10 @@ class QueueManagerModel:
             self.system_queue(QueueSuffix.JOURNAL),
             self.names.find,
         )
-        self._deleting = Deleting(self.collection, self.holdings, self.readers, self._expiry, self.copying)
-        self.transacting = Transacting(self.holdings, self.copying, self.collection, poison_after)
+        self._deleting = QueueDeletion(
+            self.collection, self.holdings, self.readers, self._expiry, self.copying
+        )
+        self.transacting = QueueTransactions(self.holdings, self.copying, self.collection, poison_after)
         self._share_parts()
 
     def _share_parts(self) -> None:
@@ -150,8 +152,8 @@ class QueueManagerModel:
         self.take_message_ids = numbers.take_message_ids
         self.reservations = numbers.reservations
         self.stored = numbers.stored
-        self._showing = showing = Showing(holdings, self.readers, expiry)
-        arrivals = Arrivals(numbers, holdings, expiry, showing, self.copying)
+        self._showing = showing = Availability(holdings, self.readers, expiry)
+        arrivals = QueueArrivals(numbers, holdings, expiry, showing, self.copying)
         self.admit = arrivals.admit
         self.bury = arrivals.bury
         self.commit = arrivals.commit

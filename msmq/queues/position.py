@@ -43,7 +43,7 @@ class PositionState(enum.Enum):
 _AT_REST = frozenset({PositionState.AVAILABLE, PositionState.LOCKED_READER, PositionState.PURGE_PENDING})
 
 
-class Kept(enum.Enum):
+class PacketHolder(enum.Enum):
     """Who has the packet of a message.
 
     MEMORY: we alone; it is an express message.
@@ -80,7 +80,7 @@ class MessagePosition:
     arrived: float
     state: PositionState = PositionState.ARRIVING
     owner: Hashable = None
-    kept: Kept = Kept.MEMORY
+    kept: PacketHolder = PacketHolder.MEMORY
     due: int | None = None
     aborts: int = 0
     moves: int = 0
@@ -90,12 +90,12 @@ class MessagePosition:
     @property
     def is_recoverable(self) -> bool:
         """Whether it is in the store for good, or on its way there."""
-        return self.kept is Kept.STORE
+        return self.kept is PacketHolder.STORE
 
     @property
     def is_stored(self) -> bool:
         """Whether the store has it, or is getting it, be it for good or not."""
-        return self.kept is not Kept.MEMORY
+        return self.kept is not PacketHolder.MEMORY
 
     @property
     def is_at_rest(self) -> bool:

@@ -15,7 +15,7 @@ from uuid import UUID
 import attrs
 
 from msmq.routing.downstream import downstream_paths
-from msmq.routing.problems import Problem, ProblemKind
+from msmq.routing.problems import EnterpriseProblem, ProblemKind
 from msmq.routing.topology import MAXIMUM_COST, QueueManager, RoutingLink, Topology
 from msmq.wire.guid import NULL_GUID
 
@@ -50,7 +50,7 @@ class _Backup:
         return self.sites[self.position - 1], self.sites[self.position]
 
 
-def find_unusable_backups(topology: Topology) -> list[Problem]:
+def find_unusable_backups(topology: Topology) -> list[EnterpriseProblem]:
     """Each link that would lead around a site, and may not be used, with a cost that would change that.
 
     One problem for each link, direction and site; the costs that are named were tried.
@@ -69,10 +69,10 @@ def find_unusable_backups(topology: Topology) -> list[Problem]:
     problems = [_problem(topology, backups) for backups in most[:_MOST_REPORTED]]
     if len(most) > _MOST_REPORTED:
         rule = f"has {len(most) - _MOST_REPORTED} more links that cannot be used as backups"
-        problems.append(Problem(ProblemKind.BACKUP, "the enterprise", rule))
+        problems.append(EnterpriseProblem(ProblemKind.BACKUP, "the enterprise", rule))
     if looked_at < len(topology.sites):
         rule = f"has {len(topology.sites)} sites; backups were looked for on the way to {looked_at} of them"
-        problems.append(Problem(ProblemKind.BACKUP, "the enterprise", rule))
+        problems.append(EnterpriseProblem(ProblemKind.BACKUP, "the enterprise", rule))
     return problems
 
 
@@ -168,7 +168,7 @@ def _backup(
     return None
 
 
-def _problem(topology: Topology, backups: list[_Backup]) -> Problem:
+def _problem(topology: Topology, backups: list[_Backup]) -> EnterpriseProblem:
     backup = backups[0]
     name = topology.site_name
     one, two = backup.ends
@@ -188,7 +188,7 @@ def _problem(topology: Topology, backups: list[_Backup]) -> Problem:
         rule += f"; with a cost of {change.cost} for the link {ends} they would go this way"
     link = topology.link_between(one, two)
     where = "" if link is None else link.where
-    return Problem(ProblemKind.BACKUP, f"link {name(one)} - {name(two)}", rule, where)
+    return EnterpriseProblem(ProblemKind.BACKUP, f"link {name(one)} - {name(two)}", rule, where)
 
 
 def _changes(topology: Topology, backup: _Backup) -> Iterator[RoutingLink]:

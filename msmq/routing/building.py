@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.routing.checking import check, find_cycles
-from msmq.routing.problems import Problem, ProblemKind, Problems
+from msmq.routing.problems import EnterpriseProblem, EnterpriseProblems, ProblemKind
 from msmq.routing.topology import MAXIMUM_COST, MINIMUM_COST, QueueManager, RoutingLink, Site, Topology
 from msmq.wire.guid import NULL_GUID, braced
 
@@ -23,11 +23,11 @@ class Enterprise:
     """
 
     topology: Topology
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[EnterpriseProblem, ...] = ()
     problems_left_out: int = 0
 
     @property
-    def faults(self) -> tuple[Problem, ...]:
+    def faults(self) -> tuple[EnterpriseProblem, ...]:
         """The problems for which something had to be left out."""
         return tuple(problem for problem in self.problems if problem.is_fault)
 
@@ -36,13 +36,13 @@ class TopologyBuilder:
     """Collects sites, links and queue managers in any order, and makes a L{Topology} of them.
 
     The order of the calls for one type is kept: it is the order of the directory.
-    Nothing raises: what cannot be is left out, and becomes a L{Problem} that names it.
+    Nothing raises: what cannot be is left out, and becomes a L{EnterpriseProblem} that names it.
     C{where} is the place of an object in its source, C{estate.toml:12} for example, and stands in its
     problems.
     """
 
     def __init__(self) -> None:
-        self._problems = Problems()
+        self._problems = EnterpriseProblems()
         self._sites: dict[UUID, Site] = {}
         self._links: list[RoutingLink] = []
         self._queue_managers: dict[UUID, QueueManager] = {}
@@ -121,7 +121,7 @@ class TopologyBuilder:
         It takes a second or so for ten thousand sites and fifty thousand links; a reactor does it in a
         thread.
         """
-        problems = Problems(list(self._problems.found), self._problems.left_out)
+        problems = EnterpriseProblems(list(self._problems.found), self._problems.left_out)
         self._check_emptiness(problems)
         find_cycles(self._queue_managers, problems)
         topology = Topology(
@@ -142,7 +142,7 @@ class TopologyBuilder:
             return False
         return True
 
-    def _check_emptiness(self, problems: Problems) -> None:
+    def _check_emptiness(self, problems: EnterpriseProblems) -> None:
         for things, held in (("sites", self._sites), ("queue managers", self._queue_managers)):
             if not held:
                 problems.add(ProblemKind.NOTHING, "the enterprise", f"has no {things}")
@@ -150,7 +150,7 @@ class TopologyBuilder:
             rule = f"has {len(self._sites)} sites and no links between them"
             problems.add(ProblemKind.NOTHING, "the enterprise", rule)
 
-    def _is_sound(self, link: RoutingLink, problems: Problems) -> bool:
+    def _is_sound(self, link: RoutingLink, problems: EnterpriseProblems) -> bool:
         """Whether a link is one of a graph whose ways can be compared."""
         unknown = [site for site in (link.site1, link.site2) if site not in self._sites]
         for site in unknown:
@@ -173,7 +173,7 @@ class TopologyBuilder:
         )
         return f"link {' - '.join(ends)}"
 
-    def _fitted(self, machine: QueueManager, problems: Problems) -> QueueManager:
+    def _fitted(self, machine: QueueManager, problems: EnterpriseProblems) -> QueueManager:
         """The queue manager without what there is not."""
         sites = [site for site in machine.sites if site in self._sites]
         if len(sites) < len(machine.sites):
@@ -193,7 +193,7 @@ class TopologyBuilder:
         return machine
 
     def _routing_servers(
-        self, machine: QueueManager, listed: tuple[UUID, ...], direction: str, problems: Problems
+        self, machine: QueueManager, listed: tuple[UUID, ...], direction: str, problems: EnterpriseProblems
     ) -> tuple[UUID, ...]:
         """Those of the list that there are, and that are routing servers: others would send in circles."""
         found: list[UUID] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from msmq.routing.problems import ProblemKind, Problems
+from msmq.routing.problems import EnterpriseProblems, ProblemKind
 from msmq.routing.topology import QueueManager, RoutingLink, Topology
 from msmq.wire.guid import braced
 
@@ -15,7 +15,7 @@ _NAMED: Final = 5
 """How many of many things are named in one problem."""
 
 
-def check(topology: Topology, networks: Mapping[UUID, str], problems: Problems) -> None:
+def check(topology: Topology, networks: Mapping[UUID, str], problems: EnterpriseProblems) -> None:
     """What is likely not meant in an enterprise that is well formed.
 
     @param networks: the names of connected networks, by their identifiers.
@@ -29,7 +29,7 @@ def check(topology: Topology, networks: Mapping[UUID, str], problems: Problems) 
     _check_networks(topology, networks, problems)
 
 
-def find_cycles(machines: Mapping[UUID, QueueManager], problems: Problems) -> None:
+def find_cycles(machines: Mapping[UUID, QueueManager], problems: EnterpriseProblems) -> None:
     """In- or out-routing servers that are each other's, or their own: each cycle once."""
     servers: tuple[tuple[str, Callable[[QueueManager], tuple[UUID, ...]]], ...] = (
         ("in", lambda machine: machine.in_routing_servers),
@@ -66,7 +66,7 @@ def _cycles(graph: Mapping[UUID, Iterable[UUID]]) -> list[list[UUID]]:
     return found
 
 
-def _check_names(topology: Topology, problems: Problems) -> None:
+def _check_names(topology: Topology, problems: EnterpriseProblems) -> None:
     for what, objects in (("site", topology.sites), ("queue manager", topology.queue_managers)):
         names = Counter(held.name.casefold() for held in objects if held.name)
         for held in objects:
@@ -75,7 +75,7 @@ def _check_names(topology: Topology, problems: Problems) -> None:
                 problems.add(ProblemKind.DUPLICATE_NAME, f"{what} {held}", rule, held.where)
 
 
-def _check_addresses(topology: Topology, problems: Problems) -> None:
+def _check_addresses(topology: Topology, problems: EnterpriseProblems) -> None:
     """Two queue managers at one place: sessions for one reach the other, and messages for it wait."""
     addresses: dict[str, QueueManager] = {}
     hosts: dict[str, QueueManager] = {}
@@ -93,7 +93,7 @@ def _check_addresses(topology: Topology, problems: Problems) -> None:
                 problems.add(ProblemKind.SAME_ADDRESS, subject, rule, machine.where)
 
 
-def _check_links(topology: Topology, problems: Problems) -> None:
+def _check_links(topology: Topology, problems: EnterpriseProblems) -> None:
     for link in topology.links:
         cheapest = topology.link_between(link.site1, link.site2)
         if cheapest is not None and cheapest is not link:
@@ -101,7 +101,7 @@ def _check_links(topology: Topology, problems: Problems) -> None:
             problems.add(ProblemKind.PARALLEL_LINKS, _name(topology, link), rule, link.where)
 
 
-def _check_gates(topology: Topology, problems: Problems) -> None:
+def _check_gates(topology: Topology, problems: EnterpriseProblems) -> None:
     if len(topology.sites) > 1:
         for site in topology.sites:
             if not topology.gates(site.identifier):
@@ -124,7 +124,7 @@ def _check_gates(topology: Topology, problems: Problems) -> None:
 
 
 def _sides(
-    topology: Topology, link: RoutingLink, problems: Problems
+    topology: Topology, link: RoutingLink, problems: EnterpriseProblems
 ) -> tuple[list[QueueManager], list[QueueManager]]:
     """The gates of a link at either end; those that are at neither are reported."""
     sides: tuple[list[QueueManager], list[QueueManager]] = ([], [])
@@ -142,7 +142,7 @@ def _sides(
 
 
 def _report_gate(
-    topology: Topology, gate: UUID, subject: str, where: str, problems: Problems, sites: str
+    topology: Topology, gate: UUID, subject: str, where: str, problems: EnterpriseProblems, sites: str
 ) -> None:
     machine = topology.queue_manager(gate)
     if machine is None:
@@ -153,7 +153,7 @@ def _report_gate(
     problems.add(ProblemKind.NOT_A_GATE, subject, f"has the gate {machine}, which {what}", where)
 
 
-def _check_connection(topology: Topology, problems: Problems) -> None:
+def _check_connection(topology: Topology, problems: EnterpriseProblems) -> None:
     """Whether every site can be reached from every other."""
     graph = topology.graph
     seen: set[int] = set()
@@ -176,7 +176,7 @@ def _check_connection(topology: Topology, problems: Problems) -> None:
         seen |= part
 
 
-def _check_queue_managers(topology: Topology, problems: Problems) -> None:
+def _check_queue_managers(topology: Topology, problems: EnterpriseProblems) -> None:
     for machine in topology.queue_managers:
         subject = f"queue manager {machine}"
         if not machine.sites:
@@ -190,7 +190,7 @@ def _check_queue_managers(topology: Topology, problems: Problems) -> None:
                     problems.add(ProblemKind.OTHER_SITE, subject, rule, machine.where)
 
 
-def _check_networks(topology: Topology, networks: Mapping[UUID, str], problems: Problems) -> None:
+def _check_networks(topology: Topology, networks: Mapping[UUID, str], problems: EnterpriseProblems) -> None:
     """Routing servers of a site are on all the networks that its queue managers use."""
     used: dict[UUID, dict[UUID, None]] = {}
     for machine in topology.queue_managers:

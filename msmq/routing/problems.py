@@ -58,7 +58,7 @@ _FAULTS: Final = frozenset(
 
 
 @attrs.frozen
-class Problem:
+class EnterpriseProblem:
     """One thing that is wrong with an enterprise.
 
     @ivar subject: what it is wrong with, by name: C{link Berlin - Paris} for example.
@@ -82,13 +82,13 @@ class Problem:
 
 
 @attrs.define
-class Problems:
+class EnterpriseProblems:
     """The problems that were found so far, at most L{MAXIMUM_PROBLEMS}; faults drive out what is none.
 
     @ivar left_out: how many more there were.
     """
 
-    found: list[Problem] = attrs.field(factory=list)
+    found: list[EnterpriseProblem] = attrs.field(factory=list)
     left_out: int = 0
     _notices: int = attrs.field(init=False)
 
@@ -98,7 +98,7 @@ class Problems:
 
     def add(self, kind: ProblemKind, subject: str, rule: str, where: str = "") -> None:
         """One more."""
-        problem = Problem(kind, subject, rule, where)
+        problem = EnterpriseProblem(kind, subject, rule, where)
         if len(self.found) == MAXIMUM_PROBLEMS:
             self.left_out += 1
             if not problem.is_fault or not self._notices:

@@ -10,7 +10,7 @@ import attrs
 from msmq.moment import Moment
 from msmq.routing.building import Enterprise
 from msmq.routing.next_hops import NoRoute, next_hops
-from msmq.routing.problems import Problem
+from msmq.routing.problems import EnterpriseProblem
 from msmq.routing.table import EMPTY_TABLE, RoutingTable, routing_table
 from msmq.routing.topology import Topology
 
@@ -34,7 +34,7 @@ class RoutingTimes:
 
 
 @attrs.frozen
-class Snapshot:
+class RoutingSnapshot:
     """An enterprise that was read, and the routing table that one queue manager made of it.
 
     @ivar own: QueueManager.Identifier of that queue manager.
@@ -45,7 +45,7 @@ class Snapshot:
     table: RoutingTable = EMPTY_TABLE
 
     @classmethod
-    def of(cls, enterprise: Enterprise, own: UUID) -> Snapshot:
+    def of(cls, enterprise: Enterprise, own: UUID) -> RoutingSnapshot:
         """[MS-MQBR] 3.1.3.1 RoutingTable Initialization, with a fresh look at who is a site gate.
 
         It takes as long as L{routing_table}, so a reactor does it in a thread.
@@ -55,7 +55,7 @@ class Snapshot:
 
 @attrs.frozen
 class ReadTopology:
-    """Read all sites, routing links and queue managers, without a filter, and make a L{Snapshot} of them.
+    """Read all sites, routing links and queue managers, unfiltered, and make a L{RoutingSnapshot} of them.
 
     Then call L{RoutingCore.topology_read} or L{RoutingCore.reading_failed}, exactly once.
     """
@@ -68,7 +68,7 @@ class TopologyTaken:
     @ivar is_changed: it differs from what was known before; what waits for a way is worth another look.
     """
 
-    snapshot: Snapshot
+    snapshot: RoutingSnapshot
     is_changed: bool
 
 
@@ -81,7 +81,7 @@ class TopologyRefused:
     """
 
     detail: str
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[EnterpriseProblem, ...] = ()
 
 
 RoutingEffect = ReadTopology | TopologyTaken | TopologyRefused
@@ -102,7 +102,7 @@ class RoutingCore:
     """
 
     def __init__(self, own: UUID, times: RoutingTimes | None = None) -> None:
-        self.snapshot = Snapshot(own)
+        self.snapshot = RoutingSnapshot(own)
         self.is_reading = False
         self.refused: TopologyRefused | None = None
         self._times = times or RoutingTimes()
@@ -148,7 +148,7 @@ class RoutingCore:
             return []
         return self._read(now)
 
-    def topology_read(self, snapshot: Snapshot, now: Moment) -> list[RoutingEffect]:
+    def topology_read(self, snapshot: RoutingSnapshot, now: Moment) -> list[RoutingEffect]:
         """The enterprise was read to its end."""
         if not self._ended(now):
             return []
@@ -165,7 +165,7 @@ class RoutingCore:
         self.refused = None
         return [TopologyTaken(snapshot, is_changed)]
 
-    def restored(self, snapshot: Snapshot) -> list[RoutingEffect]:
+    def restored(self, snapshot: RoutingSnapshot) -> list[RoutingEffect]:
         """[MS-MQOD] 2.7.4: what was known before a restart holds until the enterprise is read."""
         if self._has_read or not self._is_running:
             return []

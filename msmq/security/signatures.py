@@ -50,7 +50,7 @@ _RETIRED: Final[Mapping[int, Callable[[bytes], MD2.MD2Hash | MD4.MD4Hash]]] = Ma
 
 
 @implementer(ISigning)
-class Signing:
+class LibrarySigning:
     """See L{ISigning}."""
 
     def facts(self, certificate: bytes) -> CertificateFacts | Unusable:

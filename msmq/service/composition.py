@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
 
-from msmq.control.server.estate_members import Members
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.limits import ControlLimits
 from msmq.directory.factory import make_directory
@@ -31,7 +31,7 @@ from msmq.interfaces.tls import ITls
 from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.authentication import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
-from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
@@ -48,11 +48,11 @@ from msmq.security.access.rules import NO_RULES, load_rules, principal
 from msmq.security.certificate_store import FileCertificateStore
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
-from msmq.security.signatures import Signing
+from msmq.security.signatures import LibrarySigning
 from msmq.security.tls import PinnedTls
-from msmq.service.directory_servers import DirectorySearch, TellingProtocol
+from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.settings import Configuration, SecuritySettings
-from msmq.session.connection_limits import Refusal
+from msmq.session.connection_limits import ConnectionRefusal
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.transfer.security.cipher_choice import Preferences
 from msmq.windows.well_known_sids import user_sid
@@ -135,7 +135,7 @@ def compose(
         served.add_servers(search.found)
     book = None if directory is None else IAddressBook(directory, None)
     # Whom the sessions refuse they count, those too whose certificate is not the right one.
-    tls = PinnedTls(lambda address, why: sessions.refuse(Refusal.CERTIFICATE, address, why))
+    tls = PinnedTls(lambda address, why: sessions.refuse(ConnectionRefusal.CERTIFICATE, address, why))
     resolver = HostResolver(
         reactor,
         IReactorPluggableNameResolver(reactor).nameResolver,
@@ -210,7 +210,7 @@ def compose(
     )
     control = make_site(
         manager,
-        members=Members(
+        members=EstateMembers(
             (queue_manager.name, queue_manager.dns_name),
             configuration.control_servers,
             None if directory is None else IControlBook(directory, None),
@@ -221,7 +221,7 @@ def compose(
     pings = _PingResponder(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:
-        discovery = TellingProtocol(queue_manager, reactor, lambda: manager.membership, search)
+        discovery = DirectoryServerProtocol(queue_manager, reactor, lambda: manager.membership, search)
     return ServerParts(manager, sessions, pings, control, pinger, search, discovery, tls)
 
 
@@ -265,9 +265,9 @@ def directory_context(
     )
 
 
-def _gate(security: SecuritySettings) -> Gate:
+def _gate(security: SecuritySettings) -> TrustedPeers:
     said = security.unauthenticated
-    return Gate(
+    return TrustedPeers(
         Unauthenticated.LOOPBACK if said is None else Unauthenticated(said),
         AddressSet(security.peers),
         AddressSet(security.acknowledgements_from),
@@ -291,7 +291,7 @@ def _providers(configuration: Configuration) -> SecurityProviders:
     algorithms = {name: algorithm for algorithm, name in HASH_NAMES.items()}
     versions = {name: version for version, name in VERSION_NAMES.items()}
     return SecurityProviders(
-        signing=Signing(),
+        signing=LibrarySigning(),
         certificates=FileCertificateStore(configuration.queue_manager.data / "certificates"),
         signing_policy=SigningPolicy(
             frozenset(algorithms[name] for name in security.hashes),

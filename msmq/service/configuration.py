@@ -53,7 +53,7 @@ _ROUTING_SERVER_CLEANUP = 120.0
 
 
 @attrs.frozen
-class Problem:
+class ConfigurationProblem:
     """One thing that is wrong with a configuration.
 
     @ivar path: the file; C{None} for an option of the command line.
@@ -81,7 +81,7 @@ class ConfigurationError(MsmqError):
     @ivar problems: all that is wrong, in the order of the file's lines.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[ConfigurationProblem]) -> None:
         super().__init__(problems)
         self.problems = tuple(problems)
 
@@ -100,7 +100,7 @@ class Overrides:
     directory: str | None = None
 
 
-def check(path: str | Path) -> list[Problem]:
+def check(path: str | Path) -> list[ConfigurationProblem]:
     """Tell everything that is wrong with a configuration file; an empty list if it can be used.
 
     If nothing else is wrong, a store and a directory elsewhere are asked whether they would open, which may
@@ -143,7 +143,7 @@ class _Reading:
     """One configuration while it is read."""
 
     path: str | None
-    problems: list[Problem] = attrs.field(factory=list)
+    problems: list[ConfigurationProblem] = attrs.field(factory=list)
     _values: dict[str, dict[str, Any]] = attrs.field(init=False)
     _lines: Mapping[KeyPath, int] = attrs.field(init=False, factory=dict)
 
@@ -264,7 +264,9 @@ class _Reading:
             if away:
                 key = ("directory", "backend")
                 problem = f"could not be tried: {away}"
-                self.problems.append(Problem(self.path, self._lines.get(key), _dotted(key), problem, True))
+                self.problems.append(
+                    ConfigurationProblem(self.path, self._lines.get(key), _dotted(key), problem, True)
+                )
 
         self._try(("directory", "backend"), probe)
 
@@ -273,9 +275,11 @@ class _Reading:
         warning = exposure(configuration)
         if warning is not None:
             key = ("listen", "session")
-            self.problems.append(Problem(self.path, self._lines.get(key), _dotted(key), warning, True))
+            self.problems.append(
+                ConfigurationProblem(self.path, self._lines.get(key), _dotted(key), warning, True)
+            )
 
-    def sorted_problems(self) -> list[Problem]:
+    def sorted_problems(self) -> list[ConfigurationProblem]:
         """All problems, in the order of the file's lines."""
         return sorted(self.problems, key=lambda problem: problem.line or 0)
 
@@ -293,7 +297,9 @@ class _Reading:
             self._try_option("--data", TABLES["queue_manager"]["data"].kind.read, overrides.data)
         if overrides.address is not None and parse_address(overrides.address) is None:
             self.problems.append(
-                Problem(None, None, "--address", f"must be an IP address, not {overrides.address!r}")
+                ConfigurationProblem(
+                    None, None, "--address", f"must be an IP address, not {overrides.address!r}"
+                )
             )
 
     def _queue_manager(self) -> QueueManagerSettings:
@@ -335,7 +341,9 @@ class _Reading:
                     if wrong.line is None:
                         self._refuse(("security", "rules"), f"names {wrong.path}, which {wrong.problem}")
                     else:
-                        self.problems.append(Problem(wrong.path, wrong.line, wrong.key, wrong.problem))
+                        self.problems.append(
+                            ConfigurationProblem(wrong.path, wrong.line, wrong.key, wrong.problem)
+                        )
         if settings.owner is not None:
             self._try(("security", "owner"), principal, settings.owner, rules)
         return settings
@@ -382,13 +390,13 @@ class _Reading:
         try:
             read(value)
         except ValueError as error:
-            self.problems.append(Problem(None, None, option, str(error)))
+            self.problems.append(ConfigurationProblem(None, None, option, str(error)))
 
     def _refuse(self, path: KeyPath, problem: str) -> None:
-        self.problems.append(Problem(self.path, self._lines.get(path), _dotted(path), problem))
+        self.problems.append(ConfigurationProblem(self.path, self._lines.get(path), _dotted(path), problem))
 
     def _refuse_file(self, line: int | None, problem: str) -> None:
-        self.problems.append(Problem(self.path, line, "", problem))
+        self.problems.append(ConfigurationProblem(self.path, line, "", problem))
 
 
 def _dotted(path: KeyPath) -> str:

@@ -65,7 +65,7 @@ class DirectorySearch:
         return self.request
 
 
-class TellingProtocol(DiscoveryServerProtocol):
+class DirectoryServerProtocol(DiscoveryServerProtocol):
     """[MS-MQSD] 3.2: tells of the enterprise, the site and the servers that the directory says now.
 
     What it does not say is as configured; without a directory the server names itself (reading 22).

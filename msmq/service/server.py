@@ -23,7 +23,7 @@ from twisted.internet.interfaces import (
 )
 from twisted.logger import Logger
 
-from msmq.control.authentication.token_check import GuardedSite
+from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.tokens import TokenError, TokenFile
 from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
@@ -192,7 +192,7 @@ class Server(Service):
     async def _listen_for_remote_control(
         self, endpoint: StreamEndpoint, tokens: TokenFile, parts: ServerParts
     ) -> None:
-        site = GuardedSite(parts.control, tokens, self._reactor)
+        site = TokenSite(parts.control, tokens, self._reactor)
         port = await self._listen(endpoint, site, parts)
         self._undo.append(port.stopListening)
         host = cast(IPv4Address | IPv6Address, port.getHost())

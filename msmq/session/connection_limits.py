@@ -28,7 +28,7 @@ QUIET: Final = 60.0
 """Seconds between two lines of the log about the same host and the same reason."""
 
 
-class Refusal(enum.Enum):
+class ConnectionRefusal(enum.Enum):
     """Why a connection did not become a session."""
 
     OFFLINE = "offline"
@@ -48,11 +48,11 @@ class _Refused:
     """
 
     last: float = 0.0
-    counts: Counter[Refusal] = attrs.field(factory=Counter)
-    told: dict[Refusal, float] = attrs.field(factory=dict)
+    counts: Counter[ConnectionRefusal] = attrs.field(factory=Counter)
+    told: dict[ConnectionRefusal, float] = attrs.field(factory=dict)
 
 
-class Doorkeeper:
+class ConnectionLimits:
     """Judges each connection before anything is read from it, and remembers whom it refused.
 
     Memory is bounded however many hosts there are.
@@ -71,23 +71,23 @@ class Doorkeeper:
         self._allowed = allowed
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._hosts: OrderedDict[str, _Refused] = OrderedDict()
-        self.refused: Counter[Refusal] = Counter()
+        self.refused: Counter[ConnectionRefusal] = Counter()
 
-    def judge(self, host: str, connections: int, now: Moment) -> Refusal | None:
+    def judge(self, host: str, connections: int, now: Moment) -> ConnectionRefusal | None:
         """Why a connection from this host is refused; C{None} if it may come in.
 
         @param host: its IP address; empty for a connection that has none, whose other end is on this machine.
         @param connections: how many it has already.
         """
         if host and self._allowed is not None and host not in self._allowed:
-            return Refusal.NOT_ALLOWED
+            return ConnectionRefusal.NOT_ALLOWED
         if connections >= self._most:
-            return Refusal.CONNECTIONS
+            return ConnectionRefusal.CONNECTIONS
         if self._rate and host and not is_loopback(host) and self._exceeds(host, now):
-            return Refusal.RATE
+            return ConnectionRefusal.RATE
         return None
 
-    def note(self, host: str, refusal: Refusal, now: Moment) -> bool:
+    def note(self, host: str, refusal: ConnectionRefusal, now: Moment) -> bool:
         """Count a refusal, whoever pronounced it.
 
         @return: whether the log should say so; of many that are alike it says one a minute.

@@ -53,7 +53,7 @@ LogStep: TypeAlias = tuple[int, AppendLog | TrimLog]
 
 
 @attrs.define
-class Plan:
+class TransactionPlan:
     """The difference that batches make together, which one transaction then writes.
 
     Of two changes to one thing only the later counts, so that what a group puts and removes again is

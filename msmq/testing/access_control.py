@@ -5,13 +5,13 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from msmq.interfaces.access import Account, AccountUnknown, IAccessControl
-from msmq.security.access.deciding import Deciding
+from msmq.security.access.deciding import TokenAccessControl
 from msmq.security.access.rules import NO_RULES, Rules
 from msmq.wire.sid import format_sid
 
 
 @implementer(IAccessControl)
-class MemoryAccessControl(Deciding):
+class MemoryAccessControl(TokenAccessControl):
     """The twin of the access control of some estate: it knows the accounts that it is told.
 
     @ivar is_connected: whether anybody can be looked up; set it to C{False} to have that fail.

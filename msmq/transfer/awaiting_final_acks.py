@@ -13,7 +13,7 @@ import attrs
 
 from msmq.persistence.state_records import StateChange, numbered, reading
 from msmq.structures.internal.final_ack import FinalAck
-from msmq.transfer.stream_changes import Disposal, M, Settlement, Transfer
+from msmq.transfer.stream_changes import Disposal, M, SettledMessage, UnorderedMessage
 from msmq.wire.writer import Writer
 
 PREFIX: Final = "tx/awaiting/"
@@ -38,8 +38,8 @@ class AwaitingPage:
     change: StateChange
     is_stored: bool = False
     left: int = 0
-    evicted: list[Settlement[int]] = attrs.field(factory=list)
-    early: list[Settlement[int]] = attrs.field(factory=list)
+    evicted: list[SettledMessage[int]] = attrs.field(factory=list)
+    early: list[SettledMessage[int]] = attrs.field(factory=list)
 
 
 class AwaitingFinalAcks:
@@ -95,7 +95,7 @@ class AwaitingFinalAcks:
         self._numbers = count(last + 1)
         return changes
 
-    def add(self, transfers: Sequence[Transfer[M]], lookup_ids: Sequence[int]) -> AwaitingPage:
+    def add(self, transfers: Sequence[UnorderedMessage[M]], lookup_ids: Sequence[int]) -> AwaitingPage:
         """These messages were order-acknowledged and are about to be moved.
 
         @param lookup_ids: the LookupIdentifiers that they get.
@@ -117,7 +117,7 @@ class AwaitingFinalAcks:
                 page.evicted += self._settle(key, 0)
         return page
 
-    def stored(self, page: AwaitingPage) -> list[Settlement[int]]:
+    def stored(self, page: AwaitingPage) -> list[SettledMessage[int]]:
         """The page and its moves are stored; answers with those whose FinalAcks came meanwhile."""
         page.is_stored = True
         if not page.left:
@@ -125,7 +125,7 @@ class AwaitingFinalAcks:
         early, page.early = page.early, []
         return early
 
-    def final_acknowledged(self, ack: FinalAck) -> list[Settlement[int]] | None:
+    def final_acknowledged(self, ack: FinalAck) -> list[SettledMessage[int]] | None:
         """[MS-MQQB] 3.1.5.7: a FinalAck came; the message that it is about has to leave.
 
         C{None} if it is about none (reading 59).
@@ -147,7 +147,7 @@ class AwaitingFinalAcks:
         self._by_sequence[sequence] += 1
         page.left += 1
 
-    def _settle(self, key: int, message_class: int) -> list[Settlement[int]]:
+    def _settle(self, key: int, message_class: int) -> list[SettledMessage[int]]:
         entry = self._entries.pop(key)
         sequence = key >> 32
         self._by_sequence[sequence] -= 1
@@ -156,7 +156,7 @@ class AwaitingFinalAcks:
         page = self._pages[entry >> _PAGE_SHIFT]
         page.left -= 1
         lookup_id = entry >> _LOOKUP_SHIFT & 0xFFFFFFFFFFFFFFFF
-        settlement = Settlement(lookup_id, message_class, Disposal.of(message_class, entry & _WANTED))
+        settlement = SettledMessage(lookup_id, message_class, Disposal.of(message_class, entry & _WANTED))
         if not page.is_stored:
             page.early.append(settlement)
             return []

@@ -122,7 +122,7 @@ class Fate(enum.Enum):
 
 
 @attrs.frozen
-class Refusal:
+class ArrivalRefusal:
     """A message that is not accepted.
 
     @ivar why: the class of the negative acknowledgement, or a name where the protocol has none.
@@ -135,7 +135,7 @@ class Refusal:
     is_sent_again: bool = False
 
 
-Outcome: TypeAlias = Fate | Refusal
+Outcome: TypeAlias = Fate | ArrivalRefusal
 
 _DROPPED: Final = {Verdict.DUPLICATE: Fate.DUPLICATE, Verdict.OUT_OF_ORDER: Fate.OUT_OF_ORDER}
 
@@ -249,7 +249,7 @@ def _with_recoverable(
 
 def _first_unacceptable(
     messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory
-) -> tuple[int, Closure | None, Refusal | None]:
+) -> tuple[int, Closure | None, ArrivalRefusal | None]:
     """The first message that ends the session before any rule about its queue is looked at.
 
     Neither it nor what is behind it is judged: judging would move its stream past what is not kept.
@@ -260,12 +260,12 @@ def _first_unacceptable(
         for index, message in enumerate(messages):
             if message.is_recoverable:
                 kind = "TRANSACTIONAL" if message.is_transactional else "RECOVERABLE"
-                return index, Closure.UNSUPPORTED_MESSAGE, Refusal(f"UNSUPPORTED_{kind}")
+                return index, Closure.UNSUPPORTED_MESSAGE, ArrivalRefusal(f"UNSUPPORTED_{kind}")
     end, closure, refusal = len(messages), None, None
     impostor = _first_of_another(messages, facts)
     if impostor is not None:
         end, closure = impostor, Closure.NOT_FROM_ITS_SENDER
-        refusal = Refusal(closure.name)
+        refusal = ArrivalRefusal(closure.name)
     free = facts.free
     if sum(message.size for message in messages[:end]) > free:
         for index, message in enumerate(messages[:end]):
@@ -275,7 +275,7 @@ def _first_unacceptable(
             free -= message.size
             if free < 0 and message.is_recoverable:
                 # [MS-MQQB] 3.1.5.8.8, reading 67: over the queue manager's quota nothing is acknowledged.
-                return index, Closure.NO_RESOURCES, Refusal("QUEUE_MANAGER_QUOTA_EXCEEDED")
+                return index, Closure.NO_RESOURCES, ArrivalRefusal("QUEUE_MANAGER_QUOTA_EXCEEDED")
     return end, closure, refusal
 
 
@@ -376,16 +376,16 @@ class _Outcomes:
             return self._of_passing(message)
         if facts.security and (refused := facts.security.get(message)) is not None:
             # Before anything else: a sender without the right to send learns nothing about the queue.
-            return Refusal(refused.message_class, f": {refused.reason}")
+            return ArrivalRefusal(refused.message_class, f": {refused.reason}")
         is_transactional = destination is Destination.TRANSACTIONAL_QUEUE
         if is_transactional is not message.is_transactional:
-            return Refusal(
+            return ArrivalRefusal(
                 MessageClass.NACK_NOT_TRANSACTIONAL_MSG
                 if is_transactional
                 else MessageClass.NACK_NOT_TRANSACTIONAL_Q
             )
         if self.is_late(message):
-            return Refusal(MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+            return ArrivalRefusal(MessageClass.NACK_REACH_QUEUE_TIMEOUT)
         return Fate.ENQUEUED
 
     def _of_passing(self, message: UserMessageView) -> Outcome:
@@ -394,7 +394,7 @@ class _Outcomes:
             message, is_routing_server=facts.is_routing_server, is_late=self.is_late(message)
         )
         if why is not None:
-            return Refusal(why)
+            return ArrivalRefusal(why)
         passing = facts.without_route.get(message)
         if passing is None:
             return Fate.FORWARDED
@@ -402,7 +402,7 @@ class _Outcomes:
         if is_sent_again:
             self._acknowledged -= 1
             self._cut()
-        return Refusal(passing, is_sent_again=is_sent_again)
+        return ArrivalRefusal(passing, is_sent_again=is_sent_again)
 
     def _cut(self) -> None:
         self._is_cut = True

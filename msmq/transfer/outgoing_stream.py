@@ -33,12 +33,12 @@ from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.stream_changes import (
     AckOutcome,
+    AckOutcomeBuilder,
     Assignment,
-    Leaving,
     M,
-    Transfer,
     Transmission,
     Transmitted,
+    UnorderedMessage,
     packet_at,
     place_of,
     wanted_of,
@@ -47,7 +47,7 @@ from msmq.transfer.transfer_info import NO_SEQUENCE, OutgoingTransferInfo, seque
 from msmq.transfer.transfer_sequence import OutgoingTransferSequence
 
 if TYPE_CHECKING:
-    from msmq.transfer.outgoing_streams import Sending
+    from msmq.transfer.outgoing_streams import StreamContext
 
 _LARGEST = 0xFFFFFFFF
 _SLACK = 64
@@ -60,7 +60,7 @@ class OutgoingStream(Generic[M]):
     Messages that others sent first, and messages that are not transactional, pass through untouched.
     """
 
-    _shared: Sending[M]
+    _shared: StreamContext[M]
     _numbering: int | None = attrs.field(default=None, init=False)
     _next_number: int = attrs.field(default=1, init=False)
     _assigned: deque[Assignment[M]] = attrs.field(factory=deque, init=False)
@@ -69,10 +69,10 @@ class OutgoingStream(Generic[M]):
     """What waits, and what waits behind an assignment that is not stored yet."""
     _restored: set[M] = attrs.field(factory=set, init=False)
     """What waits since the start; whether it is transactional shows when it is read."""
-    _flying: deque[Transfer[M]] = attrs.field(factory=deque, init=False)
-    _again: deque[Transfer[M]] = attrs.field(factory=deque, init=False)
-    _by_message: dict[M, Transfer[M]] = attrs.field(factory=dict, init=False)
-    _by_number: dict[int, Transfer[M]] = attrs.field(factory=dict, init=False)
+    _flying: deque[UnorderedMessage[M]] = attrs.field(factory=deque, init=False)
+    _again: deque[UnorderedMessage[M]] = attrs.field(factory=deque, init=False)
+    _by_message: dict[M, UnorderedMessage[M]] = attrs.field(factory=dict, init=False)
+    _by_number: dict[int, UnorderedMessage[M]] = attrs.field(factory=dict, init=False)
     _leaving: set[M] = attrs.field(factory=set, init=False)
     """What has left, and is still in the store."""
     _active: int | None = attrs.field(default=None, init=False)
@@ -246,7 +246,7 @@ class OutgoingStream(Generic[M]):
         """
         outgoing: list[OutgoingMessage] = []
         held: list[M] = []
-        leaving: Leaving[M] = Leaving()
+        leaving: AckOutcomeBuilder[M] = AckOutcomeBuilder()
         source = self._shared.source
         for message in messages:
             view = message.view
@@ -291,7 +291,7 @@ class OutgoingStream(Generic[M]):
             return view.packet
         return packet_at(view, transfer.sequence, transfer.number, previous)
 
-    def _send(self, message: M, view: UserMessageView, leaving: Leaving[M]) -> bytes | None:
+    def _send(self, message: M, view: UserMessageView, leaving: AckOutcomeBuilder[M]) -> bytes | None:
         """Send what waits, for the first time in this process; C{None} if it is not to be sent."""
         flags, sequence, number, stated = place_of(view)
         if sequence != self._active:
@@ -300,7 +300,7 @@ class OutgoingStream(Generic[M]):
                 return None
             self._activate(sequence)
         is_restored = bool(self._restored) and message in self._restored
-        transfer = Transfer(message, sequence, number, view.message_id, wanted_of(view, flags))
+        transfer = UnorderedMessage(message, sequence, number, view.message_id, wanted_of(view, flags))
         if is_restored:
             early = self._shared.early.pop((sequence, number), None)
             if early is not None and early[0] == transfer.message_id:
@@ -386,7 +386,7 @@ class OutgoingStream(Generic[M]):
             return AckOutcome()
         self._acknowledged = number
         self._transfer.progress(self._active, number)
-        leaving: Leaving[M] = Leaving()
+        leaving: AckOutcomeBuilder[M] = AckOutcomeBuilder()
         for transfers in (self._flying, self._again):
             while transfers and (transfers[0].is_gone or transfers[0].number <= number):
                 transfer = transfers.popleft()
@@ -405,7 +405,7 @@ class OutgoingStream(Generic[M]):
         if transfer is None or transfer.message_id != message_id:
             return None
         self._remove(transfer)
-        leaving: Leaving[M] = Leaving()
+        leaving: AckOutcomeBuilder[M] = AckOutcomeBuilder()
         leaving.settle(transfer, message_class)
         self._tidy()
         self._rest()
@@ -467,7 +467,7 @@ class OutgoingStream(Generic[M]):
             if not self._restored:
                 self._shared.forget_restoring(self)
 
-    def _remove(self, transfer: Transfer[M]) -> None:
+    def _remove(self, transfer: UnorderedMessage[M]) -> None:
         transfer.is_gone = True
         self._leaving.add(transfer.message)
         del self._by_message[transfer.message]
@@ -488,5 +488,5 @@ class OutgoingStream(Generic[M]):
             self._waiting = deque(message for message in self._waiting if self._is_waiting(message))
 
 
-def _number(transfer: Transfer[M]) -> int:
+def _number(transfer: UnorderedMessage[M]) -> int:
     return transfer.number

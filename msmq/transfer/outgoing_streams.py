@@ -25,7 +25,7 @@ EARLY_FINAL_ACKS = 10_000
 
 
 @attrs.define(eq=False)
-class Sending(Generic[M]):
+class StreamContext(Generic[M]):
     """What the streams of a queue manager share.
 
     @ivar source: the bytes of its identifier.
@@ -65,7 +65,7 @@ class OutgoingStreams(Generic[M]):
         self, identifier: UUID, settings: SessionSettings, state: Mapping[str, bytes], now: Moment
     ) -> None:
         self._identifier = identifier
-        self._shared: Sending[M] = Sending(
+        self._shared: StreamContext[M] = StreamContext(
             identifier.bytes_le,
             settings,
             SequenceIdentifiers.resume(state, now),

@@ -86,7 +86,7 @@ class Disposal(enum.Enum):
 
 
 @attrs.define(eq=False)
-class Transfer(Generic[M]):
+class UnorderedMessage(Generic[M]):
     """[MS-MQQB] 3.1.1.3.1.2 a message that was sent and that no OrderAck has covered yet.
 
     @ivar sequence: TxSequenceID, as a number.
@@ -124,7 +124,7 @@ class Transmitted(Generic[M]):
 
 
 @attrs.frozen
-class Settlement(Generic[H]):
+class SettledMessage(Generic[H]):
     """A message whose FinalAck has come; it has to leave, and where it goes.
 
     @ivar message_class: the class of the FinalAck; 0 if none came and none is waited for any longer.
@@ -147,32 +147,32 @@ class AckOutcome(Generic[M]):
     """
 
     delivered: Sequence[M] = ()
-    awaiting: Sequence[Transfer[M]] = ()
-    settled: Sequence[Settlement[M]] = ()
+    awaiting: Sequence[UnorderedMessage[M]] = ()
+    settled: Sequence[SettledMessage[M]] = ()
 
     def __bool__(self) -> bool:
         return bool(self.delivered or self.awaiting or self.settled)
 
 
 @attrs.define
-class Leaving(Generic[M]):
+class AckOutcomeBuilder(Generic[M]):
     """An L{AckOutcome} that is being put together."""
 
     delivered: list[M] = attrs.field(factory=list)
-    awaiting: list[Transfer[M]] = attrs.field(factory=list)
-    settled: list[Settlement[M]] = attrs.field(factory=list)
+    awaiting: list[UnorderedMessage[M]] = attrs.field(factory=list)
+    settled: list[SettledMessage[M]] = attrs.field(factory=list)
 
-    def acknowledge(self, transfer: Transfer[M]) -> None:
+    def acknowledge(self, transfer: UnorderedMessage[M]) -> None:
         """It arrived."""
         if transfer.wanted:
             self.awaiting.append(transfer)
         else:
             self.delivered.append(transfer.message)
 
-    def settle(self, transfer: Transfer[M], message_class: int) -> None:
+    def settle(self, transfer: UnorderedMessage[M], message_class: int) -> None:
         """Its FinalAck came, with this class."""
         disposal = Disposal.of(message_class, transfer.wanted)
-        self.settled.append(Settlement(transfer.message, message_class, disposal))
+        self.settled.append(SettledMessage(transfer.message, message_class, disposal))
 
     def outcome(self) -> AckOutcome[M]:
         """What it has come to."""

@@ -15,12 +15,12 @@ from msmq.windows.conditions import (
     MOST_TOKENS,
     SIGNATURE,
     Attribute,
+    AttributeSource,
     Base,
     Literal,
     LiteralType,
     Operator,
     Sign,
-    Source,
     read_condition,
 )
 from msmq.wire.sid import format_sid
@@ -69,7 +69,11 @@ _SIGNS: Final = {
     ">": Operator.GREATER,
 }
 _LOGICAL: Final = {"||": Operator.OR, "&&": Operator.AND}
-_PREFIXES: Final = {"@User.": Source.USER, "@Device.": Source.DEVICE, "@Resource.": Source.RESOURCE}
+_PREFIXES: Final = {
+    "@User.": AttributeSource.USER,
+    "@Device.": AttributeSource.DEVICE,
+    "@Resource.": AttributeSource.RESOURCE,
+}
 
 _BY_WORD: Final = {word.lower(): operator for word, operator in _WORDS.items()}
 _BY_PREFIX: Final = {prefix.lower(): source for prefix, source in _PREFIXES.items()}
@@ -190,7 +194,7 @@ class _Text:
         if found is None:
             self._refuse("here the name of an attribute should stand")
         self._position = found.end()
-        source = Source.LOCAL if prefix is None else _BY_PREFIX[prefix[0].lower()]
+        source = AttributeSource.LOCAL if prefix is None else _BY_PREFIX[prefix[0].lower()]
         self._writer.u8(source, "token")
         self._counted(unescaped(found[0]))
 
@@ -388,7 +392,7 @@ def _deeper(depth: int) -> int:
 
 
 def _attribute_text(attribute: Attribute) -> str:
-    if attribute.source is Source.LOCAL:
+    if attribute.source is AttributeSource.LOCAL:
         if _SIMPLE.fullmatch(attribute.name) is None or attribute.name.lower() in _BY_WORD:
             raise ValueError("no text has such a name")
         return attribute.name

@@ -65,7 +65,7 @@ class Operator(enum.IntEnum):
     NOT = 0xA2
 
 
-class Source(enum.IntEnum):
+class AttributeSource(enum.IntEnum):
     """[MS-DTYP] 2.4.4.17.8 whose attribute it is."""
 
     LOCAL = 0xF8
@@ -121,7 +121,7 @@ class Literal:
 class Attribute:
     """The name of an attribute."""
 
-    source: Source
+    source: AttributeSource
     name: str
 
 
@@ -155,7 +155,7 @@ def _token(reader: Reader, code: int) -> Token:
     if code in _OPERATORS:
         return Operator(code)
     if code in _SOURCES:
-        return Attribute(Source(code), _text(reader))
+        return Attribute(AttributeSource(code), _text(reader))
     if code == LiteralType.COMPOSITE:
         values: list[Value] = []
         shown: list[tuple[Sign, Base] | None] = []
@@ -253,7 +253,7 @@ class _Found:
     @ivar is_known: whether somebody has looked.
     """
 
-    source: Source
+    source: AttributeSource
     claim: Claim | None
     is_known: bool
 
@@ -261,7 +261,7 @@ class _Found:
 _Operand: TypeAlias = Literal | _Found | _Result
 
 _OPERATORS: Final = frozenset(int(each) for each in Operator)
-_SOURCES: Final = frozenset(int(each) for each in Source)
+_SOURCES: Final = frozenset(int(each) for each in AttributeSource)
 _OF_DEVICE: Final = frozenset(
     {
         Operator.DEVICE_MEMBER_OF,
@@ -294,13 +294,15 @@ _ORDERING: Final = frozenset(
 def _look_up(attribute: Attribute, circumstances: Circumstances) -> _Found:
     """[MS-DTYP] 2.5.3.1.6 and 2.5.3.1.7."""
     known: Mapping[str, Claim] | None
-    if attribute.source is Source.RESOURCE:
+    if attribute.source is AttributeSource.RESOURCE:
         known = circumstances.resource
     elif circumstances.claims is None:
         known = None
     else:
         claims = circumstances.claims
-        known = {Source.LOCAL: claims.local, Source.USER: claims.user}.get(attribute.source, claims.device)
+        known = {AttributeSource.LOCAL: claims.local, AttributeSource.USER: claims.user}.get(
+            attribute.source, claims.device
+        )
     if known is None:
         return _Found(attribute.source, None, False)
     claim = known.get(folded(attribute.name))
@@ -320,7 +322,10 @@ def _of_one(operator: Operator, operand: _Operand, circumstances: Circumstances)
         found = [each.value in sids for each in operand.values]
         truth = any(found) if operator in _OF_ANY else all(found)
     else:
-        if not isinstance(operand, _Found) or operand.source not in (Source.LOCAL, Source.RESOURCE):
+        if not isinstance(operand, _Found) or operand.source not in (
+            AttributeSource.LOCAL,
+            AttributeSource.RESOURCE,
+        ):
             raise _Misfit
         truth = operand.claim is not None if operand.is_known else None
     return _not(truth) if operator in _NEGATED else truth
@@ -335,7 +340,7 @@ def _of_two(operator: Operator, left: _Operand, right: _Operand) -> Truth:
         return True if True in both else None if None in both else False
     if not isinstance(left, _Found) or isinstance(right, _Result):
         raise _Misfit
-    if isinstance(right, _Found) and right.source is Source.LOCAL:
+    if isinstance(right, _Found) and right.source is AttributeSource.LOCAL:
         # It would have to be written with an @, which those have not.
         raise _Misfit
     claims = [each.claim for each in (left, right) if isinstance(each, _Found)]

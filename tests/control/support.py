@@ -17,8 +17,8 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.protocol.records import CONTENT_TYPE, Record, RecordDecoder
-from msmq.control.server.estate_members import Members
+from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, StreamRecord
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.limits import ControlLimits
 from msmq.interfaces.queue_manager import ReceivedMessage
@@ -73,7 +73,7 @@ class Answer:
         return [json.loads(line) for line in self.body.splitlines()]
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[StreamRecord]:
         """The body as records, as far as they are there."""
         return RecordDecoder().feed(self.body)
 
@@ -207,9 +207,9 @@ class ControlTestCase(SynchronousTestCase):
         )
         self.run_to_end(self.service.create_queue(ORDERS))
 
-    def members(self) -> Members:
+    def members(self) -> EstateMembers:
         """The members that it knows."""
-        return Members(("ALPHA", "alpha.example.com"), {}, None)
+        return EstateMembers(("ALPHA", "alpha.example.com"), {}, None)
 
     def options(self) -> Mapping[str, Any]:
         """Of the queue manager."""
@@ -251,7 +251,7 @@ class ControlTestCase(SynchronousTestCase):
         self.run_to_end(reservation.confirm())
         return [bytes(message.view.body) for message in reservation.messages]
 
-    def send_records(self, *records: Record) -> Answer:
+    def send_records(self, *records: StreamRecord) -> Answer:
         """Send messages as one stream."""
         caller = self.caller()
         stream = b"".join(record.to_bytes() for record in records)
@@ -264,7 +264,7 @@ class ControlTestCase(SynchronousTestCase):
         caller.ask("POST", "/v1/receive", b"", **{"queue": ORDERS, **parameters})
         return caller
 
-    def confirm(self, record: Record) -> Answer:
+    def confirm(self, record: StreamRecord) -> Answer:
         """Confirm a receipt."""
         return self.call("POST", f"/v1/receipts/{record.header['stream']}/{record.header['receipt']}")
 

@@ -19,9 +19,9 @@ from zope.interface import implementer
 
 from msmq.control.authentication.audit import shown
 from msmq.control.authentication.callers import Caller, caller_of, login_uid
-from msmq.control.authentication.token_check import GuardedSite
+from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.tokens import TokenError, TokenFile, read_tokens
-from msmq.control.protocol.records import PROTOCOL, Record
+from msmq.control.protocol.records import PROTOCOL, StreamRecord
 from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.persistence.changes import AppendEvent
 from msmq.testing.access_control import MemoryAccessControl
@@ -243,7 +243,7 @@ class ChangeTests(AuditTestCase):
         caller.ask("GET", "/v1/send?import=true", headers=headers)
         for destination, count in ((ORDERS, 2), (other, 1), (ORDERS, 1)):
             for _ in range(count):
-                caller.feed(Record({"destination": destination}, b"x").to_bytes())
+                caller.feed(StreamRecord({"destination": destination}, b"x").to_bytes())
         self.assertEqual(self.told(), [])
         caller.hang_up()
         self.assertEqual(
@@ -252,7 +252,7 @@ class ChangeTests(AuditTestCase):
         )
         plain = LocalCaller(self)
         plain.ask("GET", "/v1/send", headers=headers)
-        plain.feed(Record({"destination": ORDERS}, b"x").to_bytes())
+        plain.feed(StreamRecord({"destination": ORDERS}, b"x").to_bytes())
         plain.hang_up()
         self.assertEqual(self.told(), [])
 
@@ -315,7 +315,7 @@ class TokenNameTests(AuditTestCase):
     def test_told(self) -> None:
         """Each of several callers is named by what he has shown."""
         tokens = TokenFile(token_file(self, f"billing {TOKEN}", OTHER))
-        guarded: Any = GuardedSite(self.site, tokens, self.clock.reactor)
+        guarded: Any = TokenSite(self.site, tokens, self.clock.reactor)
         for token in (TOKEN, OTHER):
             caller = support.Caller(guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))
             caller.ask(

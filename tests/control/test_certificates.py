@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from msmq.control.server.estate_members import Members
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
 from msmq.control.server.limits import ControlLimits
 from msmq.manager.securing.assembly import SecurityProviders
@@ -43,7 +43,7 @@ class CertificateResourceTests(ControlTestCase):
         self.addCleanup(self.service.stopService)
         self.site = make_site(
             self.service,
-            members=Members(("ALPHA",), {}, None),
+            members=EstateMembers(("ALPHA",), {}, None),
             limits=ControlLimits(),
             clock=self.clock.reactor,
         )

@@ -10,9 +10,9 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from msmq.control.authentication.token_check import PATIENCE, GuardedSite
+from msmq.control.authentication.token_check import PATIENCE, TokenSite
 from msmq.control.authentication.tokens import ApiToken, TokenError, TokenFile, read_tokens
-from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, Record
+from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -102,7 +102,7 @@ class GuardTests(ControlTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.guarded = GuardedSite(
+        self.guarded = TokenSite(
             self.site, TokenFile(token_file(self, TOKEN)), self.clock.reactor, strangers=3
         )
         self.log: list[str] = []
@@ -146,7 +146,7 @@ class GuardTests(ControlTestCase):
 
     def test_nothing_is_sent(self) -> None:
         """No body is taken in before the token is known, and the rest of the request is dropped."""
-        stream = Record({"destination": ORDERS}, b"x").to_bytes()
+        stream = StreamRecord({"destination": ORDERS}, b"x").to_bytes()
         for method, headers in (
             ("POST", {"Content-Type": CONTENT_TYPE}),
             ("GET", {"Connection": "Upgrade", "Upgrade": PROTOCOL}),
@@ -164,7 +164,7 @@ class GuardTests(ControlTestCase):
 
     def test_streams(self) -> None:
         """With the token a stream of records is sent as on the socket."""
-        stream = Record({"destination": ORDERS}, b"x").to_bytes()
+        stream = StreamRecord({"destination": ORDERS}, b"x").to_bytes()
         caller = self.stranger()
         shown = {"Authorization": f"Bearer {TOKEN}"}
         caller.ask("POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE, **shown})

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from msmq.control.client.locations import LocationError, parse_location, with_absolute_files
-from msmq.control.server.estate_members import Member, Members, check_endpoint
+from msmq.control.server.estate_members import EstateMember, EstateMembers, check_endpoint
 from msmq.interfaces.directory import IControlBook
 from msmq.structures.status import MQError, Status
 from tests.control.support import ControlTestCase, resource
@@ -34,15 +34,17 @@ class Book:
 class MembersTests(SynchronousTestCase):
     """How a member is found."""
 
-    members = Members(("ALPHA", "alpha.example.com"), {"Beta": "ssl:b:1", "gamma": "ssl:other:2"}, Book())
+    members = EstateMembers(
+        ("ALPHA", "alpha.example.com"), {"Beta": "ssl:b:1", "gamma": "ssl:other:2"}, Book()
+    )
 
     def test_found(self) -> None:
         """The configuration wins over the directory, names have no case, and the own names are known."""
         for name, expected in (
-            ("BETA", Member("Beta", "ssl:b:1", "[control_servers]")),
-            ("GAMMA", Member("gamma", "ssl:other:2", "[control_servers]")),
-            ("gamma.example.com", Member("gamma.example.com", "ssl:gamma:1843", "directory")),
-            ("Alpha.example.com", Member("Alpha.example.com", None, "this queue manager")),
+            ("BETA", EstateMember("Beta", "ssl:b:1", "[control_servers]")),
+            ("GAMMA", EstateMember("gamma", "ssl:other:2", "[control_servers]")),
+            ("gamma.example.com", EstateMember("gamma.example.com", "ssl:gamma:1843", "directory")),
+            ("Alpha.example.com", EstateMember("Alpha.example.com", None, "this queue manager")),
         ):
             self.assertEqual(self.members.find(name), expected)
         self.assertEqual([member.name for member in self.members.all()], ["Beta", "gamma"])
@@ -56,12 +58,14 @@ class MembersTests(SynchronousTestCase):
         error = self.assertRaises(MQError, self.members.find, "DELTA")
         self.assertEqual(error.status, Status.MQ_ERROR_INVALID_PARAMETER)
         self.assertIn("ssl:delta", str(error))
-        many = Members(("ALPHA",), {f"M{number:03}": "ssl:m:1" for number in range(30)}, None)
+        many = EstateMembers(("ALPHA",), {f"M{number:03}": "ssl:m:1" for number in range(30)}, None)
         text = str(self.assertRaises(MQError, many.find, "OMEGA"))
         self.assertIn("M019 and 10 more", text)
         self.assertNotIn("M020", text)
         self.assertNotIn("[[queue_manager]]", text)
-        self.assertIn("known are: none", str(self.assertRaises(MQError, Members(("A",), {}, None).find, "B")))
+        self.assertIn(
+            "known are: none", str(self.assertRaises(MQError, EstateMembers(("A",), {}, None).find, "B"))
+        )
 
     def test_endpoints(self) -> None:
         """Files have absolute paths, whatever is escaped, and a token is not named."""
@@ -90,8 +94,8 @@ class MembersTests(SynchronousTestCase):
 class ResourceTests(ControlTestCase):
     """What the control API answers."""
 
-    def members(self) -> Members:
-        return Members(("ALPHA",), {"BETA": "ssl:b:1"}, None)
+    def members(self) -> EstateMembers:
+        return EstateMembers(("ALPHA",), {"BETA": "ssl:b:1"}, None)
 
     def test_list(self) -> None:
         """All of them, and one."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 NUMBERS: tuple[Any, ...] = (
@@ -55,9 +55,13 @@ class NumberTests(ControlTestCase):
                 answer = self.call("POST", "/v1/messages", b"x", destination=ORDERS, **{name: value})
                 self.check(answer, (name, value))
             for value in NUMBERS:
-                self.check(self.send_records(Record({"destination": ORDERS, name: value})), (name, value))
+                self.check(
+                    self.send_records(StreamRecord({"destination": ORDERS, name: value})), (name, value)
+                )
         for value in NUMBERS:
-            self.check(self.send_records(Record({"destination": ORDERS, "extension_size": value})), value)
+            self.check(
+                self.send_records(StreamRecord({"destination": ORDERS, "extension_size": value})), value
+            )
 
     def test_reading(self) -> None:
         """How many, how long, and which part of a log."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import attrs
 
-from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.server.limits import ControlLimits
 from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 
-def messages(records: list[Record]) -> list[bytes]:
+def messages(records: list[StreamRecord]) -> list[bytes]:
     return [record.body for record in records if "id" in record.header]
 
 
-def receipts(records: list[Record]) -> list[Record]:
+def receipts(records: list[StreamRecord]) -> list[StreamRecord]:
     return [record for record in records if "receipt" in record.header]
 
 

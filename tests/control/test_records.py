@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.protocol.records import Record, RecordDecoder, RecordLimits
+from msmq.control.protocol.records import RecordDecoder, RecordLimits, StreamRecord
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 
 VALUES = st.recursive(
@@ -18,7 +18,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-RECORDS = st.builds(Record, st.dictionaries(st.text(), VALUES, max_size=4), st.binary(max_size=40))
+RECORDS = st.builds(StreamRecord, st.dictionaries(st.text(), VALUES, max_size=4), st.binary(max_size=40))
 
 
 def raw(header: bytes, body: bytes = b"") -> bytes:
@@ -30,18 +30,18 @@ class RecordTests(SynchronousTestCase):
 
     def test_layout_is_lengths_header_body(self) -> None:
         """Two little-endian lengths come first, then the header in JSON, then the body as it is."""
-        self.assertEqual(Record({"id": 7}, b"\xff\0").to_bytes(), b'\x08\0\0\0\x02\0\0\0{"id":7}\xff\0')
+        self.assertEqual(StreamRecord({"id": 7}, b"\xff\0").to_bytes(), b'\x08\0\0\0\x02\0\0\0{"id":7}\xff\0')
 
     def test_header_beyond_json_is_our_mistake(self) -> None:
         """A value that JSON cannot say is refused before anything is written."""
         with self.assertRaises(LocalProtocolError):
-            Record({"body": b"bytes"}).to_bytes()
+            StreamRecord({"body": b"bytes"}).to_bytes()
 
 
 class RecordDecoderTests(SynchronousTestCase):
     """A stream of records, cut at any place."""
 
-    def decode(self, *chunks: bytes, limits: RecordLimits | None = None) -> list[Record]:
+    def decode(self, *chunks: bytes, limits: RecordLimits | None = None) -> list[StreamRecord]:
         decoder = RecordDecoder(limits)
         records = [record for chunk in chunks for record in decoder.feed(chunk)]
         decoder.finish()
@@ -54,7 +54,7 @@ class RecordDecoderTests(SynchronousTestCase):
         return error
 
     @given(st.lists(RECORDS, max_size=4), st.data())
-    def test_any_records_come_out_of_any_chunks(self, records: list[Record], data: Any) -> None:
+    def test_any_records_come_out_of_any_chunks(self, records: list[StreamRecord], data: Any) -> None:
         """Whatever was sent arrives, however the stream is cut."""
         stream = b"".join(record.to_bytes() for record in records)
         cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=5)))
@@ -63,7 +63,7 @@ class RecordDecoderTests(SynchronousTestCase):
 
     def test_byte_by_byte(self) -> None:
         """A record is there with its last byte and not before."""
-        record = Record({"label": "r\u00e9sum\u00e9"}, b"body")
+        record = StreamRecord({"label": "r\u00e9sum\u00e9"}, b"body")
         decoder = RecordDecoder()
         *most, last = (bytes([byte]) for byte in record.to_bytes())
         self.assertEqual([found for byte in most for found in decoder.feed(byte)], [])
@@ -72,7 +72,7 @@ class RecordDecoderTests(SynchronousTestCase):
     @given(st.integers(1, 25))
     def test_cut_short(self, missing: int) -> None:
         """A stream that ends inside a record is told from one that ends between two."""
-        stream = Record({"a": 1}, b"0123456789").to_bytes()
+        stream = StreamRecord({"a": 1}, b"0123456789").to_bytes()
         self.assertEqual(len(stream), 25)
         self.decode(stream)
         if missing < len(stream):
@@ -88,7 +88,7 @@ class RecordDecoderTests(SynchronousTestCase):
 
     def test_good_records_before_a_bad_one_arrive(self) -> None:
         """An error does not swallow what came whole before it, even in one chunk."""
-        good = Record({"n": 1})
+        good = StreamRecord({"n": 1})
         decoder = RecordDecoder()
         self.assertEqual(decoder.feed(good.to_bytes() + raw(b"[]")), [good])
         with self.assertRaises(RemoteProtocolError) as raised:

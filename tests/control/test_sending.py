@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.sending import AcceptedIdentifiers
 from msmq.structures.identifiers import MessageIdentifier
@@ -17,8 +17,8 @@ from tests.control.support import ORDERS, Caller, ControlTestCase
 OTHER = ".\\private$\\other"
 
 
-def record(body: bytes, **header: object) -> Record:
-    return Record({"destination": ORDERS, **header}, body)
+def record(body: bytes, **header: object) -> StreamRecord:
+    return StreamRecord({"destination": ORDERS, **header}, body)
 
 
 class SendTests(ControlTestCase):
@@ -97,9 +97,9 @@ class SendTests(ControlTestCase):
         """A record without a destination goes where the one before it went."""
         self.send_records(
             record(b"1"),
-            Record({}, b"2"),
-            Record({"destination": OTHER}, b"3"),
-            Record({}, b"4"),
+            StreamRecord({}, b"2"),
+            StreamRecord({"destination": OTHER}, b"3"),
+            StreamRecord({}, b"4"),
             record(b"5"),
         )
         self.assertEqual(self.bodies(), [b"1", b"2", b"5"])
@@ -112,7 +112,7 @@ class SendTests(ControlTestCase):
 
     def test_first_record_names_its_destination(self) -> None:
         """A stream that does not say where to is refused."""
-        answer = self.send_records(Record({}, b"1"))
+        answer = self.send_records(StreamRecord({}, b"1"))
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "destination")
 
     def test_refused_message_ends_the_stream(self) -> None:
@@ -126,7 +126,7 @@ class SendTests(ControlTestCase):
 
     def test_missing_queue(self) -> None:
         """A destination that is not there is refused with its own status."""
-        answer = self.send_records(record(b"1"), Record({"destination": ".\\private$\\missing"}))
+        answer = self.send_records(record(b"1"), StreamRecord({"destination": ".\\private$\\missing"}))
         self.assertEqual((answer.status, answer.lines[1]["error"]), (404, "MQ_ERROR_QUEUE_NOT_FOUND"))
 
     def test_unknown_header_key(self) -> None:
@@ -196,7 +196,7 @@ class SendTests(ControlTestCase):
     def test_byte_by_byte(self) -> None:
         """Records arrive however they are cut."""
         caller = self.begin()
-        for byte in record(b"1").to_bytes() + Record({}, b"2").to_bytes():
+        for byte in record(b"1").to_bytes() + StreamRecord({}, b"2").to_bytes():
             caller.feed(self.chunk(bytes([byte])))
         caller.feed(b"0\r\n\r\n")
         self.assertEqual(len(caller.answer.lines), 2)

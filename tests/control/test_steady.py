@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from msmq.control.protocol.records import PROTOCOL, Record, RecordDecoder
+from msmq.control.protocol.records import PROTOCOL, RecordDecoder, StreamRecord
 from msmq.control.server.limits import ControlLimits
 from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
@@ -16,8 +16,8 @@ UPGRADE = {"Connection": "Upgrade", "Upgrade": PROTOCOL}
 OTHER = ".\\private$\\other"
 
 
-def record(body: bytes, **header: object) -> Record:
-    return Record({"destination": ORDERS, **header}, body)
+def record(body: bytes, **header: object) -> StreamRecord:
+    return StreamRecord({"destination": ORDERS, **header}, body)
 
 
 class SteadyTestCase(ControlTestCase):
@@ -28,10 +28,10 @@ class SteadyTestCase(ControlTestCase):
         self.assertTrue(caller.transport.value().startswith(SWITCHED))
         return [dict(told.header) for told in self.records(caller)]
 
-    def records(self, caller: Caller) -> list[Record]:
+    def records(self, caller: Caller) -> list[StreamRecord]:
         return RecordDecoder().feed(caller.transport.value().removeprefix(SWITCHED))
 
-    def say(self, caller: Caller, *records: Record) -> None:
+    def say(self, caller: Caller, *records: StreamRecord) -> None:
         caller.feed(b"".join(told.to_bytes() for told in records))
         # Every slice has its turn.
         for _ in records:
@@ -188,7 +188,7 @@ class ReceiveTests(SteadyTestCase):
     """What comes, and what becomes of what is confirmed."""
 
     def confirm(self, caller: Caller, receipt: int) -> None:  # type: ignore[override]
-        self.say(caller, Record({"confirm": receipt}))
+        self.say(caller, StreamRecord({"confirm": receipt}))
 
     def test_confirmed_on_the_same_connection(self) -> None:
         """A receipt is confirmed where it came, and answered; behind the last one the stream ends."""
@@ -240,7 +240,7 @@ class ReceiveTests(SteadyTestCase):
         caller = self.receiving(count=2)
         before = len(self.said(caller))
         caller.pause()
-        self.say(caller, *[Record({"confirm": 7})] * (self.limits.unread_answers + 30))
+        self.say(caller, *[StreamRecord({"confirm": 7})] * (self.limits.unread_answers + 30))
         self.assertEqual(len(self.said(caller)) - before, self.limits.unread_answers)
         self.assertEqual(caller.transport.producerState, "paused")
         caller.resume()
@@ -257,7 +257,9 @@ class ReceiveTests(SteadyTestCase):
         self.confirm(caller, 1)
         self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
         self.assertEqual(caller.transport.producerState, "producing")
-        self.say(caller, *[Record({"confirm": 7})] * self.limits.unread_answers, Record({"confirm": 2}))
+        self.say(
+            caller, *[StreamRecord({"confirm": 7})] * self.limits.unread_answers, StreamRecord({"confirm": 2})
+        )
         self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
         caller.resume()
         self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
@@ -268,8 +270,8 @@ class ReceiveTests(SteadyTestCase):
         self.put(b"1")
         caller = self.receiving()
         caller.pause()
-        flood = [Record({"confirm": 7})] * self.limits.unread_answers
-        self.say(caller, *flood, Record({"confirm": "all"}), Record({"confirm": 1}))
+        flood = [StreamRecord({"confirm": 7})] * self.limits.unread_answers
+        self.say(caller, *flood, StreamRecord({"confirm": "all"}), StreamRecord({"confirm": 1}))
         self.assertFalse(caller.transport.disconnected)
         caller.resume()
         self.assertTrue(caller.transport.disconnected)
@@ -280,8 +282,8 @@ class ReceiveTests(SteadyTestCase):
         self.put(b"1")
         caller = self.receiving()
         caller.pause()
-        flood = [Record({"confirm": 7})] * self.limits.unread_answers
-        self.say(caller, *flood, Record({"confirm": 1}))
+        flood = [StreamRecord({"confirm": 7})] * self.limits.unread_answers
+        self.say(caller, *flood, StreamRecord({"confirm": 1}))
         caller.hang_up()
         self.assertEqual(self.bodies(), [b"1"])
 
@@ -294,7 +296,11 @@ class ReceiveTests(SteadyTestCase):
     def test_nonsense(self) -> None:
         """Whoever says something else is cut off, and what it held is back."""
         self.put(b"1")
-        for nonsense in (Record({"confirm": "all"}), Record({}), Record({"confirm": 1}, b"body")):
+        for nonsense in (
+            StreamRecord({"confirm": "all"}),
+            StreamRecord({}),
+            StreamRecord({"confirm": 1}, b"body"),
+        ):
             caller = self.receiving()
             self.say(caller, nonsense)
             self.assertTrue(caller.transport.disconnected)

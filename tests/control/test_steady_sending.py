@@ -9,11 +9,11 @@ from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.client.requests import Asking
-from msmq.control.client.streams import ClientSending
-from msmq.control.protocol.records import Record, RecordDecoder
+from msmq.control.client.requests import ControlRequests
+from msmq.control.client.streams import ClientSendStream
+from msmq.control.protocol.records import RecordDecoder, StreamRecord
 
-MESSAGE = Record({"destination": ".\\private$\\orders"}, b"body")
+MESSAGE = StreamRecord({"destination": ".\\private$\\orders"}, b"body")
 
 
 class SlowProducerTests(SynchronousTestCase):
@@ -27,21 +27,23 @@ class SlowProducerTests(SynchronousTestCase):
         self.now = 0.0
         self.answered = 0
 
-    def sending(self, messages: Iterator[Record]) -> ClientSending:
-        return ClientSending(Asking(Path("unused")), self.ours, messages, 1000, monotonic=lambda: self.now)
+    def sending(self, messages: Iterator[StreamRecord]) -> ClientSendStream:
+        return ClientSendStream(
+            ControlRequests(Path("unused")), self.ours, messages, 1000, monotonic=lambda: self.now
+        )
 
     def serve(self) -> bool:
         """Answer what has arrived; whether the connection is still there."""
         data = self.server.recv(1 << 20)
         for _ in self.decoder.feed(data):
             self.answered += 1
-            self.server.send(Record({"first": f"{{A}}\\{self.answered}", "messages": 1}).to_bytes())
+            self.server.send(StreamRecord({"first": f"{{A}}\\{self.answered}", "messages": 1}).to_bytes())
         return bool(data)
 
     def test_each_is_sent_before_the_next_is_asked_for(self) -> None:
         """Whatever the producer does next, the message that it gave last is with the server."""
 
-        def messages() -> Iterator[Record]:
+        def messages() -> Iterator[StreamRecord]:
             for number in range(5):
                 if number:
                     self.serve()
@@ -58,7 +60,7 @@ class SlowProducerTests(SynchronousTestCase):
         """The program learns that a message is accepted when it is, and not with the next message."""
         asked = 0
 
-        def messages() -> Iterator[Record]:
+        def messages() -> Iterator[StreamRecord]:
             nonlocal asked
             for _ in range(5):
                 asked += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.server.limits import ControlLimits
 from msmq.queues.arriving.message import Acknowledge
 from msmq.structures.names.format_name import parse_format_name
@@ -190,10 +190,10 @@ class ReceiveTests(TransactionalTestCase):
 class SendTests(TransactionalTestCase):
     """Sending in one transaction."""
 
-    def records(self, count: int, **header: object) -> list[Record]:
+    def records(self, count: int, **header: object) -> list[StreamRecord]:
         """Records of a stream that is one transaction, all with the same header."""
         whole = {"destination": self.tx, "transactional": True, "one_transaction": True, **header}
-        return [Record(whole, b"%d" % number) for number in range(count)]
+        return [StreamRecord(whole, b"%d" % number) for number in range(count)]
 
     def start(self, stream: bytes, size: int) -> Caller:
         """Send the beginning of a stream of so many bytes."""
@@ -225,7 +225,7 @@ class SendTests(TransactionalTestCase):
         """One transaction may send to several queues."""
         other = self.make_queue("other", transactional=True)
         first, second = self.records(2)
-        second = Record({"destination": other, "transactional": True}, b"other")
+        second = StreamRecord({"destination": other, "transactional": True}, b"other")
         self.assertEqual(self.send_records(first, second).status, 200)
         self.assertEqual((self.bodies(self.tx), self.bodies(other)), ([b"0"], [b"other"]))
 
@@ -263,7 +263,7 @@ class SendTests(TransactionalTestCase):
             ({"priority": 9}, 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
         ):
             with self.subTest(header=header):
-                last = Record({"transactional": True, **header}, b"last")
+                last = StreamRecord({"transactional": True, **header}, b"last")
                 self.assert_nothing(self.send_records(*self.records(4), last), status, error)
 
     def test_quota(self) -> None:
@@ -290,7 +290,7 @@ class SendTests(TransactionalTestCase):
 
     def test_only_the_first_record_begins(self) -> None:
         """A stream cannot turn into a transaction when some of it was sent."""
-        records = [Record({"destination": self.tx, "transactional": True}, b"alone"), *self.records(1)]
+        records = [StreamRecord({"destination": self.tx, "transactional": True}, b"alone"), *self.records(1)]
         answer = self.send_records(*records)
         self.assertEqual((answer.status, len(answer.lines)), (400, 2))
         self.assertIn("one_transaction", answer.lines[1]["detail"])

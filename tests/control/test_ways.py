@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.control.server.estate_members import Members
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
 from msmq.control.server.limits import ControlLimits
 from tests.control.support import Answer, Caller, ControlTestCase
@@ -17,7 +17,7 @@ class EnterpriseResourceTests(EnterpriseTestCase):
     def call(self, method: str, path: str, **parameters: Any) -> Answer:
         site = make_site(
             self.alpha.service,
-            members=Members(("ALPHA",), {}, None),
+            members=EstateMembers(("ALPHA",), {}, None),
             limits=ControlLimits(),
             clock=self.clock.reactor,
         )

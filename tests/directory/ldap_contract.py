@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from msmq.directory.ldap import operations as operations_module
 from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import EnrollmentError, Wanted
+from msmq.directory.ldap.enrollment.planning import EnrollmentError, MemberRequest
 from msmq.directory.ldap.entries.mapping import CLASSES, GUID
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.entries.writing import packed
@@ -350,7 +350,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
         for name in ("ALPHA", "BETA"):
             await self.add_computer(name)
         enrollment = Enrollment(self.operations, uuid4)
-        wanted = Wanted(("London",), routing=True, dns_name="alpha.msmq.test", quota=77)
+        wanted = MemberRequest(("London",), routing=True, dns_name="alpha.msmq.test", quota=77)
         planned = await Enrollment(self.operations, uuid4, dry_run=True).join("ALPHA", wanted)
         made = await enrollment.join("ALPHA", wanted)
         self.assertEqual([step.change.name for step in planned], [step.change.name for step in made])
@@ -376,7 +376,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
         self.assertEqual(
             (entry.first("mSMQQMID"), entry.first("mSMQServices")), (read["identifier"].bytes_le, b"1")
         )
-        await enrollment.join("BETA", Wanted(("paris",)))
+        await enrollment.join("BETA", MemberRequest(("paris",)))
         gates = {"cost": 5, "gates": ("ALPHA", "BETA")}
         [link] = await enrollment.link(("London", "Paris"), **gates)  # type: ignore[arg-type]
         self.assertEqual(await enrollment.link(("paris", "london"), **gates), [])  # type: ignore[arg-type]
@@ -387,12 +387,12 @@ class LdapDirectoryContract(WritableDirectoryContract):
             (london.identifier, paris.identifier, 5),
         )
         self.assertEqual(set(told.site_gate_identifier_list), {read["identifier"], beta["identifier"]})
-        await enrollment.change("ALPHA", Wanted(sites=("Paris",)))
+        await enrollment.change("ALPHA", MemberRequest(sites=("Paris",)))
         self.assertIsNone(await self.operations.entry(settings % "London", (GUID,)))
         self.assertIsNotNone(await self.operations.entry(settings % "Paris", (GUID,)))
-        await enrollment.change("ALPHA", Wanted(routing=False))
+        await enrollment.change("ALPHA", MemberRequest(routing=False))
         self.assertIsNone(await self.operations.entry(settings % "Paris", (GUID,)))
-        await enrollment.change("ALPHA", Wanted(routing=True))
+        await enrollment.change("ALPHA", MemberRequest(routing=True))
         await self.queue("orders")
         with self.assertRaises(EnrollmentError):
             await enrollment.leave("ALPHA")

@@ -12,10 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.discovery.client import (
     RESPONSE_TIME,
+    BroadcastNetwork,
     DiscoveryClient,
     DiscoveryEffect,
     DiscoveryEnded,
-    Network,
     SendRequest,
 )
 from msmq.discovery.packets import DirectoryServer, TopologyClientRequest, TopologyServerReply
@@ -30,7 +30,7 @@ OTHER_RUN = UUID("11111111-2222-3333-4444-555555555555")
 FOREIGN_SITE = UUID("00000000-0000-0000-0000-0000000000f1")
 NETS = (UUID(int=1), UUID(int=2))
 OLD_NETS = (UUID(int=99),)
-FIRST, SECOND, THIRD = (Network(f"10.0.{number}.5") for number in (1, 2, 3))
+FIRST, SECOND, THIRD = (BroadcastNetwork(f"10.0.{number}.5") for number in (1, 2, 3))
 START = Moment(1000.0, 1_700_000_000.0)
 
 
@@ -56,7 +56,7 @@ def client(**settings: bool) -> DiscoveryClient:
 
 
 def begin(
-    discovery: DiscoveryClient, *networks: Network, run: UUID = RUN, now: Moment = START
+    discovery: DiscoveryClient, *networks: BroadcastNetwork, run: UUID = RUN, now: Moment = START
 ) -> list[DiscoveryEffect]:
     return discovery.get_directory_server_list(networks or (FIRST, SECOND), run, now)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.patience import DEADLINE
 
@@ -127,7 +127,7 @@ class Member:
         """Send messages, a thousand in each request; transactional ones a thousand in each transaction."""
         identifiers: list[str] = []
         header = {"destination": destination, **properties}
-        waiting = [Record(header, body) for body in bodies]
+        waiting = [StreamRecord(header, body) for body in bodies]
         for first in range(0, len(waiting), 1000):
             identifiers += self.client.send(
                 waiting[first : first + 1000], one_transaction=bool(properties.get("transactional"))

@@ -21,7 +21,7 @@ from random import Random
 import attrs
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.faults.disturbed_network import Disturbance, DisturbedNetwork
 from tests.faults.exactly_once import Ledger, Parcel
@@ -333,11 +333,11 @@ class Chaos:
         )
 
 
-def _records(parcels: list[Parcel], address: str) -> Iterator[Record]:
+def _records(parcels: list[Parcel], address: str) -> Iterator[StreamRecord]:
     for parcel in parcels:
         queue = parcel.queue.split()[1]
         kind: dict[str, object] = (
             {"delivery": "recoverable"} if queue == _LETTERS else {"transactional": True}
         )
         destination = f"DIRECT=TCP:{address}\\private$\\{queue}"
-        yield Record({"destination": destination, "label": parcel.label, **kind}, parcel.body)
+        yield StreamRecord({"destination": destination, "label": parcel.label, **kind}, parcel.body)

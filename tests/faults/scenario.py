@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 
 ORDERS = ".\\private$\\orders"
@@ -87,7 +87,7 @@ class Visitor:
         messages.update(dict.fromkeys(bodies, Fate.OPEN if delivery == "recoverable" else Fate.GONE))
         header = {"destination": queue, "delivery": delivery}
         try:
-            list(self._client.send(Record(header, body.encode()) for body in bodies))
+            list(self._client.send(StreamRecord(header, body.encode()) for body in bodies))
         except MQError as error:
             self._refused(error)
             return False

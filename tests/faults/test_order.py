@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from tests.faults import tell
 from tests.faults.order import TRACED, Disk, early_acknowledgements, early_answers, mark
 from tests.faults.scenario import ORDERS
@@ -74,7 +74,7 @@ class OrderTests(ServerTestCase):
         sender = self.server(self.directory(), hosts={"BETA": receiver.session_address})
         self.assertTrue(sender.is_ready(), sender.output)
         header = {"destination": REMOTE, "delivery": "recoverable"}
-        list(sender.client.send(Record(header, text.encode()) for text in marks))
+        list(sender.client.send(StreamRecord(header, text.encode()) for text in marks))
         self.assertEqual(_receive(receiver.client, len(marks)), len(marks))
         # The last acknowledgement comes a moment after the last message.
         while any(queue["messages"] for queue in sender.client.outgoing()):
@@ -124,7 +124,7 @@ def _send(client: ControlClient, sender: int) -> list[tuple[str, str]]:
     for number in range(SENDS):
         first = sender * 1000 + number * 10
         marks = [mark(first + more) for more in range(number % 5 + 1)]
-        found += zip(marks, client.send(Record(header, text.encode()) for text in marks), strict=True)
+        found += zip(marks, client.send(StreamRecord(header, text.encode()) for text in marks), strict=True)
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.interfaces.storage import StorageError
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.reading import PacketReader
@@ -215,7 +215,7 @@ def _send(client: ControlClient, sender: int) -> list[tuple[str, str]]:
     for number in range(SENDS):
         marks = [mark(sender * 1000 + number * 10 + more) for more in range(number % 5 + 1)]
         bodies = (text.ljust(20_000).encode() for text in marks)
-        found += zip(marks, client.send(Record(header, body) for body in bodies), strict=True)
+        found += zip(marks, client.send(StreamRecord(header, body) for body in bodies), strict=True)
     return found
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from tests.builders import ALPHA, establish, parameters
 from tests.patience import DEADLINE
 
@@ -144,7 +144,7 @@ class ServerProcess:
     def send(self, destination: str, *bodies: bytes, **properties: object) -> list[str]:
         """Have it send messages; gives their identifiers."""
         header = {"destination": destination, **properties}
-        return list(self.client.send([Record(header, body) for body in bodies]))
+        return list(self.client.send([StreamRecord(header, body) for body in bodies]))
 
     def receive(self, count: int = 1, queue: str = ORDERS) -> list[Delivered]:
         """Take so many messages out of a queue, waiting for them."""

@@ -16,7 +16,7 @@ from msmq.control.client.client import ControlClient
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.importing import Importer, ImportProgress, Row, Unsendable, files_in, record_of
+from msmq.pipeline.files.importing import Importer, ImportProgress, Row, UnsendableRow, files_in, record_of
 from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
@@ -374,7 +374,7 @@ class RecordTests(ImportTestCase):
             row = Row(Path("f"), 1, whole[:size], LOGGED, 1)
             try:
                 record_of(row, ORDERS, transactional=None, key="k")
-            except Unsendable:
+            except UnsendableRow:
                 outcomes = [outcomes[0] + 1, outcomes[1]]
             else:
                 outcomes = [outcomes[0], outcomes[1] + 1]

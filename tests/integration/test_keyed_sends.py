@@ -15,7 +15,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.patience import DEADLINE
 from tests.servers.postgresql import shared_server
@@ -104,9 +104,9 @@ class KeyedOverKillsTests(SynchronousTestCase):
         self.assertEqual(self.msmq(*sending, "two boxes"), first)
         self.assertEqual(self.client.queue(ORDERS)["messages"], 0)
 
-    def records(self, queue: str, **header: Any) -> Iterator[Record]:
+    def records(self, queue: str, **header: Any) -> Iterator[StreamRecord]:
         for number in range(COUNT):
-            yield Record(
+            yield StreamRecord(
                 {"destination": queue, "delivery": "recoverable", "key": f"{number}", **header},
                 b"%d" % number,
             )

@@ -23,11 +23,11 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
-from msmq.control.authentication.token_check import GuardedSite
+from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.tokens import TokenFile
 from msmq.control.client.client import ControlClient, Delivered
 from msmq.control.client.locations import LocationError, RemoteLocation, UnixLocation, parse_location
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.service.configuration import ConfigurationError, Overrides, load
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status
@@ -201,7 +201,9 @@ class TlsTests(RemoteTestCase):
         def work() -> tuple[list[str], list[bytes]]:
             self.assertEqual(client.status()["name"], "ALPHA")
             records = [
-                Record({"destination": ORDERS, "delivery": "recoverable", "key": f"{number}"}, bytes(3000))
+                StreamRecord(
+                    {"destination": ORDERS, "delivery": "recoverable", "key": f"{number}"}, bytes(3000)
+                )
                 for number in range(700)
             ]
             sent = list(client.send_steadily(iter(records), outstanding=300))
@@ -251,7 +253,9 @@ class TlsTests(RemoteTestCase):
 
         def work() -> list[str]:
             sent = []
-            records = [Record({"destination": ORDERS}, b"x")] * 3 + [Record({"destination": MISSING}, b"y")]
+            records = [StreamRecord({"destination": ORDERS}, b"x")] * 3 + [
+                StreamRecord({"destination": MISSING}, b"y")
+            ]
             with self.assertRaises(MQError) as caught:
                 for identifier in client.send_steadily(records):
                     sent.append(identifier)
@@ -323,7 +327,7 @@ class ImpatientTests(RemoteTestCase):
     async def test_silent_callers(self) -> None:
         """Who does not finish the handshake of TLS, or says nothing after it, is cut off."""
         assert self.server.parts is not None
-        site = GuardedSite(
+        site = TokenSite(
             self.server.parts.control, TokenFile(self.token), IReactorTime(reactor), patience=0.1
         )
         described = f"ssl:0:interface=127.0.0.1:privateKey={self.key}:certKey={self.key}"
@@ -367,9 +371,9 @@ class TokenTests(RemoteTestCase):
         error = await self.refusal(client)
         self.assertEqual(error.status, Status.MQ_ERROR_ACCESS_DENIED)
 
-        def records() -> Iterator[Record]:
+        def records() -> Iterator[StreamRecord]:
             for _ in range(500):
-                yield Record({"destination": ORDERS}, bytes(10_000))
+                yield StreamRecord({"destination": ORDERS}, bytes(10_000))
 
         for send in (client.send, client.send_steadily):
             with self.assertRaises(MQError) as caught:

@@ -38,11 +38,11 @@ TOKEN: Final = "only-those-who-have-this-may-command-it"
 SECRET_NAME: Final = re.compile(r"(^|_)(password|passphrase|token|secret|private_key|key)$")
 SHOWN: Final = {
     "FileProblem.key": "of a file that people write",
-    "Problem.key": "of the configuration",
+    "ConfigurationProblem.key": "of the configuration",
     "RuleProblem.key": "of a file of rules",
     "IncomingStream.key": "under which a stream is kept",
     "IncomingTransferInfo.key": "the same",
-    "Recording.key": "under which a message is sent once",
+    "RecordBuilder.key": "under which a message is sent once",
     "WriteOptions.key": "the column of those",
     "SecurityHeader.encryption_key": "encrypted, as it is on the wire",
     "CachedSymmetricKey.encrypted_key": "the same",

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.session import ISession
 from msmq.manager.peers.peer_table import MOST_ADDRESSES, MOST_PEERS, Peers
 from msmq.manager.peers.receivers import ANYWHERE, MOST_DESTINATIONS, MOST_RECEIVERS, Receiver, Receivers
-from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.persistence.state_records import StateError
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.testing.clock import ManualClock
@@ -37,7 +37,7 @@ class PeersTests(SynchronousTestCase):
     """Everybody may claim to be anybody, as often as he likes."""
 
     def setUp(self) -> None:
-        self.peers = Peers(ALPHA, ManualClock(), Gate(Unauthenticated.ALLOW), trusts=False)
+        self.peers = Peers(ALPHA, ManualClock(), TrustedPeers(Unauthenticated.ALLOW), trusts=False)
 
     def test_those_without_a_session_go_first(self) -> None:
         """Ten thousand are remembered, and who is connected is never forgotten."""

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from msmq.interfaces import IRouter
 from msmq.interfaces.routing import NoRoute
-from msmq.manager.routes.route_table import AVOIDED, RETRY, Ways
+from msmq.manager.routes.route_table import AVOIDED, RETRY, RouteTable
 from msmq.routing.next_hops import Rule
 from msmq.routing.topology import QueueManager
 from msmq.testing.clock import ManualClock
@@ -85,7 +85,7 @@ class WaysTests(SynchronousTestCase):
         self.clock = ManualClock()
         self.router = ScriptedRouter()
         self.changes: list[UUID] = []
-        self.ways = Ways(CA, self.router, self.clock.reactor, self)
+        self.ways = RouteTable(CA, self.router, self.clock.reactor, self)
         self.addCleanup(self.ways.stop)
 
     def route_changed(self, destination: UUID) -> None:
@@ -112,7 +112,7 @@ class WaysTests(SynchronousTestCase):
 
     def test_without_a_router(self) -> None:
         """There is no way to anybody."""
-        ways = Ways(CA, None, self.clock.reactor, self)
+        ways = RouteTable(CA, None, self.clock.reactor, self)
         self.assertEqual(ways.hops(CC), ())
         ways.missed([GA])
         ways.changed()

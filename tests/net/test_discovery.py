@@ -17,7 +17,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from msmq.discovery.client import DiscoveryClient, Network
+from msmq.discovery.client import BroadcastNetwork, DiscoveryClient
 from msmq.discovery.packets import TopologyClientRequest
 from msmq.discovery.server import DiscoveryServer, Unanswered
 from msmq.interfaces.clock import IClock
@@ -34,7 +34,7 @@ OWN_SITE, OTHER_SITE, THIRD_SITE = UUID(int=0xA), UUID(int=0xB), UUID(int=0xC)
 NETWORK = UUID(int=0xD)
 CLIENT = "10.0.1.1"
 BROADCAST = "10.0.1.255"
-ATTACHED = AttachedNetwork(Network(CLIENT), BROADCAST)
+ATTACHED = AttachedNetwork(BroadcastNetwork(CLIENT), BROADCAST)
 REQUEST = TopologyClientRequest(ENTERPRISE, UUID(int=1), OWN_SITE).to_bytes()
 
 
@@ -168,7 +168,7 @@ class DiscoveryTests(SynchronousTestCase):
     def test_each_network_in_turn(self) -> None:
         """MQSD-3.1.5.1-05: the second is asked 15 seconds later, from its own address."""
         # One host of this network in memory has one address, so the other is this one's as well.
-        second = AttachedNetwork(Network(CLIENT, is_dial_up=True), "10.0.2.255")
+        second = AttachedNetwork(BroadcastNetwork(CLIENT, is_dial_up=True), "10.0.2.255")
         done = self.looking(ATTACHED, second).get_directory_server_list()
         self.clock.advance(15)
         self.clock.advance(15)
@@ -178,7 +178,7 @@ class DiscoveryTests(SynchronousTestCase):
 
     def test_network_that_takes_nothing(self) -> None:
         """One that is asked in vain is as good as silent; the next has its turn."""
-        gone = AttachedNetwork(Network("10.0.9.9"), "10.0.9.255")
+        gone = AttachedNetwork(BroadcastNetwork("10.0.9.9"), "10.0.9.255")
         self.serving("10.0.1.2", OWN_SITE)
         done = self.looking(gone, ATTACHED).get_directory_server_list()
         self.clock.advance(15)
@@ -424,7 +424,7 @@ class LoopbackTests(TestCase):
         return server
 
     def look(self, site: UUID) -> Discovery:
-        loopback = AttachedNetwork(Network("127.0.0.41"), "127.255.255.255")
+        loopback = AttachedNetwork(BroadcastNetwork("127.0.0.41"), "127.255.255.255")
         discovery = Discovery(
             DiscoveryClient(ENTERPRISE, site),
             reactor=cast(DiscoveryReactor, installed_reactor),

@@ -10,7 +10,7 @@ from uuid import UUID
 import attrs
 
 import msmq
-from msmq.control.server.estate_members import Members
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.membership.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
@@ -173,7 +173,9 @@ class SharingTests(TransferTestCase):
     def call(self, method: str, path: str, body: bytes | None = None, **parameters: Any) -> Answer:
         """Ask the control API of BETA."""
         caller = Caller(
-            make_site(self.beta.service, members=Members(("BETA",), {}, None), clock=self.clock.reactor),
+            make_site(
+                self.beta.service, members=EstateMembers(("BETA",), {}, None), clock=self.clock.reactor
+            ),
             self.clock,
         )
         caller.ask(method, path, body, **parameters)

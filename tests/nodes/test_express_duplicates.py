@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.wire.addresses import AddressSet
 from tests.builders import ALPHA
 from tests.manager.support import FaultyStore
@@ -20,7 +20,7 @@ class DuplicatesTestCase(ScriptedTestCase):
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         kwargs.setdefault("store", FaultyStore())
-        gate = Gate(Unauthenticated.DENY, AddressSet())
+        gate = TrustedPeers(Unauthenticated.DENY, AddressSet())
         options = {"gate": gate} if self.is_strict and name == "BETA" else {}
         return super().node(name, identifier, options=options, quota=8, **kwargs)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.manager.peers import final_acks
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.wire.addresses import AddressSet
 from tests.builders import BETA, GAMMA
 from tests.nodes import support
@@ -90,7 +90,7 @@ class ForgeryTests(ForgeryTestCase):
         self.clock.advance(5)
         self.assertEqual((stranger.heard, self.beta.service.outgoing(), self.taken()), ([], [], ([], [])))
         self.check_counts(stranger)
-        self.beta = self.reconfigured(self.beta, gate=Gate(peers=AddressSet.of([STRANGER])))
+        self.beta = self.reconfigured(self.beta, gate=TrustedPeers(peers=AddressSet.of([STRANGER])))
         again = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
         self.clock.advance(1)
         self.assertEqual(self.taken(), ([b"1", b"2"], []))

@@ -9,7 +9,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.manager.routes.moved_senders import REPORTED_AFTER
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.membership.objects import EnterpriseObject, QueueManagerObject, SiteObject
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.clock import ManualClock
@@ -46,7 +46,7 @@ class MovedSenderTestCase(NodesTestCase):
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         store = kwargs.pop("store", None) or self.stores.setdefault(name, MemoryMessageStore(durable=True))
-        gate = Gate(peers=AddressSet.of([*self.peers, "127.0.0.3"]))
+        gate = TrustedPeers(peers=AddressSet.of([*self.peers, "127.0.0.3"]))
         options = {"gate": gate}
         return super().node(
             name, identifier, store=store, options=options, directory=self.directory, **kwargs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.membership.objects import QueueManagerObject, SiteObject
 from msmq.queues.arriving.message import Message
 from msmq.structures.names.format_name import PrivateFormatName
@@ -24,11 +24,11 @@ FAR = "10.0.0.9"
 class NamedTestCase(ScriptedTestCase):
     """ALPHA sends to GAMMA by its identifier, on a session that GAMMA has opened."""
 
-    gate = Gate()
+    gate = TrustedPeers()
 
     def setUp(self) -> None:
         super().setUp()
-        if self.gate != Gate():
+        if self.gate != TrustedPeers():
             self.alpha = self.restart(self.alpha, options={"gate": self.gate})
         self.peer = self.dial("ALPHA", is_prompt=True)
 
@@ -178,7 +178,7 @@ class GuessTests(NamedTestCase):
 class AcknowledgersTests(NamedTestCase):
     """C{acknowledgements_from}: nobody else may."""
 
-    gate = Gate(peers=AddressSet.of(["10.0.2.0/24"]), acknowledgers=AddressSet.of(["10.0.1.0/24"]))
+    gate = TrustedPeers(peers=AddressSet.of(["10.0.2.0/24"]), acknowledgers=AddressSet.of(["10.0.1.0/24"]))
 
     def test_from_elsewhere(self) -> None:
         """Neither there, nor a peer, nor this machine."""

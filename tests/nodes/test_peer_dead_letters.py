@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from msmq.interfaces.access import Account, IAccounts
 from msmq.manager.peers import handovers
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.membership.objects import EnterpriseObject
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.security.access.control import AccessControl
@@ -33,7 +33,7 @@ ELSEWHERE = UUID(int=0xE15E)
 FLAGS_AS = 1 | SecurityHeader.AI | 3 << SecurityHeader.AS_SHIFT
 """A sender identifier, and a signature of 2.0 that was verified."""
 
-DENIED = Gate(Unauthenticated.DENY)
+DENIED = TrustedPeers(Unauthenticated.DENY)
 
 
 def letters(case: NodesTestCase, node: Node) -> list[tuple[bytes, int]]:

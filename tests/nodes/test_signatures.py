@@ -14,7 +14,7 @@ from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
 from msmq.manager.securing.authentication import OWNER_READS, SigningPolicy
 from msmq.membership.objects import QueueManagerObject, UserObject
-from msmq.security.signatures import Signing
+from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.directory.public_keys import AES_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
@@ -575,7 +575,7 @@ class OpensslTests(SigningTestCase):
     """Messages that openssl has signed, over bytes that were put together from the lists of the documents."""
 
     def make_signing(self) -> ISigning:
-        return Signing()
+        return LibrarySigning()
 
     def make_credentials(self, number: int) -> Credentials:
         return credentials(number)

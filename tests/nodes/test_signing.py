@@ -9,10 +9,10 @@ import attrs
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.access import Account
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
-from msmq.manager.securing.descriptors import AccessPolicy, Descriptors
-from msmq.manager.securing.restricted_manager import ActingQueueManager
+from msmq.manager.securing.descriptors import AccessPolicy, SecurityDescriptors
+from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.security.signatures import Signing
+from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SenderIdType
@@ -256,8 +256,8 @@ class SendingTests(SigningTestCase):
         service._parts.securing.signer.tells_sender = True
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
-        descriptors = Descriptors(AccessPolicy(access, OTHER_SID), None)
-        bob = ActingQueueManager(service, service._parts, descriptors, OTHER_SID)
+        descriptors = SecurityDescriptors(AccessPolicy(access, OTHER_SID), None)
+        bob = RestrictedQueueManager(service, service._parts, descriptors, OTHER_SID)
         level = AuthenticationLevel.SIG_2_0
         alices, bobs = (self.signing.facts(each.certificate) for each in (self.alice, self.bob))
         assert isinstance(alices, CertificateFacts) and isinstance(bobs, CertificateFacts)
@@ -284,7 +284,7 @@ class RealSignatureTests(SendingTests):
     """The same with RSA."""
 
     def make_signing(self) -> ISigning:
-        return Signing()
+        return LibrarySigning()
 
     def make_credentials(self, number: int) -> Credentials:
         return real(number)
@@ -293,4 +293,4 @@ class RealSignatureTests(SendingTests):
 @functools.cache
 def real(number: int) -> Credentials:
     """A key and its certificate, made once."""
-    return Signing().create(f"user {number}", WALL - DAY, WALL + DAY)
+    return LibrarySigning().create(f"user {number}", WALL - DAY, WALL + DAY)

@@ -11,7 +11,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 from msmq.interfaces.storage import StorageError
 from msmq.manager.service import QueueManagerService
-from msmq.manager.states import QueueManagerState
+from msmq.manager.states import ServiceState
 from msmq.persistence.snapshot import Snapshot
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
@@ -101,26 +101,26 @@ class LifeTests(NodesTestCase):
         MQDMPR-3.1.1.1-33.
         """
         seen = [self.service.status()["state"]]
-        self.assertIs(self.service.state, QueueManagerState.STOPPED)
+        self.assertIs(self.service.state, ServiceState.STOPPED)
         self.assert_does_nothing()
         opening = self.deferred(self.service.open())
-        self.assertIs(self.service.state, QueueManagerState.INITIALIZING)
+        self.assertIs(self.service.state, ServiceState.INITIALIZING)
         seen.append(self.service.status()["state"])
         self.assert_does_nothing()
         self.store.opening.callback(None)
         self.successResultOf(opening)
-        self.assertIs(self.service.state, QueueManagerState.INITIALIZING)
+        self.assertIs(self.service.state, ServiceState.INITIALIZING)
         self.service.startService()
-        self.assertIs(self.service.state, QueueManagerState.READY)
+        self.assertIs(self.service.state, ServiceState.READY)
         seen.append(self.service.status()["state"])
         self.queue(self.gamma)
         stopping = self.service.stopService()
-        self.assertIs(self.service.state, QueueManagerState.STOPPING)
+        self.assertIs(self.service.state, ServiceState.STOPPING)
         seen.append(self.service.status()["state"])
         self.assert_does_nothing()
         self.store.closing.callback(None)
         self.successResultOf(stopping)
-        self.assertIs(self.service.state, QueueManagerState.STOPPED)
+        self.assertIs(self.service.state, ServiceState.STOPPED)
         seen.append(self.service.status()["state"])
         self.assertEqual(seen, ["stopped", "starting", "running", "stopping", "stopped"])
 
@@ -129,7 +129,7 @@ class LifeTests(NodesTestCase):
         opening = self.deferred(self.service.open())
         self.store.opening.errback(StorageError("the disk is on fire"))
         self.failureResultOf(opening, StorageError)
-        self.assertIs(self.service.state, QueueManagerState.STOPPED)
+        self.assertIs(self.service.state, ServiceState.STOPPED)
         self.assert_does_nothing()
 
 

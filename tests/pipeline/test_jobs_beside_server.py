@@ -11,7 +11,7 @@ from pathlib import Path
 from pyarrow import parquet
 
 from msmq.control.client.client import Delivered
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.pipeline.spark.command import main
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
@@ -36,7 +36,7 @@ class BesideServerTests(SparkTestCase):
         for queue in (ORDERS, AGAIN):
             self.server.client.create_queue(queue, {"log": True})
         header = {"destination": ORDERS, "priority": 5}
-        sent = [Record({**header, "label": f"{number}"}, b"order %d" % number) for number in range(12)]
+        sent = [StreamRecord({**header, "label": f"{number}"}, b"order %d" % number) for number in range(12)]
         self.assertEqual(len(list(self.server.client.send(sent))), 12)
 
     def run_job(self, job: str, name: str, *arguments: str) -> tuple[int, str, str]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -66,10 +66,10 @@ class KillTests(SparkTestCase):
             len([path for path in directory.glob("*") if path.name.isdecimal()]) if directory.exists() else 0
         )
 
-    def messages(self, part: range) -> Iterator[Record]:
+    def messages(self, part: range) -> Iterator[StreamRecord]:
         for number in part:
             header = {"destination": ORDERS, "label": f"message {number}", "delivery": "recoverable"}
-            yield Record({**header, "priority": self.random.randrange(8)}, b"body")
+            yield StreamRecord({**header, "priority": self.random.randrange(8)}, b"body")
 
     def send(self, part: range) -> None:
         self.sent += sum(1 for _ in self.server.client.send_steadily(self.messages(part)))

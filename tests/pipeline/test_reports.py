@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.reports import Plot, Report, Section, Series, Table, html_page, text_page
+from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table, html_page, text_page
 from msmq.pipeline.reports.model import cell_text, time_text
 from msmq.pipeline.reports.plots import svg
 
@@ -18,8 +18,8 @@ BARS = Plot("Fates", "bars", [Series("messages", ["lost", "delivered"], [1, 20])
 LINES = Plot("Growth", "lines", [Series("a", [0, HOUR], [1, 2])], "UTC", "bytes", is_timed=True)
 
 
-def report(*sections: Section) -> Report:
-    return Report(
+def report(*sections: Section) -> JobReport:
+    return JobReport(
         "What became of messages", "1 lost", [("input ALPHA", "/data"), ("messages", 1234)], sections
     )
 
@@ -78,7 +78,7 @@ class TextTests(SynchronousTestCase):
 
     def test_lines(self) -> None:
         """Nor in a verdict that quotes an exception, which whoever sent the message chose."""
-        text = text_page(Report("What failed", "the largest has 3: Evil\x1b[2J\nException"))
+        text = text_page(JobReport("What failed", "the largest has 3: Evil\x1b[2J\nException"))
         self.assertIn("\nthe largest has 3: Evil\ufffd[2J\ufffdException\n", text)
 
 

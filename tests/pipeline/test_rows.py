@@ -15,7 +15,7 @@ from msmq.decoding.message_json import message_json
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.rows import (
-    Reading,
+    BodyReaders,
     StoredPacket,
     event_batch,
     event_row,
@@ -46,7 +46,7 @@ SAME = [
 ]
 
 
-def row_of(packet: bytes, reading: Reading | None = None, **facts: Any) -> dict[str, Any]:
+def row_of(packet: bytes, reading: BodyReaders | None = None, **facts: Any) -> dict[str, Any]:
     """The row of a packet by the names of its columns."""
     stored = StoredPacket(packet, TOPIC, **{"offset": 7, **facts})
     return dict(
@@ -162,7 +162,7 @@ class MessageRowTests(SynchronousTestCase):
             asked.append("headers")
             return [("key", b"value")]
 
-        reading = Reading(decode, headers)
+        reading = BodyReaders(decode, headers)
         row = row_of(user_packet(b"hello"), reading)
         self.assertEqual(row["decoded"], '"hello"')
         self.assertEqual(row["headers"], [{"key": "key", "value": b"value"}])

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.control.client.client import Delivered
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import reason
-from msmq.pipeline.writing.records import Recording, check_columns
+from msmq.pipeline.writing.records import RecordBuilder, check_columns
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -178,7 +178,7 @@ class RecordTests(SynchronousTestCase):
 
     def test_damaged_and_acknowledgements(self) -> None:
         """Neither can be sent."""
-        recording = Recording(ORDERS)
+        recording = RecordBuilder(ORDERS)
         row: dict[str, Any] = {"value": b"", "decode_error": "cut short", "id": None}
         self.assertIn(
             "place 7 is a damaged", str(self.assertRaises(ReadingError, recording.record, row, "place 7"))
@@ -190,17 +190,19 @@ class RecordTests(SynchronousTestCase):
     def test_queues_that_are_none(self) -> None:
         """In a row that was read they are left out, since its sender chose the text; else refused."""
         row = {"value": b"", "response_queue": "DIRECT=x", "admin_queue": "OS:"}
-        header = Recording(ORDERS).record({**row, "id": "{1}\\2"}, "p").header
+        header = RecordBuilder(ORDERS).record({**row, "id": "{1}\\2"}, "p").header
         self.assertEqual(header, {"destination": ORDERS, "key": "{1}\\2"})
-        self.assertIn("_queue: ", str(self.assertRaises(ReadingError, Recording(ORDERS).record, row, "p")))
+        self.assertIn(
+            "_queue: ", str(self.assertRaises(ReadingError, RecordBuilder(ORDERS).record, row, "p"))
+        )
         named = {**row, "response_queue": "DIRECT=OS:b\\q", "admin_queue": None, "id": "{1}\\2"}
-        self.assertEqual(Recording(ORDERS).record(named, "p").header["response_queue"], "DIRECT=OS:b\\q")
+        self.assertEqual(RecordBuilder(ORDERS).record(named, "p").header["response_queue"], "DIRECT=OS:b\\q")
 
     def test_what_is_no_base64(self) -> None:
         """Such a row is refused by name, and nothing else is sent in its place."""
         for column in ("body_base64", "extension_base64"):
             for wrong in ("####", "YQ", "Y Q = =", "\xe9"):
-                error = self.assertRaises(ReadingError, Recording(ORDERS).record, {column: wrong}, "p")
+                error = self.assertRaises(ReadingError, RecordBuilder(ORDERS).record, {column: wrong}, "p")
                 self.assertIn(
                     f"row p cannot be sent: MQ_ERROR_INVALID_PARAMETER: {column} is not base64", str(error)
                 )
@@ -213,7 +215,7 @@ class RecordTests(SynchronousTestCase):
             "topic": r".\system$;deadletter",
             "destination_queue": ORDERS,
         }
-        record = Recording().record(row, "p")
+        record = RecordBuilder().record(row, "p")
         self.assertEqual((record.header["destination"], record.body), (ORDERS, b"late"))
 
     def test_keys(self) -> None:
@@ -223,7 +225,7 @@ class RecordTests(SynchronousTestCase):
             ({"id": "i"}, "run:i"),
             ({}, "run:place"),
         ):
-            header = Recording(ORDERS, "run").record({"value": b"", **row}, "place").header
+            header = RecordBuilder(ORDERS, "run").record({"value": b"", **row}, "place").header
             self.assertEqual(header["key"], key)
 
     def test_columns(self) -> None:

@@ -11,7 +11,7 @@ from msmq.queues.arriving.admission import Admission
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.arriving.packing import build_packet
 from msmq.queues.effects import Effect, ReadCompleted
-from msmq.queues.leaving.departure_kinds import Departure, Settlement
+from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.model import DEFAULT_QUEUE_MANAGER_QUOTA, QueueManagerModel
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
@@ -113,7 +113,7 @@ def take_out(
     return alpha.removed(alpha.remove(positions), now)
 
 
-def leave(alpha: QueueManagerModel, departure: Departure, now: Moment = NOW) -> Settlement:
+def leave(alpha: QueueManagerModel, departure: Departure, now: Moment = NOW) -> DepartureCommit:
     """Let messages leave unread, store and all; answers with what was stored."""
     settlement = alpha.settle(departure, now)
     alpha.settled(settlement, now)

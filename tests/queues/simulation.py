@@ -9,14 +9,14 @@ from uuid import UUID, uuid5
 
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent, Change
-from msmq.queues.arriving.admission import Admission, Refusal
+from msmq.queues.arriving.admission import Admission, EnqueueRefusal
 from msmq.queues.creation import Deletion
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.relocation import Relocation
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.queue_names import one_of
 from msmq.structures.identifiers import TxSequenceID
@@ -276,7 +276,7 @@ class Alpha:
 
     def send_in(
         self, transaction: Transaction, queue: Queue, *messages: UserMessageView | bytes
-    ) -> list[Refusal]:
+    ) -> list[EnqueueRefusal]:
         """Send transactional messages."""
         views = [arriving(each, transactional=True) if isinstance(each, bytes) else each for each in messages]
         return self.model.transacting.send(transaction, [(queue, view) for view in views], self.now)
@@ -431,7 +431,7 @@ class Alpha:
         assert 0 <= storage.express and 0 <= storage.cached
         if not self.deleting:
             assert storage.express == sum(
-                position.size for position in everything if position.kept is Kept.MEMORY
+                position.size for position in everything if position.kept is PacketHolder.MEMORY
             )
             assert storage.cached == sum(position.size for position in everything if position.is_cached)
 
@@ -443,7 +443,10 @@ class Alpha:
         for queue in self.model.collection.all_queues():
             identifier = queue.definition.identifier
             assert not queue.is_stored or contents.queues[identifier] == queue.definition
-            for kept, part in ((Kept.STORE, contents.messages), (Kept.OVERFLOW, contents.express)):
+            for kept, part in (
+                (PacketHolder.STORE, contents.messages),
+                (PacketHolder.OVERFLOW, contents.express),
+            ):
                 believed = {
                     (
                         position.lookup_id,

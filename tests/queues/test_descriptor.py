@@ -5,8 +5,8 @@ from __future__ import annotations
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.queues.reading.descriptor import (
     OpenQueueDescriptor,
-    Operation,
     QueueAccessType,
+    QueueOperation,
     QueueShareMode,
     RemoteReadState,
 )
@@ -233,7 +233,7 @@ class MultipleTests(DescriptorTestCase):
     def test_queues(self) -> None:
         """MQDMPR-3.1.7.1.5-08: what is sent through the parent goes to every queue."""
         parent = self.open_all()
-        queues = self.descriptors.queues_for(parent, Operation.SEND)
+        queues = self.descriptors.queues_for(parent, QueueOperation.SEND)
         self.assertEqual(set(queues), {self.queue, *self.model.outgoing_queues()})
         self.assertEqual(len(queues), 3)
 
@@ -293,14 +293,14 @@ class MultipleTests(DescriptorTestCase):
                 self.descriptors.find(child.handle)
             self.assertEqual(caught.exception.status, Status.MQ_ERROR_INVALID_HANDLE)
         with self.assertRaises(MQError):
-            self.descriptors.queues_for(parent, Operation.SEND)
+            self.descriptors.queues_for(parent, QueueOperation.SEND)
 
     def test_a_queue_that_goes(self) -> None:
         """Of a parent a child whose queue was deleted is told by name, and all can be closed."""
         parent = self.open_all()
         self.model.delete_queue(self.queue)
         with self.assertRaises(MQError) as caught:
-            self.descriptors.queues_for(parent, Operation.SEND)
+            self.descriptors.queues_for(parent, QueueOperation.SEND)
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)
         self.assertIn(str(ORDERS), caught.exception.detail)
         self.descriptors.close(parent)

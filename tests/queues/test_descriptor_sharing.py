@@ -5,13 +5,13 @@ from __future__ import annotations
 from msmq.queues.reading.descriptor import (
     SHARED_AS_WRITTEN,
     SHARED_STRICTLY,
-    Operation,
     QueueAccessType,
+    QueueOperation,
     QueueShareMode,
     ReaderKind,
     ShareTable,
 )
-from msmq.queues.reading.descriptors import Descriptors
+from msmq.queues.reading.descriptors import OpenQueueDescriptors
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import ORDERS, create, put
 from tests.queues.test_descriptor import BETA_ORDERS, DescriptorTestCase
@@ -36,7 +36,7 @@ class ShareTests(DescriptorTestCase):
     def table(self, table: ShareTable | None = None) -> list[str]:
         """A line for each handle that there is, a sign for each new one: + it is opened, - it is refused."""
         if table is not None:
-            self.descriptors = Descriptors(self.model.collection, self.model.readers, table=table)
+            self.descriptors = OpenQueueDescriptors(self.model.collection, self.model.readers, table=table)
         lines: list[str] = []
         for share_mode, access in self.KINDS:
             there = self.open(access, share_mode)
@@ -113,17 +113,17 @@ class AccessTests(DescriptorTestCase):
 
         MQDMPR-3.1.1.17-03 MQDMPR-3.1.1.17-04
         """
-        receiver = {Operation.PEEK, Operation.RECEIVE, Operation.PURGE}
+        receiver = {QueueOperation.PEEK, QueueOperation.RECEIVE, QueueOperation.PURGE}
         for access, operations in (
             (RECEIVE, receiver),
             (QueueAccessType.RECEIVE_ADMIN, receiver),
-            (PEEK, {Operation.PEEK}),
-            (QueueAccessType.PEEK_ADMIN, {Operation.PEEK}),
-            (SEND, {Operation.SEND}),
-            (QueueAccessType.MOVE, {Operation.MOVE}),
+            (PEEK, {QueueOperation.PEEK}),
+            (QueueAccessType.PEEK_ADMIN, {QueueOperation.PEEK}),
+            (SEND, {QueueOperation.SEND}),
+            (QueueAccessType.MOVE, {QueueOperation.MOVE}),
         ):
             handle = self.open(access)
-            for operation in Operation:
+            for operation in QueueOperation:
                 if operation in operations:
                     self.assertEqual(self.descriptors.queues_for(handle, operation), [self.queue])
                 else:

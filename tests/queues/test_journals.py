@@ -10,7 +10,7 @@ from msmq.persistence.changes import AppendEvent, MoveMessage, PutMessage, PutQu
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.arriving.packing import build_packet
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept
+from msmq.queues.position import PacketHolder
 from msmq.queues.queue import Queue
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import QueueSuffix
@@ -273,7 +273,9 @@ class JournalTests(CopyCase):
         """Copies of recoverable messages are there again, those of express ones are not."""
         self.alpha.put(self.queue, b"1", arriving(b"e"))
         self.receive(count=2)
-        self.assertEqual({each.kept for each in self.journal.peek(9)}, {Kept.STORE, Kept.MEMORY})
+        self.assertEqual(
+            {each.kept for each in self.journal.peek(9)}, {PacketHolder.STORE, PacketHolder.MEMORY}
+        )
         self.alpha = self.alpha.restart()
         self.queue = self.alpha.find(".\\private$\\orders")
         self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
@@ -292,7 +294,7 @@ class DeadLetterTests(CopyCase):
         self.alpha.later(SECONDS)
         self.assertEqual(self.letters(), [(b"asked", MessageClass.NACK_RECEIVE_TIMEOUT)])
         [letter] = self.system(QueueSuffix.DEADLETTER).peek(9)
-        self.assertEqual((letter.due, letter.kept, letter.priority), (None, Kept.STORE, 5))
+        self.assertEqual((letter.due, letter.kept, letter.priority), (None, PacketHolder.STORE, 5))
         self.assertEqual(self.alpha.bodies(self.journal), [], "it was not received")
 
     def test_one_batch(self) -> None:

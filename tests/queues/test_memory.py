@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
-from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.position import MessagePosition, PacketHolder
 from msmq.queues.queue import Queue
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import QueueSuffix
@@ -41,7 +41,7 @@ class OverflowCase(SynchronousTestCase):
         self.alpha.purge(self.queue.journal)
         self.store.done.clear()
 
-    def kept(self, queue: Queue | None = None) -> list[Kept]:
+    def kept(self, queue: Queue | None = None) -> list[PacketHolder]:
         """Who has each message."""
         return [each.kept for each in (self.queue if queue is None else queue).peek(99)]
 
@@ -66,7 +66,10 @@ class OverflowTests(OverflowCase):
     def test_beyond_the_limit(self) -> None:
         """What does not fit goes to the store as express, the rest does not; all are there in order."""
         admission = self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(4)))
-        self.assertEqual(self.kept(), [Kept.MEMORY, Kept.MEMORY, Kept.OVERFLOW, Kept.OVERFLOW])
+        self.assertEqual(
+            self.kept(),
+            [PacketHolder.MEMORY, PacketHolder.MEMORY, PacketHolder.OVERFLOW, PacketHolder.OVERFLOW],
+        )
         self.assertEqual(admission.changes, [], "nobody waits for it")
         [batch] = self.store.done
         self.assertTrue(all(isinstance(each, PutMessage) and each.is_express for each in batch))
@@ -91,7 +94,10 @@ class OverflowTests(OverflowCase):
         self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(3)))
         self.alpha.confirm(self.alpha.receive(self.queue))
         self.alpha.put(self.queue, express(b"3"), express(b"4"))
-        self.assertEqual(self.kept(), [Kept.MEMORY, Kept.OVERFLOW, Kept.MEMORY, Kept.OVERFLOW])
+        self.assertEqual(
+            self.kept(),
+            [PacketHolder.MEMORY, PacketHolder.OVERFLOW, PacketHolder.MEMORY, PacketHolder.OVERFLOW],
+        )
         self.alpha.confirm(self.alpha.receive(self.queue, 9))
         self.assertEqual(self.in_store(), 0)
 
@@ -127,7 +133,7 @@ class OverflowTests(OverflowCase):
         self.alpha.give_back(first[2:])
         self.store.fails = 1
         self.store.drain()
-        self.assertEqual(self.kept(), [Kept.MEMORY] * 4)
+        self.assertEqual(self.kept(), [PacketHolder.MEMORY] * 4)
         self.assertEqual(self.alpha.model.storage.express, 6 * SIZE)
         self.assertEqual(self.alpha.model.storage.cached, 0)
         self.alpha.confirm(first[:2])
@@ -213,7 +219,7 @@ class OverflowTests(OverflowCase):
         target = self.alpha.subqueue(self.queue)
         for position in self.queue.peek(9):
             self.alpha.move(position, target)
-        self.assertEqual(self.kept(target), [Kept.MEMORY, Kept.MEMORY, Kept.OVERFLOW])
+        self.assertEqual(self.kept(target), [PacketHolder.MEMORY, PacketHolder.MEMORY, PacketHolder.OVERFLOW])
         self.assertEqual((self.in_store(), self.in_store(target)), (0, 1))
         self.assertEqual(names(self.alpha.bodies(target)), [b"0", b"1", b"2"])
 
@@ -280,7 +286,7 @@ class OverflowTests(OverflowCase):
         self.queue = self.alpha.create()
         self.store = self.alpha.store
         self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(50)))
-        self.assertEqual(set(self.kept()), {Kept.MEMORY})
+        self.assertEqual(set(self.kept()), {PacketHolder.MEMORY})
 
     def test_no_memory(self) -> None:
         """With no memory at all every express message goes to the store."""
@@ -288,7 +294,7 @@ class OverflowTests(OverflowCase):
         self.queue = self.alpha.create()
         self.store = self.alpha.store
         self.alpha.put(self.queue, express(b"1"), express(b"2", priority=7))
-        self.assertEqual(self.kept(), [Kept.OVERFLOW] * 2)
+        self.assertEqual(self.kept(), [PacketHolder.OVERFLOW] * 2)
         self.assertEqual(names(self.alpha.bodies(self.queue)), [b"2", b"1"])
 
 

@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import Change, MoveMessage, PutQueue, RemoveQueue
 from msmq.persistence.definition import QueueType
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import SUBQUEUE_LENGTH, QueueSuffix
@@ -142,7 +142,7 @@ class MoveTests(MoveCase):
         self.alpha.move(self.first(), self.subqueue)
         self.assertEqual(len(self.alpha.store.done), batches)
         self.assertEqual(self.alpha.bodies(self.subqueue), [b"e"])
-        self.assertIs(self.first(self.subqueue).kept, Kept.MEMORY)
+        self.assertIs(self.first(self.subqueue).kept, PacketHolder.MEMORY)
 
     def test_locked(self) -> None:
         """What a reader has, or what is not in the queue any more, cannot be moved."""

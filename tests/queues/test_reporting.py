@@ -12,7 +12,7 @@ from msmq.decoding.message_json import message_json
 from msmq.moment import Moment
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.arriving.packing import build_packet
-from msmq.queues.arriving.reports import Hop, Report, read_report, report
+from msmq.queues.arriving.reports import Hop, TraceReport, read_report, report
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.security_header import SenderIdType
@@ -57,13 +57,13 @@ def traced(
     return UserMessageView(bytes(packet))
 
 
-def reported(view: UserMessageView, now: Moment = NOW, next_hop: str | None = None) -> Report:
+def reported(view: UserMessageView, now: Moment = NOW, next_hop: str | None = None) -> TraceReport:
     found = report(view, now, queue_manager=BETA, next_hop=next_hop)
     assert found is not None
     return found
 
 
-def sent(made: Report) -> UserMessageView:
+def sent(made: TraceReport) -> UserMessageView:
     """A report as its queue has it."""
     packet = build_packet(
         made.message,
@@ -177,5 +177,5 @@ class ReadingTests(SynchronousTestCase):
             (LABEL, b"\0"),
             ("X" + LABEL, made.message.body),
         ):
-            other = Report(made.destination, Message(label=label, body=body, message_class=1))
+            other = TraceReport(made.destination, Message(label=label, body=body, message_class=1))
             self.assertIsNone(read_report(sent(other)))

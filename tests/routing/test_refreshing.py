@@ -9,8 +9,8 @@ from msmq.routing.next_hops import NoRoute
 from msmq.routing.refreshing import (
     ReadTopology,
     RoutingCore,
+    RoutingSnapshot,
     RoutingTimes,
-    Snapshot,
     TopologyRefused,
     TopologyTaken,
 )
@@ -25,8 +25,8 @@ def at(seconds: float) -> Moment:
     return Moment(monotonic=seconds, wall=1_700_000_000.0)
 
 
-def snapshot(links: str, own: str = "gA") -> Snapshot:
-    return Snapshot.of(Estate(links).build(), guid(own))
+def snapshot(links: str, own: str = "gA") -> RoutingSnapshot:
+    return RoutingSnapshot.of(Estate(links).build(), guid(own))
 
 
 class RoutingCoreTests(SynchronousTestCase):
@@ -133,7 +133,7 @@ class RoutingCoreTests(SynchronousTestCase):
         before = core.snapshot
         for hour, estate in enumerate((unknown, cycle, duplicate, Estate(), Estate(sites="A B")), 1):
             core.expire(at(hour * 3600))
-            [effect] = core.topology_read(Snapshot.of(estate.build(), guid("gA")), at(hour * 3600))
+            [effect] = core.topology_read(RoutingSnapshot.of(estate.build(), guid("gA")), at(hour * 3600))
             self.assertIsInstance(effect, TopologyRefused)
             self.assertIs(core.snapshot, before)
 

@@ -17,7 +17,7 @@ from msmq.interfaces.signing import (
     Unusable,
 )
 from msmq.security.certificate_store import FileCertificateStore
-from msmq.security.signatures import Signing
+from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import HashAlgorithm
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.contracts.signing import FIRST, LAST, RUBBISH, SID, CertificateStoreContract, SigningContract
@@ -55,10 +55,10 @@ class MemorySigningTests(SigningContract, SynchronousTestCase):
 
 @skipIf(WITHOUT_OPENSSL, WITHOUT_OPENSSL)
 class SigningTests(SigningContract, SynchronousTestCase):
-    """L{Signing}."""
+    """L{LibrarySigning}."""
 
     def make(self) -> ISigning:
-        return Signing()
+        return LibrarySigning()
 
     def credentials(self, number: int = 0) -> Credentials:
         return credentials(number)

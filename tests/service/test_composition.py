@@ -61,7 +61,7 @@ class CompositionTests(SynchronousTestCase):
 
     def test_a_missing_argument_is_found(self) -> None:
         """A gate without its acknowledgers is found, given by position or by name."""
-        for source in ("Gate(1, 2)", "Gate(unauthenticated=1, peers=2)"):
+        for source in ("TrustedPeers(1, 2)", "TrustedPeers(unauthenticated=1, peers=2)"):
             [function] = ast.parse(f"def f():\n    {source}").body
             assert isinstance(function, ast.FunctionDef)
-            self.assertEqual(set(omitted(function)), {("Gate", "acknowledgers")})
+            self.assertEqual(set(omitted(function)), {("TrustedPeers", "acknowledgers")})

@@ -16,8 +16,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.net.endpoints import DatagramEndpoint
 from msmq.service.configuration import (
     ConfigurationError,
+    ConfigurationProblem,
     Overrides,
-    Problem,
     check,
     load,
 )
@@ -346,7 +346,7 @@ class LoadTests(ReadingTestCase):
     def test_a_problem_reads_as_file_line_key_and_problem(self) -> None:
         """Each problem is one line that says where to look."""
         self.assertEqual(
-            str(Problem("msmq.toml", 12, "limits.quota", "must be text")),
+            str(ConfigurationProblem("msmq.toml", 12, "limits.quota", "must be text")),
             "msmq.toml:12: limits.quota: must be text",
         )
 

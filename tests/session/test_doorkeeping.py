@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.connection_limits import PEERS_REMEMBERED, PEERS_SHOWN, Doorkeeper, Refusal
+from msmq.session.connection_limits import PEERS_REMEMBERED, PEERS_SHOWN, ConnectionLimits, ConnectionRefusal
 from msmq.wire.addresses import AddressSet
 
 NOW = Moment(1000.0, 1_700_000_000.0)
@@ -13,65 +13,68 @@ PEER = "192.0.2.7"
 
 
 class DoorkeeperTests(SynchronousTestCase):
-    def let_in(self, door: Doorkeeper, times: int, host: str = PEER, now: Moment = NOW) -> int:
+    def let_in(self, door: ConnectionLimits, times: int, host: str = PEER, now: Moment = NOW) -> int:
         """How many of so many connections may come in."""
         return sum(door.judge(host, 0, now) is None for _ in range(times))
 
     def test_a_host_has_its_rate(self) -> None:
         """So many at once, then so many in each second; another host has its own."""
-        door = Doorkeeper(200, 1000)
+        door = ConnectionLimits(200, 1000)
         self.assertEqual(self.let_in(door, 1000), 200)
-        self.assertIs(door.judge(PEER, 0, NOW), Refusal.RATE)
+        self.assertIs(door.judge(PEER, 0, NOW), ConnectionRefusal.RATE)
         self.assertEqual(self.let_in(door, 1000, "192.0.2.8"), 200)
         self.assertEqual(self.let_in(door, 1000, now=NOW.later(0.5)), 100)
         self.assertEqual(self.let_in(door, 1000, now=NOW.later(3600)), 200)
 
     def test_a_network_of_ipv6_is_one_host(self) -> None:
         """Who has one of its addresses may come from any, and is shown as the network."""
-        door = Doorkeeper(200, 1000)
+        door = ConnectionLimits(200, 1000)
         came_in = sum(self.let_in(door, 1, f"2001:db8::{number:x}") for number in range(1000))
         self.assertEqual((came_in, self.let_in(door, 1000, "2001:db8:0:1::1")), (200, 200))
-        self.assertTrue(door.note("2001:db8::1", Refusal.RATE, NOW))
-        self.assertFalse(door.note("2001:db8::2", Refusal.RATE, NOW))
+        self.assertTrue(door.note("2001:db8::1", ConnectionRefusal.RATE, NOW))
+        self.assertFalse(door.note("2001:db8::2", ConnectionRefusal.RATE, NOW))
         self.assertEqual([each["address"] for each in door.describe()], ["2001:db8::/64"])
 
     def test_an_address_is_one_however_it_is_written(self) -> None:
         """A socket for both families shows IPv4 addresses as those of IPv6."""
-        door = Doorkeeper(200, 1000)
+        door = ConnectionLimits(200, 1000)
         self.assertEqual(self.let_in(door, 150) + self.let_in(door, 150, f"::ffff:{PEER}"), 200)
 
     def test_loopback_has_none(self) -> None:
         """Who is on this machine may come as often as it likes, by whatever address."""
-        door = Doorkeeper(1, 1000)
+        door = ConnectionLimits(1, 1000)
         for host in ("127.0.0.1", "127.200.0.9", "::1", "::ffff:127.0.0.1", ""):
             self.assertEqual(self.let_in(door, 500, host), 500, host)
 
     def test_there_need_not_be_one(self) -> None:
         """A rate of 0 is any rate."""
-        self.assertEqual(self.let_in(Doorkeeper(0, 1000), 5000), 5000)
+        self.assertEqual(self.let_in(ConnectionLimits(0, 1000), 5000), 5000)
 
     def test_only_those_who_are_named_come_in(self) -> None:
         """With a list, nobody else does, from loopback neither; a connection without an address does."""
-        door = Doorkeeper(0, 1000, AddressSet.of(["192.0.2.0/28", "2001:db8::7"]))
+        door = ConnectionLimits(0, 1000, AddressSet.of(["192.0.2.0/28", "2001:db8::7"]))
         for host in ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7", ""):
             self.assertIsNone(door.judge(host, 0, NOW), host)
         for host in ("192.0.2.16", "127.0.0.1", "2001:db8::8", "neighbour"):
-            self.assertIs(door.judge(host, 0, NOW), Refusal.NOT_ALLOWED, host)
+            self.assertIs(door.judge(host, 0, NOW), ConnectionRefusal.NOT_ALLOWED, host)
 
     def test_a_host_has_so_many_at_one_time(self) -> None:
         """One more is refused, and does not count against its rate."""
-        door = Doorkeeper(2, 3)
-        self.assertIs(door.judge(PEER, 3, NOW), Refusal.CONNECTIONS)
+        door = ConnectionLimits(2, 3)
+        self.assertIs(door.judge(PEER, 3, NOW), ConnectionRefusal.CONNECTIONS)
         self.assertEqual(self.let_in(door, 5), 2)
 
     def test_what_is_refused_is_counted_and_shown(self) -> None:
         """By reason, and by host, the latest first; the log says it once a minute."""
-        door = Doorkeeper(1, 1000)
-        told = [door.note(PEER, Refusal.RATE, NOW.later(second)) for second in range(0, 121, 10)]
+        door = ConnectionLimits(1, 1000)
+        told = [door.note(PEER, ConnectionRefusal.RATE, NOW.later(second)) for second in range(0, 121, 10)]
         self.assertEqual([index for index, is_told in enumerate(told) if is_told], [0, 6, 12])
-        self.assertTrue(door.note(PEER, Refusal.NOT_ALLOWED, NOW))
-        door.note("192.0.2.8", Refusal.CERTIFICATE, NOW)
-        self.assertEqual(door.refused, {Refusal.RATE: 13, Refusal.NOT_ALLOWED: 1, Refusal.CERTIFICATE: 1})
+        self.assertTrue(door.note(PEER, ConnectionRefusal.NOT_ALLOWED, NOW))
+        door.note("192.0.2.8", ConnectionRefusal.CERTIFICATE, NOW)
+        self.assertEqual(
+            door.refused,
+            {ConnectionRefusal.RATE: 13, ConnectionRefusal.NOT_ALLOWED: 1, ConnectionRefusal.CERTIFICATE: 1},
+        )
         latest, first = door.describe()
         self.assertEqual(latest, {"address": "192.0.2.8", "last": NOW.wall, "reasons": {"pins": 1}})
         self.assertEqual(first["address"], PEER)
@@ -79,12 +82,14 @@ class DoorkeeperTests(SynchronousTestCase):
 
     def test_many_hosts_cost_no_more(self) -> None:
         """However many there are, only the latest are remembered, and fewer are shown."""
-        door = Doorkeeper(1, 1000)
+        door = ConnectionLimits(1, 1000)
         hosts = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(20_000)]
         for host in hosts:
             door.judge(host, 0, NOW)
-            door.note(host, Refusal.RATE, NOW)
+            door.note(host, ConnectionRefusal.RATE, NOW)
         self.assertEqual(len(door.describe()), PEERS_SHOWN)
-        self.assertEqual(sum(door.judge(host, 0, NOW) is Refusal.RATE for host in hosts[-1000:]), 1000)
+        self.assertEqual(
+            sum(door.judge(host, 0, NOW) is ConnectionRefusal.RATE for host in hosts[-1000:]), 1000
+        )
         self.assertLess(PEERS_REMEMBERED, len(hosts))
         self.assertEqual(door.describe()[0]["address"], hosts[-1])

@@ -25,7 +25,7 @@ from msmq.persistence.changes import (
     TrimLog,
 )
 from msmq.pipeline.rows import StoredPacket, message_row
-from msmq.storage.readers import StoreBeside, open_beside
+from msmq.storage.readers import StoreReader, open_beside
 from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
 from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import user_packet
@@ -49,7 +49,7 @@ else:
 class BesideContract(_Base):
     """What both stores answer."""
 
-    def beside(self, *changes: Any) -> StoreBeside:
+    def beside(self, *changes: Any) -> StoreReader:
         """A store with these changes."""
         raise NotImplementedError
 
@@ -152,7 +152,7 @@ class BesideContract(_Base):
 class SqliteTests(BesideContract, SynchronousTestCase):
     """The store in SQLite."""
 
-    def beside(self, *changes: Any) -> StoreBeside:
+    def beside(self, *changes: Any) -> StoreReader:
         directory = Path(tempfile.mkdtemp(dir=self.workshop()))
         write_sqlite(directory, changes)
         store = open_beside(str(directory))
@@ -241,7 +241,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
 class LogTests(BesideContract, LogTestCase):
     """The record log."""
 
-    def beside(self, *changes: Any) -> StoreBeside:
+    def beside(self, *changes: Any) -> StoreReader:
         self.home = Path(tempfile.mkdtemp(dir=self.home)).absolute()
         writer = self.opened()
         self.commit(writer, *changes)
@@ -280,7 +280,7 @@ class LogTests(BesideContract, LogTestCase):
 class PostgresqlTests(BesideContract, SynchronousTestCase):
     """The store in PostgreSQL."""
 
-    def beside(self, *changes: Any) -> StoreBeside:
+    def beside(self, *changes: Any) -> StoreReader:
         server = shared_server()
         server.drop("beside")
         self.addCleanup(server.drop, "beside")

@@ -25,7 +25,7 @@ _LONGEST: Final = 1000
 
 
 @attrs.frozen
-class Operation:
+class AuditedOperation:
     """Something that somebody wants changed.
 
     @ivar name: as the command has it: C{queue purge}.
@@ -52,7 +52,9 @@ class Audit:
     def __init__(self, manager: IQueueManager) -> None:
         self._manager = manager
 
-    async def change(self, caller: Caller, operation: Operation, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def change(
+        self, caller: Caller, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
+    ) -> _T:
         """Do something, and tell of it once it has ended, whether its caller still listens or not."""
         try:
             result = await work()
@@ -71,10 +73,10 @@ class Audit:
         @param taken: how many messages, for each destination.
         """
         for destination, count in taken.items():
-            self.tell(caller, Operation("import", destination), result=_messages(count))
+            self.tell(caller, AuditedOperation("import", destination), result=_messages(count))
 
     def tell(
-        self, caller: Caller, operation: Operation, *, result: str = "", error: MQError | None = None
+        self, caller: Caller, operation: AuditedOperation, *, result: str = "", error: MQError | None = None
     ) -> None:
         """Say how something ended.
 

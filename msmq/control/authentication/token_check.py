@@ -44,7 +44,7 @@ _REFUSAL: Final = MQError(
 )
 
 
-class Guard:
+class TokenCheck:
     """Knows the token, and who has not shown it yet."""
 
     _log: ClassVar[Logger] = Logger()
@@ -62,11 +62,11 @@ class Guard:
         self._limit = strangers
         self._patience = patience
         # The one that has waited the longest comes first.
-        self._strangers: dict[GuardedChannel, IDelayedCall] = {}
+        self._strangers: dict[TokenChannel, IDelayedCall] = {}
         self._refused = 0
         self._quiet_until = clock.seconds()
 
-    def enter(self, channel: GuardedChannel) -> None:
+    def enter(self, channel: TokenChannel) -> None:
         """Somebody is there whom nothing is known of; the connection is cut if that stays so."""
         if channel in self._strangers:
             return
@@ -76,7 +76,7 @@ class Guard:
             displaced.cut()
         self._strangers[channel] = self._clock.callLater(self._patience, self._out_of_time, channel)
 
-    def _displaced_by(self, channel: GuardedChannel) -> GuardedChannel:
+    def _displaced_by(self, channel: TokenChannel) -> TokenChannel:
         """Who gives way to one more: a host that comes often keeps nobody out but itself."""
         own = counted_host(channel.host)
         hosts = {stranger: counted_host(stranger.host) for stranger in self._strangers}
@@ -85,7 +85,7 @@ class Guard:
         alike = [stranger for stranger, host in hosts.items() if places[host] == most]
         return next((stranger for stranger in alike if hosts[stranger] == own), alike[0])
 
-    def leave(self, channel: GuardedChannel) -> None:
+    def leave(self, channel: TokenChannel) -> None:
         """They have shown the token, or are gone."""
         call = self._strangers.pop(channel, None)
         if call is not None and call.active():
@@ -111,19 +111,19 @@ class Guard:
             )
             self._refused = 0
 
-    def _out_of_time(self, channel: GuardedChannel) -> None:
+    def _out_of_time(self, channel: TokenChannel) -> None:
         del self._strangers[channel]
         channel.cut()
 
 
-class GuardedChannel(ControlChannel):
+class TokenChannel(ControlChannel):
     """A connection whose requests show the token, each of them."""
 
     _is_over = False
 
     @property
-    def _guard(self) -> Guard:
-        site: GuardedSite = vars(self)["site"]
+    def _guard(self) -> TokenCheck:
+        site: TokenSite = vars(self)["site"]
         return site.guard
 
     @property
@@ -189,19 +189,19 @@ class GuardedChannel(ControlChannel):
             take(*data)
 
 
-class GuardedSite(Site):
+class TokenSite(Site):
     """The same API as on the control socket, for those who show the token."""
 
-    protocol = GuardedChannel  # type: ignore[assignment]
+    protocol = TokenChannel  # type: ignore[assignment]
     requestFactory = ControlRequest
 
     def __init__(self, site: ControlSite, tokens: TokenFile, clock: IReactorTime, **bounds: Any) -> None:
         """Put a guard before a site.
 
-        @param bounds: those of L{Guard}.
+        @param bounds: those of L{TokenCheck}.
         """
         Site.__init__(self, site.resource, reactor=clock)
-        self.guard = Guard(tokens, clock, **bounds)
+        self.guard = TokenCheck(tokens, clock, **bounds)
         self._site = site
 
     @property

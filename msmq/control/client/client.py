@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode
 
 import attrs
 
-from msmq.control.client.requests import Asking
-from msmq.control.client.streams import ClientSending, Delivered, Receipt, ReceiveStream
-from msmq.control.protocol.records import CONTENT_TYPE, Record
+from msmq.control.client.requests import ControlRequests
+from msmq.control.client.streams import ClientSendStream, Delivered, Receipt, ReceiveStream
+from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.protocol.refusals import read_refusal
 from msmq.control.server.certificates import DEFAULT
 from msmq.structures.status import MQError
@@ -25,7 +25,7 @@ _BATCH_BYTES: Final = 0x100000
 _OUTSTANDING: Final = 1000
 
 
-class ControlClient(Asking):
+class ControlClient(ControlRequests):
     """Everything that one server can be asked for."""
 
     def status(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class ControlClient(Asking):
         """Every session."""
         return self.several("/v1/sessions")
 
-    def send(self, messages: Iterable[Record], *, one_transaction: bool = False) -> Iterator[str]:
+    def send(self, messages: Iterable[StreamRecord], *, one_transaction: bool = False) -> Iterator[str]:
         """Send messages, one batch at a time, and give their identifiers as each batch is taken.
 
         @param messages: the header of each holds its properties, C{destination} among them, and
@@ -257,7 +257,7 @@ class ControlClient(Asking):
             raise
 
     def send_steadily(
-        self, messages: Iterable[Record], *, outstanding: int = _OUTSTANDING, is_import: bool = False
+        self, messages: Iterable[StreamRecord], *, outstanding: int = _OUTSTANDING, is_import: bool = False
     ) -> Iterator[str]:
         """Send messages over one connection, and give their identifiers as each is taken.
 
@@ -269,7 +269,7 @@ class ControlClient(Asking):
         with contextlib.closing(self.open()) as connection:
             self.upgrade(connection, "/v1/send?import=true" if is_import else "/v1/send")
             with self.losing():
-                yield from ClientSending(self, connection.sock, messages, outstanding)
+                yield from ClientSendStream(self, connection.sock, messages, outstanding)
 
 
 def _segment(text: str) -> str:
@@ -284,13 +284,13 @@ def _json(value: Mapping[str, object]) -> bytes:
     return json.dumps(dict(value)).encode("ascii")
 
 
-def _marked(messages: Iterable[Record]) -> Iterator[Record]:
+def _marked(messages: Iterable[StreamRecord]) -> Iterator[StreamRecord]:
     """The messages, the first of them saying that all are one transaction."""
     for number, record in enumerate(messages):
         yield record if number else attrs.evolve(record, header={**record.header, "one_transaction": True})
 
 
-def _batches(messages: Iterable[Record]) -> Iterator[bytes]:
+def _batches(messages: Iterable[StreamRecord]) -> Iterator[bytes]:
     parts: list[bytes] = []
     size = 0
     for message in messages:

@@ -19,7 +19,7 @@ from msmq.structures.status import MQError, Status
 _LONGEST_REFUSAL: Final = 0x10000
 
 
-class Asking:
+class ControlRequests:
     """Asks one server; every request has a connection of its own.
 
     Every refusal is an L{MQError}; MQ_ERROR_SERVICE_NOT_AVAILABLE if the server cannot be reached or

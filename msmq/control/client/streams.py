@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 import attrs
 
-from msmq.control.client.requests import Asking
-from msmq.control.protocol.records import Record, RecordDecoder, RecordLimits
+from msmq.control.client.requests import ControlRequests
+from msmq.control.protocol.records import RecordDecoder, RecordLimits, StreamRecord
 from msmq.control.protocol.refusals import read_refusal
 from msmq.errors import RemoteProtocolError
 from msmq.structures.status import MQError
@@ -68,12 +68,12 @@ class ReceiveStream:
     Leaving the context gives back whatever is not confirmed.
     """
 
-    def __init__(self, asking: Asking, connection: http.client.HTTPConnection, target: str) -> None:
+    def __init__(self, asking: ControlRequests, connection: http.client.HTTPConnection, target: str) -> None:
         self._asking = asking
         self._connection = connection
         self._response = asking.upgrade(connection, target)
         self._decoder = RecordDecoder(RecordLimits(header=_LONGEST_HEADER))
-        self._waiting: deque[Record] = deque()
+        self._waiting: deque[StreamRecord] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -100,14 +100,14 @@ class ReceiveStream:
             if "confirmed" not in header:
                 yield self._item(record)
 
-    def _next(self) -> Record:
+    def _next(self) -> StreamRecord:
         """The next record of the server; others that came with it wait."""
         records = self._read()
         self._waiting.extend(records[1:])
         return records[0]
 
-    def _read(self) -> list[Record]:
-        records: list[Record] = []
+    def _read(self) -> list[StreamRecord]:
+        records: list[StreamRecord] = []
         while not records:
             with self._asking.losing():
                 data = self._response.fp.read1(_READ)
@@ -119,7 +119,7 @@ class ReceiveStream:
                 raise self._asking.lost(str(error)) from error
         return records
 
-    def _item(self, record: Record) -> Delivered | Receipt:
+    def _item(self, record: StreamRecord) -> Delivered | Receipt:
         header = record.header
         try:
             if "receipt" in header and "error" not in header:
@@ -134,7 +134,7 @@ class ReceiveStream:
 
     def _confirm(self, receipt: int, wait: bool) -> None:
         with self._asking.losing():
-            self._connection.sock.sendall(Record({"confirm": receipt}).to_bytes())
+            self._connection.sock.sendall(StreamRecord({"confirm": receipt}).to_bytes())
         while wait:
             for record in self._read():
                 header = record.header
@@ -146,7 +146,7 @@ class ReceiveStream:
                     self._waiting.append(record)
 
 
-class ClientSending:
+class ClientSendStream:
     """Sends and reads at the same time, so that neither side waits for the other to read.
 
     Each message is sent as soon as the producer has given it, because the producer may take its time for the
@@ -155,9 +155,9 @@ class ClientSending:
 
     def __init__(
         self,
-        asking: Asking,
+        asking: ControlRequests,
         sock: socket.socket,
-        messages: Iterable[Record],
+        messages: Iterable[StreamRecord],
         outstanding: int,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

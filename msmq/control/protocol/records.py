@@ -36,7 +36,7 @@ class RecordLimits:
 
 
 @attrs.frozen
-class Record:
+class StreamRecord:
     """One record; the header is shared between equal neighbours and not to be changed.
 
     @ivar header_size: the bytes of its header, where it was read and is not that of the record before.
@@ -78,7 +78,7 @@ class RecordDecoder:
         """The bytes that wait for the rest of their record."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[Record]:
+    def feed(self, data: bytes) -> list[StreamRecord]:
         """The records that C{data} completes; those before an error first, and then the error.
 
         @raise RemoteProtocolError: a length is over its limit, or a header is no JSON object.
@@ -86,7 +86,7 @@ class RecordDecoder:
         if self._error is not None:
             raise self._error
         self._buffer += data
-        records: list[Record] = []
+        records: list[StreamRecord] = []
         try:
             self._cut(records)
         except RemoteProtocolError:
@@ -104,7 +104,7 @@ class RecordDecoder:
         if self._buffer:
             self._fail("length", f"the stream ends inside this record, {len(self._buffer)} bytes into it")
 
-    def _cut(self, records: list[Record]) -> None:
+    def _cut(self, records: list[StreamRecord]) -> None:
         buffer = self._buffer
         start = 0
         while True:
@@ -121,7 +121,7 @@ class RecordDecoder:
             header = self._header(bytes(buffer[start + _LENGTHS.size : body_start]))
             with memoryview(buffer) as view:
                 body = bytes(view[body_start:end])
-            records.append(Record(header, body, 0 if header is before else header_size))
+            records.append(StreamRecord(header, body, 0 if header is before else header_size))
             self._lengths = None
             self._offset += end - start
             start = end

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from twisted.web.iweb import IRequest
 from werkzeug.exceptions import HTTPException
 
-from msmq.control.authentication.audit import Operation
+from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.protocol.refusals import (
     MethodNotAllowed,
     http_status,
@@ -31,13 +31,13 @@ from msmq.control.server.certificates import (
     read_new_certificate,
 )
 from msmq.control.server.channel import asks_for_records
-from msmq.control.server.estate_members import Members
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.identifiers import answer_with_identifiers
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.messages import explanation_of, letter_of
 from msmq.control.server.properties import flag, guid, number, read_key, read_message, seconds, text
 from msmq.control.server.queue_properties import read_log_range, read_new_queue, read_properties
-from msmq.control.server.receiving import ReceiveRequest, Receiving
+from msmq.control.server.receiving import ActiveReceives, ReceiveRequest
 from msmq.control.server.requests import (
     ControlRequest,
     json_body,
@@ -50,7 +50,7 @@ from msmq.control.server.requests import (
 )
 from msmq.control.server.responses import json_answer, json_list, json_stream
 from msmq.control.server.single import receive_one
-from msmq.control.server.steady_sending import SteadySending
+from msmq.control.server.steady_sending import SendConnection
 from msmq.control.server.transfer_api import TransferAPI, at_once
 from msmq.control.server.waiting import running, shielded
 from msmq.interfaces.queue_manager import IQueueManager
@@ -70,10 +70,10 @@ class ControlAPI(TransferAPI):
     app = TransferAPI.app
 
     def __init__(
-        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
+        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
     ) -> None:
         TransferAPI.__init__(self, manager, limits, clock, members)
-        self._receiving = Receiving(manager, limits, clock)
+        self._receiving = ActiveReceives(manager, limits, clock)
 
     @app.route("/v1/status", methods=["GET"])
     def status(self, request: ControlRequest) -> bytes:
@@ -117,7 +117,7 @@ class ControlAPI(TransferAPI):
         options = read_new_queue(wanted)
         queue = await self._change(
             request,
-            Operation("queue create", path, options),
+            AuditedOperation("queue create", path, options),
             lambda: self._manager.create_queue(path, **options),
         )
         return json_answer(request, dict(queue), 201)
@@ -156,7 +156,7 @@ class ControlAPI(TransferAPI):
         properties = read_properties(json_body(request, self._limits.document))
         queue = await self._change(
             request,
-            Operation("queue set", path, properties),
+            AuditedOperation("queue set", path, properties),
             lambda: self._manager.set_queue(path, properties),
         )
         return json_answer(request, dict(queue))
@@ -166,7 +166,7 @@ class ControlAPI(TransferAPI):
         """Remove all messages in one queue."""
         refuse_rest(parameters(request), "none")
         count = await self._change(
-            request, Operation("queue purge", path), lambda: self._manager.purge_queue(path)
+            request, AuditedOperation("queue purge", path), lambda: self._manager.purge_queue(path)
         )
         return json_answer(request, {"purged": count})
 
@@ -181,7 +181,7 @@ class ControlAPI(TransferAPI):
         refuse_rest(wanted, "into, from, to and in_clear")
         count = await self._change(
             request,
-            Operation("queue replay", path, {"into": into, **options}),
+            AuditedOperation("queue replay", path, {"into": into, **options}),
             lambda: self._manager.replay(path, into, **options),
         )
         return json_answer(request, {"replayed": count})
@@ -190,7 +190,9 @@ class ControlAPI(TransferAPI):
     async def delete_queue(self, request: ControlRequest, path: str) -> bytes:
         """Remove one queue."""
         refuse_rest(parameters(request), "none")
-        await self._change(request, Operation("queue delete", path), lambda: self._manager.delete_queue(path))
+        await self._change(
+            request, AuditedOperation("queue delete", path), lambda: self._manager.delete_queue(path)
+        )
         return json_answer(request, {"deleted": path})
 
     @app.route("/v1/queues/<path:path>/acl", methods=["GET"])
@@ -206,7 +208,7 @@ class ControlAPI(TransferAPI):
         wanted = read_acl_change(json_body(request, self._limits.document))
         acl = await self._change(
             request,
-            Operation(f"acl {wanted.action}", path, wanted.details),
+            AuditedOperation(f"acl {wanted.action}", path, wanted.details),
             lambda: wanted.ask(self._manager, path),
         )
         return json_answer(request, dict(acl))
@@ -235,11 +237,11 @@ class ControlAPI(TransferAPI):
         if "file_base64" in wanted:
             imported = read_import(wanted)
             work = partial(at_once, partial(self._manager.import_certificate, **imported))
-            operation = Operation("certificate import", imported["sid"] or DEFAULT)
+            operation = AuditedOperation("certificate import", imported["sid"] or DEFAULT)
         else:
             options = read_new_certificate(wanted)
             work = partial(self._manager.create_certificate, **options)
-            operation = Operation("certificate create", options.get("sid") or DEFAULT, options)
+            operation = AuditedOperation("certificate create", options.get("sid") or DEFAULT, options)
         added = await self._change(request, operation, work)
         return json_answer(request, certificate_record(added), 201)
 
@@ -256,7 +258,7 @@ class ControlAPI(TransferAPI):
         refuse_rest(parameters(request), "none")
         published = await self._change(
             request,
-            Operation("certificate publish", fingerprint),
+            AuditedOperation("certificate publish", fingerprint),
             lambda: self._manager.publish_certificate(read_fingerprint(fingerprint)),
         )
         return json_answer(request, certificate_record(published))
@@ -267,7 +269,7 @@ class ControlAPI(TransferAPI):
         refuse_rest(parameters(request), "none")
         deleted = await self._change(
             request,
-            Operation("certificate delete", fingerprint),
+            AuditedOperation("certificate delete", fingerprint),
             lambda: at_once(lambda: self._manager.delete_certificate(fingerprint)),
         )
         return json_answer(request, certificate_record(deleted))
@@ -291,7 +293,7 @@ class ControlAPI(TransferAPI):
         transaction = guid("the transaction", identifier)
         await self._change(
             request,
-            Operation("transaction abort", format_guid(transaction)),
+            AuditedOperation("transaction abort", format_guid(transaction)),
             lambda: self._manager.abort_transaction(transaction),
         )
         return json_answer(request, {"aborted": format_guid(transaction)})
@@ -313,7 +315,7 @@ class ControlAPI(TransferAPI):
         identifier = MessageIdentifier.parse(message)
         await self._change(
             request,
-            Operation("move", str(identifier), {"queue": queue}, identifier),
+            AuditedOperation("move", str(identifier), {"queue": queue}, identifier),
             lambda: self._manager.move(identifier, queue),
         )
         return json_answer(request, {"id": str(identifier), "queue": queue})
@@ -337,7 +339,7 @@ class ControlAPI(TransferAPI):
         letter = MessageIdentifier.parse(message)
         identifier = await self._change(
             request,
-            Operation("deadletter requeue", str(letter), message=letter),
+            AuditedOperation("deadletter requeue", str(letter), message=letter),
             lambda: self._manager.requeue(letter),
         )
         return json_answer(request, {"id": str(identifier)})
@@ -376,7 +378,7 @@ class ControlAPI(TransferAPI):
         is_import = flag("import", found.pop("import", "false"))
         refuse_rest(found, "import")
         caller = request.caller
-        sending = SteadySending(request, self._manager, self._limits, self._clock)
+        sending = SendConnection(request, self._manager, self._limits, self._clock)
         try:
             await sending.run()
         finally:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from twisted.web.http import HTTPChannel
 
-from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, Record
+from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
 from msmq.control.server.responses import ResponseStream
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class RecordConnection(ResponseStream):
 
     def tell(self, **header: object) -> None:
         """Hand over a record that is nothing but a header."""
-        self.write(Record(header).to_bytes())
+        self.write(StreamRecord(header).to_bytes())
 
     def abort(self) -> None:
         """Close the connection here and now: the other side broke the rules."""

@@ -20,7 +20,7 @@ _SHOWN: Final = 20
 
 
 @attrs.frozen
-class Member:
+class EstateMember:
     """One member of the estate.
 
     @ivar endpoint: a location as L{parse_location} reads it; C{None} for the queue manager that was asked.
@@ -48,7 +48,7 @@ def check_endpoint(text: str) -> str:
 
 
 @attrs.frozen
-class Members:
+class EstateMembers:
     """The members whose control APIs are known; the configuration wins over the directory.
 
     @ivar own: the names of the queue manager that is asked.
@@ -60,7 +60,7 @@ class Members:
     configured: Mapping[str, str]
     book: IControlBook | None
 
-    def find(self, name: str) -> Member:
+    def find(self, name: str) -> EstateMember:
         """One member, by its name or its qualified name, without case.
 
         @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if no control endpoint is known of it;
@@ -69,21 +69,21 @@ class Members:
         wanted = name.casefold()
         for known, endpoint in self.configured.items():
             if known.casefold() == wanted:
-                return Member(known, endpoint, CONFIGURATION)
+                return EstateMember(known, endpoint, CONFIGURATION)
         if wanted in [own.casefold() for own in self.own]:
-            return Member(name, None, ITSELF)
+            return EstateMember(name, None, ITSELF)
         found = None if self.book is None else self.book.control_of(name)
         if found is None:
             raise MQError(Status.MQ_ERROR_MACHINE_NOT_FOUND, self._unknown(name))
         try:
-            return Member(name, check_endpoint(found), DIRECTORY)
+            return EstateMember(name, check_endpoint(found), DIRECTORY)
         except ValueError as error:
             raise MQError(
                 Status.MQ_ERROR_INVALID_PARAMETER,
                 f"the control endpoint of {name} in the directory cannot be used: {error}",
             ) from error
 
-    def all(self) -> list[Member]:
+    def all(self) -> list[EstateMember]:
         """Every member whose control endpoint is known, by name; what the directory has wrong is left out."""
         found = []
         for name in self._names():

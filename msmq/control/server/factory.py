@@ -10,7 +10,7 @@ from twisted.web.server import Site
 
 from msmq.control.server.api import ControlAPI
 from msmq.control.server.channel import ControlChannel
-from msmq.control.server.estate_members import Members
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.requests import ControlRequest
 from msmq.control.server.sending import SendStream
@@ -25,7 +25,7 @@ class ControlSite(Site):
     requestFactory = ControlRequest
 
     def __init__(
-        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
+        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
     ) -> None:
         Site.__init__(self, ControlAPI(manager, limits, clock, members).app.resource(), reactor=clock)
         self._manager = manager
@@ -43,7 +43,7 @@ class ControlSite(Site):
 def make_site(
     manager: IQueueManager,
     *,
-    members: Members,
+    members: EstateMembers,
     limits: ControlLimits | None = None,
     clock: IReactorTime | None = None,
 ) -> ControlSite:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msmq.decoding.message_json import message_json
 from msmq.decoding.values import unix_time
-from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
+from msmq.interfaces.queue_manager import Explanation, FoundReport, MessageLocation, ReceivedMessage
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.names.name_text import is_outgoing_path
 from msmq.structures.packet.message_class import class_name
@@ -25,7 +25,7 @@ def properties_of(message: ReceivedMessage) -> dict[str, Any]:
     }
 
 
-def letter_of(place: Place) -> dict[str, Any]:
+def letter_of(place: MessageLocation) -> dict[str, Any]:
     """A message, the C{queue} that it lies in, and its C{state} there."""
     return {"queue": place.queue, "state": place.state, **properties_of(place.message)}
 
@@ -79,7 +79,7 @@ def _shown_queue(path: str) -> str | None:
     return path if is_outgoing_path(path) else f".\\{path}"
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: MessageLocation) -> dict[str, Any]:
     properties = properties_of(place.message)
     return {
         "queue": place.queue,

@@ -23,13 +23,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.server import Request
 
-from msmq.control.protocol.records import CONTENT_TYPE, Record, RecordDecoder, RecordLimits
+from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, RecordLimits, StreamRecord
 from msmq.control.protocol.refusals import internal_error, invalid, no_such_receipt, refusal, too_many
 from msmq.control.server.channel import RecordConnection
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.message_records import MessageWriter
 from msmq.control.server.responses import ResponseStream
-from msmq.control.server.transactional import ReaderDecision, Transactional
+from msmq.control.server.transactional import ReaderDecision, TransactionDecision
 from msmq.control.server.waiting import give_way, running, shielded
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction
@@ -152,7 +152,7 @@ class Confirmations:
         self._reading: Connection = request.connection
         self._most = unread
         self._decoder = RecordDecoder(_CONFIRMATION)
-        self._records: deque[Record] = deque()
+        self._records: deque[StreamRecord] = deque()
         self._unread = 0
         self._is_paused = False
         self._is_over = False
@@ -210,7 +210,7 @@ class Confirmations:
 
 
 @attrs.define(eq=False)
-class Receiving:
+class ActiveReceives:
     """Every receive that is under way, and the receipts that they wait for."""
 
     _manager: IQueueManager
@@ -290,7 +290,7 @@ class Receiving:
             if isinstance(response, RecordConnection):
                 # What became of the last confirmation is told before the end.
                 await give_way(self._clock)
-            response.write(Record(last).to_bytes())
+            response.write(StreamRecord(last).to_bytes())
         finally:
             response.close()
             receipts.close()
@@ -327,7 +327,7 @@ class Receiving:
         self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest
     ) -> None:
         transaction = self._manager.begin()
-        decision = Transactional(transaction)
+        decision = TransactionDecision(transaction)
         writer = MessageWriter()
         count = 0
         late: MQError | None = None
@@ -354,7 +354,7 @@ class Receiving:
 
     def _write_receipt(self, response: ResponseStream, receipts: Receipts, receipt: int, count: int) -> None:
         header = {"receipt": receipt, "stream": receipts.identifier, "messages": count}
-        response.write(Record(header).to_bytes())
+        response.write(StreamRecord(header).to_bytes())
 
     async def _write(
         self, response: ResponseStream, writer: MessageWriter, reservation: IReservation

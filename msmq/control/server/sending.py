@@ -18,10 +18,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from msmq.control.protocol.records import Record, RecordDecoder
+from msmq.control.protocol.records import RecordDecoder, StreamRecord
 from msmq.control.protocol.refusals import internal_error, invalid
 from msmq.control.server.limits import ControlLimits
-from msmq.control.server.slices import Slicer, cost
+from msmq.control.server.slices import SliceBuilder, cost
 from msmq.control.server.waiting import give_way, running
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IQueueManager, ITransaction
@@ -78,14 +78,14 @@ class SendStream:
         self._pause = pause
         self._resume = resume
         self._decoder = RecordDecoder(limits.records)
-        self._records: deque[Record] = deque()
+        self._records: deque[StreamRecord] = deque()
         self._backlog = 0
         self._is_paused = False
         self._is_working = False
         self._is_closed = False
         self._is_complete = False
         self._transaction: ITransaction | None = None
-        self._slicer = Slicer(limits, self._begin)
+        self._slicer = SliceBuilder(limits, self._begin)
         self._finished: Deferred[None] | None = None
         self._fault: MQError | None = None
         self.accepted: list[AcceptedIdentifiers] = []
@@ -95,7 +95,7 @@ class SendStream:
         """Take in the next bytes of the stream."""
         if self.error is not None or self._fault is not None or self._is_closed:
             return
-        records: list[Record] = []
+        records: list[StreamRecord] = []
         try:
             records = self._decoder.feed(data)
         except RemoteProtocolError as error:

@@ -13,7 +13,7 @@ from twisted.web.server import Request
 
 from msmq.control.protocol.refusals import not_acceptable
 from msmq.control.server.messages import properties_of
-from msmq.control.server.receiving import Receipts, ReceiveRequest, Receiving
+from msmq.control.server.receiving import ActiveReceives, Receipts, ReceiveRequest
 from msmq.control.server.responses import JSON, ResponseStream, to_json
 from msmq.control.server.waiting import give_way, shielded
 from msmq.decoding.values import plain_text
@@ -90,7 +90,7 @@ def _characters(body: memoryview) -> Iterator[memoryview]:
 
 
 async def receive_one(
-    receiving: Receiving, clock: IReactorTime, request: Request, wanted: ReceiveRequest, as_json: bool
+    receiving: ActiveReceives, clock: IReactorTime, request: Request, wanted: ReceiveRequest, as_json: bool
 ) -> None:
     """Answer with one message, and remove it once the answer is written.
 

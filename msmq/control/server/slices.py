@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.control.protocol.refusals import invalid
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.properties import flag, number, read_key, read_properties, text
@@ -32,7 +32,7 @@ class SendSlice:
     keys: Sequence[str | None] | None = None
 
 
-class Slicer:
+class SliceBuilder:
     """Makes messages of records; the destination holds for the records behind it.
 
     @param begin: called for a record that says C{one_transaction}; refuses it by raising L{MQError}.
@@ -51,7 +51,7 @@ class Slicer:
         """Whether there was a slice before."""
         return self._destination is not None
 
-    def cut(self, records: deque[Record]) -> SendSlice:
+    def cut(self, records: deque[StreamRecord]) -> SendSlice:
         """Take the next slice from the left of these records, of which there is one at least.
 
         @raise MQError: the very next record is none that could be sent.
@@ -77,7 +77,7 @@ class Slicer:
         has_keys = any(key is not None for key in keys)
         return SendSlice(destination, messages, costs, keys if has_keys else None)
 
-    def _message(self, record: Record) -> tuple[str, Message]:
+    def _message(self, record: StreamRecord) -> tuple[str, Message]:
         # Equal neighbours share their header, so that what it says is read once.
         if self._last is None or self._last[0] is not record.header:
             properties = dict(record.header)
@@ -105,6 +105,6 @@ class Slicer:
         return destination, Message(**arguments)
 
 
-def cost(record: Record) -> int:
+def cost(record: StreamRecord) -> int:
     """What a record counts for among those that wait, in bytes."""
     return len(record.body) + record.header_size + _OVERHEAD

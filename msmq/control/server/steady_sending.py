@@ -18,13 +18,13 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.control.protocol.records import Record, RecordDecoder
+from msmq.control.protocol.records import RecordDecoder, StreamRecord
 from msmq.control.protocol.refusals import internal_error, invalid, refusal
 from msmq.control.server.channel import RecordConnection
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.requests import ControlRequest
 from msmq.control.server.sending import AcceptedIdentifiers, fault
-from msmq.control.server.slices import SendSlice, Slicer, cost
+from msmq.control.server.slices import SendSlice, SliceBuilder, cost
 from msmq.control.server.waiting import running
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IQueueManager
@@ -44,7 +44,7 @@ class _Sent:
     error: MQError | None = None
 
 
-class SteadySending:
+class SendConnection:
     """One connection on which an application sends, for as long as both like.
 
     Slices are handed to the queue manager without waiting for those before them, so that the store puts
@@ -64,8 +64,8 @@ class SteadySending:
         self._reading = request.connection
         self._connection = RecordConnection(request, self._take, self._answer)
         self._decoder = RecordDecoder(limits.records)
-        self._slicer = Slicer(limits, _refuse_transaction)
-        self._records: deque[Record] = deque()
+        self._slicer = SliceBuilder(limits, _refuse_transaction)
+        self._records: deque[StreamRecord] = deque()
         self._sent: deque[_Sent] = deque()
         self._backlog = 0
         self._is_paused = False
@@ -91,7 +91,7 @@ class SteadySending:
     def _take(self, data: bytes) -> None:
         if self._is_over or self._fault is not None:
             return
-        records: list[Record] = []
+        records: list[StreamRecord] = []
         try:
             records = self._decoder.feed(data)
             # A mistake behind whole records shows with the next bytes, which may be none.
@@ -158,9 +158,9 @@ class SteadySending:
             self._backlog -= sent.part.cost
             if sent.error is not None:
                 header = {**refusal(sent.error), "messages": len(sent.part.messages)}
-                parts.append(Record(header).to_bytes())
+                parts.append(StreamRecord(header).to_bytes())
             for taken in _ranges(sent.identifiers or ()):
-                parts.append(Record({"first": str(taken.first), "messages": taken.count}).to_bytes())
+                parts.append(StreamRecord({"first": str(taken.first), "messages": taken.count}).to_bytes())
         if parts:
             self._connection.write(b"".join(parts))
         self._adjust()

@@ -21,7 +21,7 @@ class ReaderDecision(Protocol):
         """Give the messages back, each in its place."""
 
 
-class Transactional:
+class TransactionDecision:
     """The decision about everything that a transaction does."""
 
     _log: ClassVar[Logger] = Logger()

@@ -10,8 +10,8 @@ from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from msmq.control.authentication.audit import Audit, Operation
-from msmq.control.server.estate_members import Members
+from msmq.control.authentication.audit import Audit, AuditedOperation
+from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.properties import flag, text
 from msmq.control.server.requests import ControlRequest, json_body, parameters, refuse_rest
@@ -34,7 +34,7 @@ class TransferAPI:
     app = Klein()
 
     def __init__(
-        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: Members
+        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
     ) -> None:
         self._manager = manager
         self._limits = limits
@@ -43,7 +43,7 @@ class TransferAPI:
         self._audit = Audit(manager)
 
     def _change(
-        self, request: ControlRequest, operation: Operation, work: Callable[[], Awaitable[_T]]
+        self, request: ControlRequest, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
     ) -> Deferred[_T]:
         """Do something whatever becomes of the caller, and log the caller."""
         return shielded(self._audit.change(request.caller, operation, work))
@@ -78,7 +78,7 @@ class TransferAPI:
         refuse_rest(parameters(request), "none")
         queue = await self._change(
             request,
-            Operation("outgoing pause", name),
+            AuditedOperation("outgoing pause", name),
             lambda: self._manager.pause_outgoing(name),
         )
         return json_answer(request, dict(queue))
@@ -89,7 +89,7 @@ class TransferAPI:
         refuse_rest(parameters(request), "none")
         queue = await self._change(
             request,
-            Operation("outgoing resume", name),
+            AuditedOperation("outgoing resume", name),
             lambda: self._manager.resume_outgoing(name),
         )
         return json_answer(request, dict(queue))
@@ -100,12 +100,12 @@ class TransferAPI:
         host = self._several(request)
         if host is None:
             queues = await self._change(
-                request, Operation("outgoing pause", "all"), self._manager.pause_all_outgoing
+                request, AuditedOperation("outgoing pause", "all"), self._manager.pause_all_outgoing
             )
         else:
             queues = await self._change(
                 request,
-                Operation("outgoing pause", f"next hop {host}"),
+                AuditedOperation("outgoing pause", f"next hop {host}"),
                 lambda: self._manager.pause_next_hop(host),
             )
         return await json_list(request, queues, self._clock)
@@ -116,12 +116,12 @@ class TransferAPI:
         host = self._several(request)
         if host is None:
             queues = await self._change(
-                request, Operation("outgoing resume", "all"), self._manager.resume_all_outgoing
+                request, AuditedOperation("outgoing resume", "all"), self._manager.resume_all_outgoing
             )
         else:
             queues = await self._change(
                 request,
-                Operation("outgoing resume", f"next hop {host}"),
+                AuditedOperation("outgoing resume", f"next hop {host}"),
                 lambda: self._manager.resume_next_hop(host),
             )
         return await json_list(request, queues, self._clock)

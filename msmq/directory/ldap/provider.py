@@ -15,8 +15,8 @@ from msmq.directory.ldap.entries.mapping import CLASSES, GUID, SID, found_names
 from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
 from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.operations import Operations, ambiguous
-from msmq.directory.ldap.publishing import Publishing
-from msmq.directory.ldap.searching import Searching
+from msmq.directory.ldap.publishing import ObjectWriter
+from msmq.directory.ldap.searching import ObjectSearch
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.connection import FindServers, LdapConnection
 from msmq.directory.ldap.transport.filters import Equal, of_class
@@ -88,8 +88,8 @@ class LdapDirectory:
         self._observer: Callable[[DirectoryCondition], None] = _unobserved
         self._connection = LdapConnection(settings, reactor, find_servers, self._noted)
         self._operations = Operations(self._connection)
-        self._searching = Searching(self._operations, reactor)
-        self._publishing = Publishing(self._operations, self._searching, make_identifier)
+        self._searching = ObjectSearch(self._operations, reactor)
+        self._publishing = ObjectWriter(self._operations, self._searching, make_identifier)
         self._accounts = LdapAccounts(self._operations)
         self._reads = PendingReads()
 

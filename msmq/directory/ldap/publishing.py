@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msmq.directory.ldap.entries.faults import Faults
 from msmq.directory.ldap.entries.mapping import CLASSES, GUID, LINKED, SECURITY, SERVICE_TYPE, ldap_attributes
-from msmq.directory.ldap.entries.reading import Related, to_object
+from msmq.directory.ldap.entries.reading import RelatedEntries, to_object
 from msmq.directory.ldap.entries.settling import (
     SETTINGS_ATTRIBUTES,
     SETTINGS_SOURCES,
@@ -33,7 +33,7 @@ from msmq.directory.ldap.names import (
     value_at,
 )
 from msmq.directory.ldap.operations import Operations
-from msmq.directory.ldap.searching import Searching
+from msmq.directory.ldap.searching import ObjectSearch
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.filters import Equal, of_class
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Scope, Values
@@ -58,14 +58,14 @@ _ALSO_NAMED = {QueueManagerObject: ("site_identifier_list",), RoutingLinkObject:
 _CONFIGURATION_ATTRIBUTES = (GUID, "mSMQSites", *SETTINGS_SOURCES.values())
 
 
-class Publishing:
+class ObjectWriter:
     """Changes objects.
 
     @param make_identifier: where the objectGUID of a new entry comes from if the server makes none.
     """
 
     def __init__(
-        self, operations: Operations, searching: Searching, make_identifier: Callable[[], UUID]
+        self, operations: Operations, searching: ObjectSearch, make_identifier: Callable[[], UUID]
     ) -> None:
         self._operations = operations
         self._searching = searching
@@ -151,7 +151,7 @@ class Publishing:
         if not columns.issuperset(names) or "security" in names:
             _refuse(f"of a {of.TYPE} {', '.join(names)} cannot be set under a condition")
         entry = await self.entry_of(written, ldap_attributes(of, names, {}))
-        held = to_object(of, entry, names, Related({}, {}, "", {}), Faults())
+        held = to_object(of, entry, names, RelatedEntries({}, {}, "", {}), Faults())
         if held is None or any(held.values.get(name) != former.values.get(name) for name in names):
             return False
         return await self._operations.exchange(entry, packed(written, names, is_new=False))

@@ -20,7 +20,7 @@ from msmq.directory.ldap.entries.mapping import (
     SID,
     ldap_attributes,
 )
-from msmq.directory.ldap.entries.reading import Related, computer_of, links_of, to_object
+from msmq.directory.ldap.entries.reading import RelatedEntries, computer_of, links_of, to_object
 from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
 from msmq.directory.ldap.names import CONFIGURATION, child, folded, stored_queue_name, value_at
 from msmq.directory.ldap.operations import Operations, ambiguous
@@ -59,7 +59,7 @@ _COMPUTER_NAMES: Final = {
 
 
 @attrs.frozen
-class Where:
+class SearchTarget:
     """Entries that have to be looked at, among which are all that are wanted.
 
     @ivar is_one: there is at most one.
@@ -71,7 +71,7 @@ class Where:
     is_one: bool = False
 
 
-class Found(Protocol):
+class ObjectCollector(Protocol):
     """Where the objects of a read go."""
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class Found(Protocol):
         """Take one more."""
 
 
-class Searching:
+class ObjectSearch:
     """Finds objects.
 
     The server narrows down what there is as far as its filters can tell; what it finds is compared again
@@ -114,7 +114,7 @@ class Searching:
         of: type[DirectoryObject],
         filters: Sequence[AttributeFilter],
         wanted: Collection[str],
-        found: Found,
+        found: ObjectCollector,
         *,
         only_first: bool = False,
     ) -> None:
@@ -171,7 +171,7 @@ class Searching:
 
     async def _where(
         self, of: type[DirectoryObject], filters: Sequence[AttributeFilter], root: Root
-    ) -> list[Where]:
+    ) -> list[SearchTarget]:
         """Where to look, and the filter of the server; nowhere if nothing can fulfil the filters."""
         kept = CLASSES[of]
         terms: list[Filter] = []
@@ -183,7 +183,7 @@ class Searching:
             if is_equality and (of, name) in _COMPUTER_NAMES:
                 return await self._of_computer(of, name, value)
             if is_equality and name == "full_path":
-                return [Where(value, Scope.ENTRY, of_class(kept.name), is_one=True)]
+                return [SearchTarget(value, Scope.ENTRY, of_class(kept.name), is_one=True)]
             if is_equality and name == "identifier":
                 terms.append(Equal(GUID, pack_guid(value)))
                 is_one = True
@@ -204,9 +204,9 @@ class Searching:
                     terms.append(Equal(column.attribute, packed[0]))
                 else:
                     terms.append(Present(column.attribute))
-        return [Where(root.base_of(of), Scope.TREE, of_class(kept.name, *terms), is_one)]
+        return [SearchTarget(root.base_of(of), Scope.TREE, of_class(kept.name, *terms), is_one)]
 
-    async def _of_computer(self, of: type[DirectoryObject], name: str, value: str) -> list[Where]:
+    async def _of_computer(self, of: type[DirectoryObject], name: str, value: str) -> list[SearchTarget]:
         computer, _, queue = value.partition("\\")
         found = []
         for entry in await self._computers(_COMPUTER_NAMES[of, name], computer):
@@ -215,7 +215,7 @@ class Searching:
                 if not queue:
                     return []
                 place = child(stored_queue_name(queue)[0], place)
-            found.append(Where(place, Scope.ENTRY, of_class(CLASSES[of].name), is_one=True))
+            found.append(SearchTarget(place, Scope.ENTRY, of_class(CLASSES[of].name), is_one=True))
         return found if computer else []
 
     async def _look_up(
@@ -280,8 +280,8 @@ class _Known:
                 await deferLater(reactor, 0)
 
     @property
-    def related(self) -> Related:
-        return Related(self.computers, self.identifiers, self.enterprise, self.times)
+    def related(self) -> RelatedEntries:
+        return RelatedEntries(self.computers, self.identifiers, self.enterprise, self.times)
 
     async def add_computers(self, operations: Operations, names: Mapping[str, str]) -> None:
         self.computers |= await operations.entries(self._new(names), COMPUTER_ATTRIBUTES)

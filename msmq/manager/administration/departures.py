@@ -9,14 +9,14 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import MessageNotStored
-from msmq.manager.answers import Answers
+from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.events import EventLog
 from msmq.manager.log_summaries import shown
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import RETRY, Performer
 from msmq.persistence.changes import AppendEvent, Change
-from msmq.queues.leaving.departure_kinds import Departure, Settlement
+from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.position import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError
@@ -27,7 +27,7 @@ PATIENCE = 10
 _TIMEOUTS = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 
 
-class Departures:
+class UnreadRemovals:
     """[MS-MQDMPR] 3.1.7.2.1 and [MS-MQQB] 3.1.7.1.2, 3.1.7.2: what follows when messages leave unread."""
 
     log: ClassVar[Logger] = Logger()
@@ -78,7 +78,7 @@ class Departures:
         self._gone(settlement)
         answers.show()
 
-    def _answers(self, departure: Departure) -> Answers:
+    def _answers(self, departure: Departure) -> AcknowledgementBatch:
         answers = self._outbox.answers()
         if not departure.queue.is_system:
             # The sender of a copy was told of the message itself.
@@ -123,7 +123,7 @@ class Departures:
                 )
             await performer.pause(RETRY)
 
-    def _gone(self, settlement: Settlement) -> None:
+    def _gone(self, settlement: DepartureCommit) -> None:
         departure = settlement.departure
         positions = departure.positions
         performer = self._performer

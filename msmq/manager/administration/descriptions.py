@@ -53,7 +53,7 @@ def describe_queue(
     A subqueue shows the properties of its queue, a journal the JournalQuota of its queue as its quota.
     What a transaction has sent and not committed is not among the messages.
 
-    @param uncommitted: as L{Transacting.uncommitted}, where several queues are described together.
+    @param uncommitted: as L{QueueTransactions.uncommitted}, where several queues are described together.
     """
     pending = model.transacting.uncommitted() if uncommitted is None else uncommitted
     unsent = pending.get(queue, NOTHING_UNCOMMITTED)

@@ -22,7 +22,7 @@ from msmq.manager.applications.targets import outgoing_queue, own_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.membership.membership import Membership
 from msmq.manager.routes.outgoing_holds import OutgoingHolds
-from msmq.manager.states import QueueManagerState
+from msmq.manager.states import ServiceState
 from msmq.membership.local import HostIdentity
 from msmq.persistence.changes import AppendEvent
 from msmq.queues.model import QueueManagerModel
@@ -46,12 +46,12 @@ class Overview:
         self._parts = parts
         self._host = host
         self._addresses = addresses
-        self.state = QueueManagerState.STOPPED
+        self.state = ServiceState.STOPPED
 
     @property
     def connection_active(self) -> bool:
         """[MS-MQDMPR] 3.1.1.1 ConnectionActive: whether other queue managers can reach this one."""
-        return self.state is QueueManagerState.READY and not self._parts.sessions.is_offline
+        return self.state is ServiceState.READY and not self._parts.sessions.is_offline
 
     @property
     def _running_model(self) -> QueueManagerModel:

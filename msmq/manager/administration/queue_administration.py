@@ -11,14 +11,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from msmq.manager.administration.departures import Departures
+from msmq.manager.administration.departures import UnreadRemovals
 from msmq.manager.administration.descriptions import describe_queue
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.integration import Integration
 from msmq.manager.performer import Performer
-from msmq.manager.securing.descriptors import Descriptors, parse_security
+from msmq.manager.securing.descriptors import SecurityDescriptors, parse_security
 from msmq.persistence.definition import UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.creation import Creation
 from msmq.queues.leaving.departure_kinds import Departure
@@ -43,10 +43,10 @@ class Administration:
     def __init__(
         self,
         performer: Performer,
-        departures: Departures,
+        departures: UnreadRemovals,
         local: LocalQueues,
         directory: Integration | None,
-        descriptors: Descriptors | None,
+        descriptors: SecurityDescriptors | None,
         reactor: IReactorTime,
         new_identifier: Callable[[], uuid.UUID],
     ) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.clock import IClock
-from msmq.manager.applications.targets import Target
+from msmq.manager.applications.targets import SendTarget
 from msmq.manager.membership.public_names import PublicNames, UnknownPublicQueue
 from msmq.queues.arriving.packing import PacketBuilder, list_of_destinations
 from msmq.queues.model import QueueManagerModel
@@ -48,7 +48,7 @@ class Destinations:
         self._clock = clock
         self._names = names
 
-    async def find(self, text: str) -> list[Target]:
+    async def find(self, text: str) -> list[SendTarget]:
         """As L{resolve}, after what the directory has to be asked for.
 
         @raise MQError: as L{resolve}, and L{learn}.
@@ -68,7 +68,7 @@ class Destinations:
             raise unknown
         await self._names.learn(unknown.name)
 
-    def resolve(self, text: str) -> list[Target]:
+    def resolve(self, text: str) -> list[SendTarget]:
         """The queues of a format name, of several with commas, or of a local path.
 
         Several names are in alphabetical order, each queue once (reading 58).
@@ -81,7 +81,7 @@ class Destinations:
         """
         return self.all(self._expanded(_parse_destinations(text)))
 
-    def all(self, names: Iterable[FormatName | PathName]) -> list[Target]:
+    def all(self, names: Iterable[FormatName | PathName]) -> list[SendTarget]:
         """[MS-MQDMPR] 3.1.7.1.27 the queues of these names, each once.
 
         If there are several, each message lists them, and each copy has its own as
@@ -89,7 +89,7 @@ class Destinations:
 
         @raise MQError: as L{resolve}.
         """
-        found: dict[Queue, Target] = {}
+        found: dict[Queue, SendTarget] = {}
         for name in names:
             target = self.one(name)
             found.setdefault(target.queue, target)
@@ -119,7 +119,7 @@ class Destinations:
             found[model.format_name(queue)] = None
         return list(found)
 
-    def one(self, name: FormatName | PathName) -> Target:
+    def one(self, name: FormatName | PathName) -> SendTarget:
         """The queue of one name.
 
         @raise MQError: as L{resolve}.
@@ -138,7 +138,7 @@ class Destinations:
             if queue.is_system:
                 raise _unsupported(f"{name} can only be read")
             own = model.format_name(queue) if isinstance(name, PathName) else name
-            return Target(own, queue, self._builder(own, model.identifier), True, model.identifier)
+            return SendTarget(own, queue, self._builder(own, model.identifier), True, model.identifier)
         if isinstance(name, PathName):
             return self._path(name)
         if model.is_local(name):
@@ -156,9 +156,9 @@ class Destinations:
                 raise _unsupported(f"{name}: names of this kind cannot be sent to")
         owner = model.identifier
         outgoing = model.outgoing(name, self._clock.now())
-        return Target(name, outgoing, self._builder(name, owner), False, owner)
+        return SendTarget(name, outgoing, self._builder(name, owner), False, owner)
 
-    def _path(self, name: PathName) -> Target:
+    def _path(self, name: PathName) -> SendTarget:
         """A path that is the path of no queue here."""
         if not self._model.is_local(name):
             if name.kind is PathKind.PUBLIC and self._names is not None:
@@ -170,7 +170,7 @@ class Destinations:
             raise _no_directory(name)
         raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
 
-    def _public(self, name: PublicFormatName | PathName, names: PublicNames | None) -> Target:
+    def _public(self, name: PublicFormatName | PathName, names: PublicNames | None) -> SendTarget:
         """A public queue of another queue manager, whose GUID is written into the packets for it."""
         if names is None:
             raise _no_directory(name)
@@ -178,7 +178,7 @@ class Destinations:
         queue = self._model.outgoing(found.name, self._clock.now(), base_priority=found.base_priority)
         if queue.definition.base_priority != found.base_priority:
             queue.definition = attrs.evolve(queue.definition, base_priority=found.base_priority)
-        return Target(found.name, queue, self._builder(found.name, found.owner), False, found.owner)
+        return SendTarget(found.name, queue, self._builder(found.name, found.owner), False, found.owner)
 
     def _expanded(self, names: tuple[FormatName | PathName, ...]) -> tuple[FormatName | PathName, ...]:
         """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: the queues of distribution lists in place of these.

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.clock import IClock
 from msmq.manager.applications.send_keys import KeyPage, SendKeys, digest_of
-from msmq.manager.applications.targets import Target
+from msmq.manager.applications.targets import SendTarget
 from msmq.manager.states import as_changes
 from msmq.persistence.changes import Change
 from msmq.queues.leaving.transaction import Transaction, TransactionState
@@ -21,7 +21,7 @@ _OPEN: Final = frozenset({TransactionState.ACTIVE, TransactionState.PREPARED})
 
 
 @attrs.define(eq=False)
-class Claim:
+class KeyReservation:
     """Keys that are being sent, and that nobody else sends meanwhile.
 
     @ivar transaction: in which they are sent, if they are in one.
@@ -68,10 +68,10 @@ class KeyedMessages:
     def __init__(self, clock: IClock, keys: SendKeys) -> None:
         self._clock = clock
         self.keys = keys
-        self._claims: dict[bytes, Claim] = {}
-        self._in_transactions: dict[Transaction, Claim] = {}
+        self._claims: dict[bytes, KeyReservation] = {}
+        self._in_transactions: dict[Transaction, KeyReservation] = {}
 
-    def digests(self, targets: Sequence[Target], keys: Iterable[str | None]) -> list[bytes | None]:
+    def digests(self, targets: Sequence[SendTarget], keys: Iterable[str | None]) -> list[bytes | None]:
         """What stands for each of these keys.
 
         @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
@@ -107,23 +107,23 @@ class KeyedMessages:
 
     # Without a transaction of an application
 
-    def claim(self, digests: Iterable[bytes]) -> Claim:
+    def claim(self, digests: Iterable[bytes]) -> KeyReservation:
         """Send these, which are neither known nor busy; L{stored} or L{failed} has to follow."""
-        return self._claim(Claim(None), digests)
+        return self._claim(KeyReservation(None), digests)
 
-    def changes(self, claim: Claim, numbers: Mapping[bytes, int]) -> list[Change]:
+    def changes(self, claim: KeyReservation, numbers: Mapping[bytes, int]) -> list[Change]:
         """What has to be stored together with the messages, whose numbers are known now."""
         claim.numbers.update(numbers)
         claim.page = self.keys.page(claim.numbers, self._clock.now())
         return as_changes(claim.page.changes())
 
-    def stored(self, claim: Claim) -> None:
+    def stored(self, claim: KeyReservation) -> None:
         """The messages are stored."""
         if claim.page is not None:
             self.keys.stored(claim.page, self._clock.now())
         self._end(claim)
 
-    def failed(self, claim: Claim) -> None:
+    def failed(self, claim: KeyReservation) -> None:
         """They were not sent."""
         if claim.page is not None:
             self.keys.failed(claim.page)
@@ -133,19 +133,19 @@ class KeyedMessages:
 
     def claim_in(
         self, transaction: Transaction, digests: Iterable[bytes], *, is_of_application: bool = True
-    ) -> Claim:
+    ) -> KeyReservation:
         """Send these in a transaction.
 
         @param is_of_application: whether it goes on until its application ends it; else it ends with them.
         """
-        claim = self._in_transactions.setdefault(transaction, Claim(transaction, is_of_application))
+        claim = self._in_transactions.setdefault(transaction, KeyReservation(transaction, is_of_application))
         return self._claim(claim, digests)
 
-    def numbered(self, claim: Claim, numbers: Mapping[bytes, int]) -> None:
+    def numbered(self, claim: KeyReservation, numbers: Mapping[bytes, int]) -> None:
         """The messages are part of the transaction now."""
         claim.numbers.update(numbers)
 
-    def given_up(self, claim: Claim, digests: Iterable[bytes]) -> None:
+    def given_up(self, claim: KeyReservation, digests: Iterable[bytes]) -> None:
         """They are not."""
         for digest in digests:
             claim.digests.discard(digest)
@@ -176,17 +176,17 @@ class KeyedMessages:
         if claim is not None:
             self.failed(claim)
 
-    def _claim(self, claim: Claim, digests: Iterable[bytes]) -> Claim:
+    def _claim(self, claim: KeyReservation, digests: Iterable[bytes]) -> KeyReservation:
         for digest in digests:
             claim.digests.add(digest)
             self._claims[digest] = claim
         return claim
 
-    def _end(self, claim: Claim) -> None:
+    def _end(self, claim: KeyReservation) -> None:
         for digest in claim.digests:
             self._release(claim, digest)
         claim.end()
 
-    def _release(self, claim: Claim, digest: bytes) -> None:
+    def _release(self, claim: KeyReservation, digest: bytes) -> None:
         if self._claims.get(digest) is claim:
             del self._claims[digest]

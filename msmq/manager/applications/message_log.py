@@ -13,7 +13,7 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.search import message_of
-from msmq.manager.applications.targets import Target
+from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
@@ -169,7 +169,7 @@ def _copy(entry: LogEntry, in_clear: bool) -> Message:
     )
 
 
-def _check_privacy(messages: Mapping[int, Message], targets: Sequence[Target]) -> None:
+def _check_privacy(messages: Mapping[int, Message], targets: Sequence[SendTarget]) -> None:
     """See that what asks to be encrypted can be.
 
     It was perhaps not encrypted when it came; but what its sender wanted nobody to read is not sent for

@@ -12,15 +12,15 @@ from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.reads import Read, Reads
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.applications.sender import Sender
-from msmq.manager.applications.targets import Target
+from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions, check_usage, move
 from msmq.manager.membership.public_names import UnknownPublicQueue
 from msmq.manager.performer import Performer
 from msmq.queues.arriving.message import Message
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.reading.cursor import Cursor, CursorState
-from msmq.queues.reading.descriptor import OpenQueueDescriptor, Operation
-from msmq.queues.reading.descriptors import Descriptors
+from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueOperation
+from msmq.queues.reading.descriptors import OpenQueueDescriptors
 from msmq.queues.reading.seeking import MessageSeekAction
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
@@ -66,7 +66,7 @@ class OpenQueue:
         return self._descriptor.is_open
 
     @property
-    def _descriptors(self) -> Descriptors:
+    def _descriptors(self) -> OpenQueueDescriptors:
         return self._performer.model.descriptors
 
     async def send(
@@ -83,10 +83,10 @@ class OpenQueue:
         """
         return await self._sender.send(self._targets, messages, transaction, keys)
 
-    async def _targets(self) -> list[Target]:
+    async def _targets(self) -> list[SendTarget]:
         """Where its messages go; public queues of others are looked for, if need be."""
         while True:
-            self._descriptors.queues_for(self._descriptor, Operation.SEND)
+            self._descriptors.queues_for(self._descriptor, QueueOperation.SEND)
             try:
                 return self._destinations.all(self._descriptor.names)
             except UnknownPublicQueue as unknown:
@@ -185,8 +185,8 @@ class OpenQueue:
             MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other.
         """
         model = self._performer.model
-        [source] = self._descriptors.queues_for(self._descriptor, Operation.RECEIVE)
-        [into] = self._descriptors.queues_for(target._descriptor, Operation.MOVE)
+        [source] = self._descriptors.queues_for(self._descriptor, QueueOperation.RECEIVE)
+        [into] = self._descriptors.queues_for(target._descriptor, QueueOperation.MOVE)
         position = source.positions.get(lookup_id)
         if position is None:
             raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"{self.format_name} has no message {lookup_id}")
@@ -198,7 +198,7 @@ class OpenQueue:
 
     async def purge(self) -> int:
         """[MS-MQDMPR] 3.1.7.1.7: remove what is in it now, and answer how many messages these were."""
-        [queue] = self._descriptors.queues_for(self._descriptor, Operation.PURGE)
+        [queue] = self._descriptors.queues_for(self._descriptor, QueueOperation.PURGE)
         return await self._administration.purge_messages(queue)
 
     def cursor(self) -> QueueCursor:

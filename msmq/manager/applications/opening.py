@@ -20,7 +20,7 @@ from msmq.structures.names.name_text import is_format_name
 from msmq.structures.status import MQError, Status
 
 
-class Opening:
+class QueueOpener:
     """[MS-MQDMPR] 3.1.7.1.5 Open Queue."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import attrs
 
 from msmq.interfaces.storage import MessageNotStored
-from msmq.manager.answers import Answers
+from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.performer import Performer
@@ -119,7 +119,7 @@ class Reads:
             performer = self._performer
             performer.perform(performer.model.release(positions, performer.clock.now()))
 
-    def _answers(self, positions: Sequence[MessagePosition]) -> Answers:
+    def _answers(self, positions: Sequence[MessagePosition]) -> AcknowledgementBatch:
         answers = self._outbox.answers()
         answers.tell(told_of(positions), MessageClass.ACK_RECEIVE)
         return answers

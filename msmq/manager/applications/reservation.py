@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from zope.interface import implementer
 
 from msmq.interfaces.queue_manager import IReservation, ReceivedMessage
-from msmq.manager.answers import Answers
+from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
@@ -35,7 +35,7 @@ class Reservation:
         *,
         views: Sequence[UserMessageView],
         is_held: bool,
-        answers: Callable[[Sequence[MessagePosition]], Answers],
+        answers: Callable[[Sequence[MessagePosition]], AcknowledgementBatch],
     ) -> None:
         self._performer = performer
         self._answers = answers
@@ -64,7 +64,9 @@ class Reservation:
         else:
             self._removed(removal, answers)
 
-    async def _store(self, removal: Removal, answers: Answers, changes: Sequence[Change]) -> None:
+    async def _store(
+        self, removal: Removal, answers: AcknowledgementBatch, changes: Sequence[Change]
+    ) -> None:
         performer = self._performer
         try:
             await performer.commit(changes)
@@ -74,7 +76,7 @@ class Reservation:
             raise
         self._removed(removal, answers)
 
-    def _removed(self, removal: Removal, answers: Answers) -> None:
+    def _removed(self, removal: Removal, answers: AcknowledgementBatch) -> None:
         performer = self._performer
         performer.perform(performer.model.removed(removal, performer.clock.now()))
         performer.tidy(removal.positions)

@@ -8,11 +8,11 @@ from uuid import UUID
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.interfaces.queue_manager import Explanation, FoundReport, Place, ReceivedMessage
+from msmq.interfaces.queue_manager import Explanation, FoundReport, MessageLocation, ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.manager.administration.descriptions import queue_path
 from msmq.manager.applications.destinations import Destinations
-from msmq.manager.applications.targets import Target
+from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
@@ -26,7 +26,7 @@ from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.identifiers import MessageIdentifier
@@ -96,7 +96,7 @@ class Search:
                 looked += 1
                 if looked % LOOKED_AT_ONCE == 0:
                     await deferLater(self._reactor, 0)
-                if position.kept is Kept.MEMORY or position.state is PositionState.ARRIVING:
+                if position.kept is PacketHolder.MEMORY or position.state is PositionState.ARRIVING:
                     yield position
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
@@ -120,9 +120,9 @@ class Search:
                 found.append(FoundReport(queue_path(position.queue), view, hop))
         return sorted(found, key=lambda report: report.view.sent_time)
 
-    async def places(self, positions: Iterable[MessagePosition]) -> list[Place]:
+    async def places(self, positions: Iterable[MessagePosition]) -> list[MessageLocation]:
         """These messages with their packets, as far as they are still there when those were read."""
-        places: list[Place] = []
+        places: list[MessageLocation] = []
         for position in positions:
             try:
                 (view,) = await self._performer.load([position])
@@ -133,7 +133,7 @@ class Search:
             if position.state is PositionState.DELETED or position.queue.is_deleted:
                 continue
             places.append(
-                Place(
+                MessageLocation(
                     queue_path(position.queue),
                     position.state.value,
                     ReceivedMessage(
@@ -144,11 +144,11 @@ class Search:
             )
         return places
 
-    async def dead_letters(self, limit: int) -> list[Place]:
+    async def dead_letters(self, limit: int) -> list[MessageLocation]:
         """What lies in both dead-letter queues, the first so many of each."""
         return [place async for place in self.each_dead_letter(limit)]
 
-    async def each_dead_letter(self, limit: int) -> AsyncIterator[Place]:
+    async def each_dead_letter(self, limit: int) -> AsyncIterator[MessageLocation]:
         """The same one by one, with one packet in memory at a time."""
         model = self._performer.model
         for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT):
@@ -231,7 +231,7 @@ class Search:
         raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {message}")
 
     async def _requeue(
-        self, position: MessagePosition, view: UserMessageView, target: Target, copy: Message
+        self, position: MessagePosition, view: UserMessageView, target: SendTarget, copy: Message
     ) -> MessageIdentifier:
         performer, model = self._performer, self._performer.model
         number, arrivals = self._outbox.build([target], [copy])
@@ -261,7 +261,7 @@ class Search:
         return sent
 
     async def _requeue_in_transaction(
-        self, position: MessagePosition, view: UserMessageView, target: Target, copy: Message
+        self, position: MessagePosition, view: UserMessageView, target: SendTarget, copy: Message
     ) -> MessageIdentifier:
         model = self._performer.model
         core = self._transactions.begin(self._new_identifier()).core

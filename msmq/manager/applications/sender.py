@@ -9,7 +9,7 @@ import attrs
 
 from msmq.interfaces.queue_manager import ITransaction
 from msmq.manager.applications.keyed_messages import KeyedMessages
-from msmq.manager.applications.targets import Target
+from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.outbox import Outbox
@@ -98,7 +98,7 @@ class Sender:
 
     async def send(
         self,
-        find: Callable[[], Awaitable[Sequence[Target]]],
+        find: Callable[[], Awaitable[Sequence[SendTarget]]],
         messages: Sequence[Message],
         transaction: ITransaction | None,
         keys: Sequence[str | None] | None = None,
@@ -124,7 +124,7 @@ class Sender:
         return [MessageIdentifier(self._identifier, number) for number in numbers]
 
     async def _send(
-        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
+        self, targets: Sequence[SendTarget], messages: Sequence[Message], transaction: ITransaction | None
     ) -> int:
         """As L{send}, without keys; the first number."""
         is_transactional = self._check(targets, messages, transaction)
@@ -135,7 +135,7 @@ class Sender:
         return await self._outbox.put(targets, messages)
 
     def _check(
-        self, targets: Sequence[Target], messages: Sequence[Message], transaction: ITransaction | None
+        self, targets: Sequence[SendTarget], messages: Sequence[Message], transaction: ITransaction | None
     ) -> bool:
         """Whether these messages are transactional.
 
@@ -153,7 +153,7 @@ class Sender:
             )
         return True in kinds
 
-    async def _send_in_one(self, targets: Sequence[Target], messages: Sequence[Message]) -> int:
+    async def _send_in_one(self, targets: Sequence[SendTarget], messages: Sequence[Message]) -> int:
         async with self._transactions.begin(self._new_identifier()) as transaction:
             return self._outbox.send_in(transaction.core, targets, messages)
 
@@ -161,8 +161,8 @@ class Sender:
 
     async def _send_keyed(
         self,
-        find: Callable[[], Awaitable[Sequence[Target]]],
-        targets: Sequence[Target],
+        find: Callable[[], Awaitable[Sequence[SendTarget]]],
+        targets: Sequence[SendTarget],
         messages: Sequence[Message],
         transaction: ITransaction | None,
         keys: Sequence[str | None],
@@ -189,7 +189,7 @@ class Sender:
             return await undivided(self._put_in(core, targets, batch))
         return await undivided(self._put(targets, batch, is_transactional))
 
-    async def _put(self, targets: Sequence[Target], batch: _Batch, is_transactional: bool) -> list[int]:
+    async def _put(self, targets: Sequence[SendTarget], batch: _Batch, is_transactional: bool) -> list[int]:
         if is_transactional:
             async with self._transactions.begin(self._new_identifier()) as transaction:
                 core = transaction.core
@@ -209,7 +209,9 @@ class Sender:
         keyed.stored(claim)
         return batch.all_numbers(first)
 
-    async def _put_in(self, transaction: Transaction, targets: Sequence[Target], batch: _Batch) -> list[int]:
+    async def _put_in(
+        self, transaction: Transaction, targets: Sequence[SendTarget], batch: _Batch
+    ) -> list[int]:
         transaction.check_active()
         claim = self._keyed.claim_in(transaction, batch.new_digests)
         try:

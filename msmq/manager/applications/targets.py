@@ -27,7 +27,7 @@ _OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 @attrs.frozen
-class Target:
+class SendTarget:
     """A queue that messages are sent to.
 
     @ivar name: the name of it that messages bear.

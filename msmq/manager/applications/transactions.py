@@ -13,12 +13,12 @@ from zope.interface import implementer
 
 from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ITransaction
-from msmq.manager.administration.departures import Departures
+from msmq.manager.administration.departures import UnreadRemovals
 from msmq.manager.administration.descriptions import queue_path
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.outbox import Outbox, told_of
-from msmq.manager.peers.numbering import Numbers
+from msmq.manager.peers.numbering import SequenceNumbers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
@@ -92,7 +92,7 @@ class Transactions:
         self,
         performer: Performer,
         outbox: Outbox,
-        departures: Departures,
+        departures: UnreadRemovals,
         sequences: Sequences,
         keyed: KeyedMessages,
         listener: TransactionListener,
@@ -100,7 +100,7 @@ class Transactions:
         self._performer = performer
         self._outbox = outbox
         self._keyed = keyed
-        self._numbers = Numbers(performer.model, performer.clock, sequences)
+        self._numbers = SequenceNumbers(performer.model, performer.clock, sequences)
         self._departures = departures
         self._listener = listener
 

@@ -34,8 +34,8 @@ from msmq.routing.refreshing import (
     ReadTopology,
     RoutingCore,
     RoutingEffect,
+    RoutingSnapshot,
     RoutingTimes,
-    Snapshot,
     TopologyRefused,
     TopologyTaken,
 )
@@ -48,7 +48,7 @@ _AT_ONCE: Final = 100
 """How many objects are read before others have a turn."""
 
 
-class Runner(Protocol):
+class ProcedureRunner(Protocol):
     """L{msmq.manager.membership.procedure_runner.DirectoryRunner.run}."""
 
     def __call__(self, procedure: Procedure[R]) -> Awaitable[R]:
@@ -76,7 +76,7 @@ class DirectoryRouter:
         self,
         own: UUID,
         access: DirectoryAccess,
-        run: Runner,
+        run: ProcedureRunner,
         reactor: IReactorTime,
         clock: IClock,
         *,
@@ -216,7 +216,7 @@ class DirectoryRouter:
                     self._clock.now(),
                 )
             read = self._clock.now().wall
-            snapshot: Snapshot = await self._beside(self._snapshot, objects)
+            snapshot: RoutingSnapshot = await self._beside(self._snapshot, objects)
             if not snapshot.enterprise.faults:
                 await self._kept.keep(objects, read)
                 self._was_read(read)
@@ -230,7 +230,7 @@ class DirectoryRouter:
         held = await self._kept.load()
         if held is None:
             return
-        snapshot: Snapshot = await self._beside(self._snapshot, held.objects)
+        snapshot: RoutingSnapshot = await self._beside(self._snapshot, held.objects)
         effects = self.core.restored(snapshot)
         if effects:
             self._was_read(held.read)
@@ -266,10 +266,10 @@ class DirectoryRouter:
         await self._run(self._access.read_directory_end(begun.value))
         return found if following.result is DirectoryOperationResult.END_OF_DATA else following
 
-    def _snapshot(self, objects: Sequence[DirectoryObject]) -> Snapshot:
+    def _snapshot(self, objects: Sequence[DirectoryObject]) -> RoutingSnapshot:
         builder = TopologyBuilder()
         self._tell(builder, objects)
-        return Snapshot.of(builder.build(), self.core.snapshot.own)
+        return RoutingSnapshot.of(builder.build(), self.core.snapshot.own)
 
     def _report(self, enterprise: Enterprise) -> None:
         for problem in enterprise.problems:

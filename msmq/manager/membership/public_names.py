@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
-from msmq.manager.membership.directory_router import Runner
+from msmq.manager.membership.directory_router import ProcedureRunner
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.names import UnresolvedList, expand_format_name
@@ -91,7 +91,7 @@ class PublicNames:
     def __init__(
         self,
         access: DirectoryAccess,
-        run: Runner,
+        run: ProcedureRunner,
         clock: IClock,
         reactor: IReactorTime,
         listener: PublicQueueListener,

@@ -9,11 +9,11 @@ from twisted.logger import Logger
 
 from msmq.errors import RemoteProtocolError
 from msmq.manager.log_summaries import RefusalLog
-from msmq.manager.peers.arrival_batch import Batch
-from msmq.manager.peers.receivers import Told
+from msmq.manager.peers.arrival_batch import ArrivalBatch
+from msmq.manager.peers.receivers import AcknowledgementEvidence
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -30,7 +30,9 @@ class Acknowledgements:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, sequences: Sequences, gate: Gate, refusals: RefusalLog) -> None:
+    def __init__(
+        self, performer: Performer, sequences: Sequences, gate: TrustedPeers, refusals: RefusalLog
+    ) -> None:
         self._performer = performer
         self._sequences = sequences
         self._refused = refusals.counts
@@ -38,7 +40,7 @@ class Acknowledgements:
         self._guesses = GuessLimit()
         self._gate = gate
 
-    def take(self, batch: Batch, message: UserMessageView) -> bool:
+    def take(self, batch: ArrivalBatch, message: UserMessageView) -> bool:
         """Take a message that is for no queue of ours; false if it is no acknowledgement."""
         try:
             ack = read_acknowledgement(message.packet, self._performer.model.identifier)
@@ -48,21 +50,23 @@ class Acknowledgements:
         if ack is None:
             return False
         told = self._sequences.judge(ack, batch.session)
-        if told is Told.BY_ANOTHER:
+        if told is AcknowledgementEvidence.BY_ANOTHER:
             self._by_another(batch)
-        elif told is Told.BY_RECEIVER or self._is_heard(batch, ack, told):
-            is_vouched = told is Told.BY_RECEIVER or self._gate.vouches(batch.session.remote_address)
+        elif told is AcknowledgementEvidence.BY_RECEIVER or self._is_heard(batch, ack, told):
+            is_vouched = told is AcknowledgementEvidence.BY_RECEIVER or self._gate.vouches(
+                batch.session.remote_address
+            )
             acknowledged = self._sequences.acknowledged(ack, is_vouched=is_vouched)
             batch.acknowledgements.append(Deferred.fromCoroutine(acknowledged))
         return True
 
-    def _is_heard(self, batch: Batch, ack: OrderAck | FinalAck, told: Told) -> bool:
+    def _is_heard(self, batch: ArrivalBatch, ack: OrderAck | FinalAck, told: AcknowledgementEvidence) -> bool:
         """Whether an acknowledgement is looked at that no address vouches for."""
         address = batch.session.remote_address
         if not self._gate.admits(address) and not self._may_guess(batch, ack, told):
             return False
         may_acknowledge = self._gate.may_acknowledge(address)
-        if told is Told.UNKNOWN:
+        if told is AcknowledgementEvidence.UNKNOWN:
             is_heard = self._sequences.may_tell_early(batch.session, is_acknowledger=may_acknowledge)
             if not is_heard:
                 self._by_another(batch)
@@ -75,12 +79,14 @@ class Acknowledgements:
             )
         return may_acknowledge
 
-    def _may_guess(self, batch: Batch, ack: OrderAck | FinalAck, told: Told) -> bool:
+    def _may_guess(
+        self, batch: ArrivalBatch, ack: OrderAck | FinalAck, told: AcknowledgementEvidence
+    ) -> bool:
         """Whether a stranger has not been wrong too often."""
         address = batch.session.remote_address
         now = self._performer.clock.now()
         if self._guesses.hears(address, now):
-            if told is Told.UNKNOWN:
+            if told is AcknowledgementEvidence.UNKNOWN:
                 self._guesses.was_wrong(address, now)
                 self._refused["ACKNOWLEDGEMENT_OF_NOTHING"] += 1
             return True
@@ -94,7 +100,7 @@ class Acknowledgements:
         batch.is_cut = isinstance(ack, FinalAck)
         return False
 
-    def _by_another(self, batch: Batch) -> None:
+    def _by_another(self, batch: ArrivalBatch) -> None:
         self._refuse(
             batch,
             "ACKNOWLEDGEMENT_BY_ANOTHER",
@@ -102,7 +108,7 @@ class Acknowledgements:
             "[security] trust_identifiers would believe it of their receiver wherever that is",
         )
 
-    def _refuse(self, batch: Batch, reason: str, why: str) -> None:
+    def _refuse(self, batch: ArrivalBatch, reason: str, why: str) -> None:
         self._refused[reason] += 1
         if (others := self._lines.take(self._performer.clock.now())) is not None:
             self.log.warn(

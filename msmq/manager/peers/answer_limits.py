@@ -38,7 +38,7 @@ class ForgottenQueueListener(Protocol):
         """This queue, in which nothing waits, is about to go."""
 
 
-class AnswerRoom:
+class AnswerLimits:
     """Decides whether an outgoing queue is made for a name that a peer chose.
 
     Such names are those of administration and report queues, of who sent a transactional message, and of who

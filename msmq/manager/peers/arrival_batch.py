@@ -8,7 +8,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.session import ISession
-from msmq.manager.answers import Answers
+from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.securing.arrival import Refused
 from msmq.persistence.changes import Change
 from msmq.queues.position import MessagePosition
@@ -17,7 +17,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 
 @attrs.define(eq=False)
-class Batch:
+class ArrivalBatch:
     """Messages that arrived together on one session.
 
     @ivar first_recoverable: the number of the first recoverable one.
@@ -37,7 +37,7 @@ class Batch:
 
     session: ISession
     first_recoverable: int
-    answers: Answers
+    answers: AcknowledgementBatch
     last_recoverable: int = attrs.field(init=False)
     refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
     unverified: Container[UserMessageView] = ()

@@ -37,7 +37,7 @@ class _Waiting:
     done: Deferred[bool]
 
 
-class Turns:
+class ArrivalCommits:
     """[MS-MQQB] 3.1.5.8.1 and 3.1.5.8.6: judges arrivals, and stores them with the state that judged them.
 
     @ivar streams: the incoming sequences.

@@ -14,15 +14,15 @@ from msmq.manager.events import EventLog
 from msmq.manager.log_summaries import RefusalLog, shown
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.acknowledgements import Acknowledgements
-from msmq.manager.peers.arrival_batch import Batch
-from msmq.manager.peers.arrival_commits import Turns
+from msmq.manager.peers.arrival_batch import ArrivalBatch
+from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.connectors import Connectors
 from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.forwarding import Forwarding
 from msmq.manager.peers.peer_dead_letters import KEPT, PeerDeadLetters
 from msmq.manager.performer import Performer
 from msmq.manager.securing.arrival import Inspection, Inspector
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.trace_reports import Reports
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent, Change
@@ -38,9 +38,9 @@ from msmq.structures.status import MQError
 from msmq.transfer.decision import (
     ArrivalDecision,
     ArrivalFacts,
+    ArrivalRefusal,
     Destination,
     Fate,
-    Refusal,
     cut_at,
     decide,
     passing_refusal,
@@ -70,13 +70,13 @@ class Arrivals:
         performer: Performer,
         outbox: Outbox,
         events: EventLog,
-        turns: Turns,
+        turns: ArrivalCommits,
         forwarding: Forwarding,
         inspector: Inspector,
         dead_letters: PeerDeadLetters,
         express: ExpressHistory,
         acknowledgements: Acknowledgements,
-        gate: Gate,
+        gate: TrustedPeers,
         refusals: RefusalLog,
         reports: Reports | None,
         connectors: Connectors,
@@ -118,7 +118,7 @@ class Arrivals:
         A recoverable message that no store can keep closes its session unacknowledged, so that its
         sender keeps it.
         """
-        batch = Batch(session, first_recoverable, self._outbox.answers())
+        batch = ArrivalBatch(session, first_recoverable, self._outbox.answers())
         queues = self._locate(messages)
         if not self._inspector.concerns(session, messages, queues):
             return self._take(batch, messages, queues)
@@ -136,7 +136,7 @@ class Arrivals:
         ]
 
     def _take_inspected(
-        self, batch: Batch, inspection: Inspection, inspected: Sequence[Queue | None]
+        self, batch: ArrivalBatch, inspection: Inspection, inspected: Sequence[Queue | None]
     ) -> Deferred[None] | None:
         """Take messages whose security was looked at; that may have lasted.
 
@@ -154,7 +154,7 @@ class Arrivals:
         return self._take(batch, inspection.messages, queues)
 
     def _take(
-        self, batch: Batch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+        self, batch: ArrivalBatch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
     ) -> Deferred[None] | None:
         """Gather the facts about messages, and perform what is decided.
 
@@ -169,7 +169,7 @@ class Arrivals:
 
     def _facts(
         self,
-        batch: Batch,
+        batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
         queues: Sequence[Queue | None],
         routes: dict[UserMessageView, OutgoingQueue],
@@ -208,7 +208,7 @@ class Arrivals:
 
     def _find_routes(
         self,
-        batch: Batch,
+        batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
         destinations: Sequence[Destination],
         routes: dict[UserMessageView, OutgoingQueue],
@@ -232,7 +232,7 @@ class Arrivals:
 
     def _perform(
         self,
-        batch: Batch,
+        batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
         queues: Sequence[Queue | None],
         routes: Mapping[UserMessageView, OutgoingQueue],
@@ -264,7 +264,7 @@ class Arrivals:
                     self._no_room(batch, message)
                 case Fate.IGNORED:
                     self._express.take_back((message,))
-                case Refusal(why, detail, is_sent_again):
+                case ArrivalRefusal(why, detail, is_sent_again):
                     self._refuse(batch, message, why, detail, comes_again=is_sent_again)
                 case fate:
                     self.refused[fate.name] += 1
@@ -272,7 +272,7 @@ class Arrivals:
         batch.last_recoverable += decision.acknowledged
         return arrivals
 
-    def _no_room(self, batch: Batch, message: UserMessageView) -> None:
+    def _no_room(self, batch: ArrivalBatch, message: UserMessageView) -> None:
         """The limit on streams is reached for one host; the log has the first message of a batch."""
         if batch.is_short_of_streams:
             self.refused[Fate.NO_ROOM.name] += 1
@@ -289,7 +289,7 @@ class Arrivals:
 
     def _admit(
         self,
-        batch: Batch,
+        batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
         arrivals: Sequence[tuple[Queue, UserMessageView]],
         now: Moment,
@@ -360,7 +360,7 @@ class Arrivals:
 
     async def _store(
         self,
-        batch: Batch,
+        batch: ArrivalBatch,
         admission: Admission,
         changes: Sequence[Change],
         drained: Deferred[None] | None,
@@ -393,7 +393,7 @@ class Arrivals:
         if drained is not None:
             await drained
 
-    def _show(self, batch: Batch, admission: Admission) -> None:
+    def _show(self, batch: ArrivalBatch, admission: Admission) -> None:
         """The messages have reached their queues."""
         reached: list[UserMessageView] = []
         if self._reports is not None:
@@ -405,7 +405,7 @@ class Arrivals:
         # What happens to the messages in their queues comes after their arrival.
         self._performer.perform(effects)
 
-    def _report(self, batch: Batch, admission: Admission) -> bool:
+    def _report(self, batch: ArrivalBatch, admission: Admission) -> bool:
         """Trace what was refused; whether the queue manager itself is full.
 
         Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
@@ -423,7 +423,7 @@ class Arrivals:
 
     def _refuse(
         self,
-        batch: Batch,
+        batch: ArrivalBatch,
         message: UserMessageView,
         why: MessageClass | str,
         addition: str = "",

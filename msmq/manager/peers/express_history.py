@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from uuid import UUID
 
-from msmq.manager.peers.arrival_batch import Batch
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.peers.arrival_batch import ArrivalBatch
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
 from msmq.settings import SessionSettings
@@ -23,7 +23,7 @@ class ExpressHistory:
     must not have another one dropped.
     """
 
-    def __init__(self, identifier: UUID, gate: Gate, settings: SessionSettings) -> None:
+    def __init__(self, identifier: UUID, gate: TrustedPeers, settings: SessionSettings) -> None:
         """Know nothing yet.
 
         @param identifier: of this queue manager.
@@ -36,7 +36,7 @@ class ExpressHistory:
 
     def judge(
         self,
-        batch: Batch,
+        batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
         queues: Sequence[Queue | None],
         now: Moment,

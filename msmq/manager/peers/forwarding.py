@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from msmq.manager.peers.answer_limits import AnswerRoom
+from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.connectors import Connectors
 from msmq.manager.performer import Performer
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.membership.access import DirectoryAccess
 from msmq.moment import Moment
 from msmq.queues.arriving.arrivals import wants_burial
@@ -51,8 +51,8 @@ class Forwarding:
         self,
         performer: Performer,
         role: RoutingRole,
-        gate: Gate,
-        answer_room: AnswerRoom,
+        gate: TrustedPeers,
+        answer_room: AnswerLimits,
         connectors: Connectors,
     ) -> None:
         """Forward, as long as this queue manager is a routing server.

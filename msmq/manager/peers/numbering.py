@@ -18,7 +18,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.stream_changes import Assignment
 
 
-class Numbers:
+class SequenceNumbers:
     """[MS-MQMQ] 2.2.20.5 numbers what transactions send."""
 
     def __init__(self, model: QueueManagerModel, clock: IClock, sequences: Sequences) -> None:
@@ -40,7 +40,7 @@ class Numbering:
     sequence is that of the outgoing queue.
     """
 
-    def __init__(self, numbers: Numbers, transaction_id: int) -> None:
+    def __init__(self, numbers: SequenceNumbers, transaction_id: int) -> None:
         self._numbers = numbers
         self._transaction_id = transaction_id
         self._assigned: list[tuple[Stream, Assignment[MessagePosition], Sequence[MessagePosition]]] = []

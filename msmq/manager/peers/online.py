@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
-from msmq.manager.membership.directory_router import Runner
+from msmq.manager.membership.directory_router import ProcedureRunner
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.public_queues import retry_deletions
 from msmq.membership.upkeep import ask_again
@@ -47,7 +47,7 @@ class OnlineChecks:
     def __init__(
         self,
         access: DirectoryAccess,
-        run: Runner,
+        run: ProcedureRunner,
         clock: IClock,
         reactor: IReactorTime,
         *,

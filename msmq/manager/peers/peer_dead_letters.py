@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from msmq.manager.peers.arrival_batch import Batch
+from msmq.manager.peers.arrival_batch import ArrivalBatch
 from msmq.manager.performer import Performer
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.arriving.arrivals import wants_burial
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.packet.message_class import MessageClass
@@ -28,7 +28,7 @@ class PeerDeadLetters:
     from its sender.
     """
 
-    def __init__(self, performer: Performer, gate: Gate, *, over_quota: bool) -> None:
+    def __init__(self, performer: Performer, gate: TrustedPeers, *, over_quota: bool) -> None:
         """Keep what fails here.
 
         @param gate: the addresses that are trusted without a signature.
@@ -38,7 +38,7 @@ class PeerDeadLetters:
         self._gate = gate
         self._over_quota = over_quota
 
-    def keep(self, batch: Batch, message: UserMessageView, why: MessageClass | str) -> str:
+    def keep(self, batch: ArrivalBatch, message: UserMessageView, why: MessageClass | str) -> str:
         """Put a dead letter of a refused message into the batch, if it is to be kept.
 
         @param why: the reason of the refusal, after which the message does not come again.
@@ -58,7 +58,7 @@ class PeerDeadLetters:
         return "; there was no room for a dead letter"
 
 
-def _is_authenticated(batch: Batch, message: UserMessageView) -> bool:
+def _is_authenticated(batch: ArrivalBatch, message: UserMessageView) -> bool:
     """Whether a signature proves who sent a message."""
     refused = batch.refused.get(message)
     if refused is not None:

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -71,7 +71,7 @@ class Peers:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, identifier: UUID, clock: IClock, gate: Gate, *, trusts: bool) -> None:
+    def __init__(self, identifier: UUID, clock: IClock, gate: TrustedPeers, *, trusts: bool) -> None:
         self._identifier = identifier
         self._clock = clock
         self.trusts = trusts

@@ -50,7 +50,7 @@ MOST_RECEIVERS: Final = 16
 """Receivers of one sequence that are remembered: one, unless another took its place at its address."""
 
 
-class Told(enum.Enum):
+class AcknowledgementEvidence(enum.Enum):
     """What makes an acknowledgement credible, or what does not."""
 
     BY_RECEIVER = "it comes from who got the messages, at its address"

@@ -16,9 +16,9 @@ from msmq.manager.peers.fates import fate, hold
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.peers.receivers import (
     ANYWHERE,
+    AcknowledgementEvidence,
     Receiver,
     Receivers,
-    Told,
     addressees,
     is_of_receiver,
     owners,
@@ -46,10 +46,10 @@ from msmq.transfer.stream_changes import (
     AckOutcome,
     Assignment,
     Disposal,
-    Settlement,
-    Transfer,
+    SettledMessage,
     Transmission,
     Transmitted,
+    UnorderedMessage,
 )
 from msmq.transfer.transfer_info import OutgoingTransferInfo
 
@@ -237,7 +237,7 @@ class Sequences:
 
     # What receivers say
 
-    def judge(self, ack: OrderAck | FinalAck, session: ISession) -> Told:
+    def judge(self, ack: OrderAck | FinalAck, session: ISession) -> AcknowledgementEvidence:
         """What makes an acknowledgement credible that a session brought.
 
         What was sent to a direct name is acknowledged by who got it.
@@ -246,7 +246,7 @@ class Sequences:
         """
         teller = _receiver(session)
         if teller is None:
-            return Told.BY_ANOTHER
+            return AcknowledgementEvidence.BY_ANOTHER
         sequence = ack.tx_sequence_id.value
         queue = self._streams.key_of(sequence)
         named = self._receivers.named(sequence) or owners(queue)
@@ -256,16 +256,18 @@ class Sequences:
                 or not is_of_receiver(ack)
                 or any(map(self._foreign_sites.is_answered_for, named))
             )
-            return Told.BY_IDENTIFIER if is_believed else Told.BY_ANOTHER
+            return (
+                AcknowledgementEvidence.BY_IDENTIFIER if is_believed else AcknowledgementEvidence.BY_ANOTHER
+            )
         if not self._receivers.is_recorded(sequence):
             if not self._streams.was_begun(sequence) and sequence not in self._awaiting:
-                return Told.UNKNOWN
+                return AcknowledgementEvidence.UNKNOWN
             if sequence in self._awaiting or (isinstance(queue, OutgoingQueue) and not _destination(queue)):
                 # Whose it was is forgotten, or was never known.
-                return Told.BY_IDENTIFIER
+                return AcknowledgementEvidence.BY_IDENTIFIER
         destination = _destination(queue) if isinstance(queue, OutgoingQueue) else None
         is_receiver = self._receivers.may_tell(sequence, destination, teller)
-        return Told.BY_RECEIVER if is_receiver else Told.BY_ANOTHER
+        return AcknowledgementEvidence.BY_RECEIVER if is_receiver else AcknowledgementEvidence.BY_ANOTHER
 
     def may_tell_early(self, session: ISession, *, is_acknowledger: bool) -> bool:
         """Whether the peer of a session may acknowledge a sequence that is not known, or not yet again.
@@ -350,8 +352,8 @@ class Sequences:
         self,
         key: Hashable,
         delivered: Sequence[MessagePosition],
-        awaiting: Sequence[Transfer[MessagePosition]],
-        settled: Sequence[Settlement[MessagePosition]],
+        awaiting: Sequence[UnorderedMessage[MessagePosition]],
+        settled: Sequence[SettledMessage[MessagePosition]],
     ) -> None:
         if delivered or awaiting:
             await self._depart(key, delivered, awaiting)
@@ -363,7 +365,7 @@ class Sequences:
         self,
         key: Hashable,
         delivered: Sequence[MessagePosition],
-        awaiting: Sequence[Transfer[MessagePosition]],
+        awaiting: Sequence[UnorderedMessage[MessagePosition]],
     ) -> None:
         """Forget messages, or keep them aside until their FinalAcks, which are known at once.
 
@@ -413,7 +415,7 @@ class Sequences:
             if isinstance(key, OutgoingQueue):
                 self._listener.outgoing_ready(key)
 
-    async def _settle_awaiting(self, settlements: Iterable[Settlement[int]]) -> None:
+    async def _settle_awaiting(self, settlements: Iterable[SettledMessage[int]]) -> None:
         for settlement in settlements:
             queue = self._performer.model.collection.awaiting
             position = queue.positions.get(settlement.message)

@@ -31,7 +31,7 @@ from msmq.manager.performer import Performer
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.next_hop import STILL
 from msmq.manager.routes.next_hops import NextHops
-from msmq.manager.routes.route_table import Ways
+from msmq.manager.routes.route_table import RouteTable
 from msmq.manager.routes.sender_search import SenderSearch
 from msmq.manager.securing.encryption import Encryption, Failure, plain
 from msmq.manager.trace_reports import Reports
@@ -67,7 +67,7 @@ _MISSED = (
 
 
 @implementer(IBroker)
-class Transfer:
+class MessageTransfer:
     """Stands behind the sessions: sends what waits, takes what arrives."""
 
     log: ClassVar[Logger] = Logger()
@@ -81,7 +81,7 @@ class Transfer:
         peers: Peers,
         acks: AckSessions,
         moved: MovedSenders,
-        ways: Ways,
+        ways: RouteTable,
         names: PublicNames | None,
         encryption: Encryption,
         handovers: Handovers,

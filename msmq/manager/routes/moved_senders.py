@@ -13,7 +13,7 @@ from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session import ISession, RoutedHop
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.next_hop import NextHop
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.wire.addresses import read_address
 from msmq.wire.guid import braced
@@ -33,7 +33,7 @@ class MovedSenders:
       - the directory: this queue manager has dialled the computer that the directory names, or the session
         is with the address that the directory names;
       - where the directory names no address, the configuration: the address of the session is trusted
-        (L{Gate.is_trusted}), and the address from which the message came was dialled without success.
+        (L{TrustedPeers.is_trusted}), and the address from which the message came was dialled without success.
 
     @param router: its topology is what the directory says; C{None} in workgroup mode.
     @param gate: the addresses that are trusted.
@@ -43,7 +43,11 @@ class MovedSenders:
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, peers: Peers, router: IRouter | None, gate: Gate, report: Callable[[str, str, str], None]
+        self,
+        peers: Peers,
+        router: IRouter | None,
+        gate: TrustedPeers,
+        report: Callable[[str, str, str], None],
     ) -> None:
         self._peers = peers
         self._router = router

@@ -13,7 +13,7 @@ from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions, is_for_ackno
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.next_hop import NOBODY, STILL, Key, NextHop
-from msmq.manager.routes.route_table import Ways
+from msmq.manager.routes.route_table import RouteTable
 from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
@@ -43,7 +43,7 @@ class NextHops:
         peers: Peers,
         acks: AckSessions,
         moved: MovedSenders,
-        ways: Ways,
+        ways: RouteTable,
         names: PublicNames | None,
         holds: Holds,
     ) -> None:

@@ -9,7 +9,7 @@ from twisted.logger import Logger
 
 from msmq.manager.administration.descriptions import describe_outgoing
 from msmq.manager.applications.targets import name_of_outgoing, outgoing_queue
-from msmq.manager.peers.transfer import Transfer
+from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.queues.holds import Holds, host_text
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED
@@ -24,7 +24,7 @@ class OutgoingHolds:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, holds: Holds, performer: Performer, transfer: Transfer) -> None:
+    def __init__(self, holds: Holds, performer: Performer, transfer: MessageTransfer) -> None:
         self._holds = holds
         self._performer = performer
         self._transfer = transfer

@@ -27,7 +27,7 @@ class RouteListener(Protocol):
         """There may be another route to this queue manager, or one at last."""
 
 
-class Ways:
+class RouteTable:
     """Remembers what the router answered, until routes change."""
 
     log: ClassVar[Logger] = Logger()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msmq.manager.assembly import Parts
 from msmq.manager.securing.permissions import Permissions
-from msmq.manager.securing.restricted_manager import ActingQueueManager
+from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class AccessRequests:
         """See L{IQueueManager.why}."""
         return await self._permissions.why(path, principal, right)
 
-    async def acting_as(self, principal: str) -> ActingQueueManager:
+    async def acting_as(self, principal: str) -> RestrictedQueueManager:
         """The queue manager as somebody sees it who is not its owner; each right is asked for.
 
         @param principal: a SID or a name.
@@ -51,7 +51,7 @@ class AccessRequests:
         permissions = self._permissions
         sid = await permissions.sid_of(principal)
         service = cast("QueueManagerService", self)
-        return ActingQueueManager(service, self._work, permissions.descriptors, sid)
+        return RestrictedQueueManager(service, self._work, permissions.descriptors, sid)
 
     @property
     def _permissions(self) -> Permissions:

@@ -7,10 +7,10 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
-from msmq.manager.securing.descriptors import Descriptors, protected_queue
-from msmq.manager.securing.judging import Judgement, judge
+from msmq.manager.securing.descriptors import SecurityDescriptors, protected_queue
+from msmq.manager.securing.judging import QueueAccessDecision, judge
 from msmq.manager.securing.protection import Protection
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SenderIdType
@@ -22,7 +22,7 @@ _WRITE = int(QueueAccess.MQSEC_WRITE_MESSAGE)
 _MOST_OPEN = 10_000
 
 
-class Admission:
+class QueueAccessCheck:
     """The last thing that a message meets before its queue.
 
     Nobody is known by an identifier alone that a message carries, so who has not proven it is anonymous
@@ -33,7 +33,7 @@ class Admission:
 
     message_class = MessageClass.NACK_ACCESS_DENIED
 
-    def __init__(self, gate: Gate, descriptors: Descriptors | None = None) -> None:
+    def __init__(self, gate: TrustedPeers, descriptors: SecurityDescriptors | None = None) -> None:
         self._gate = gate
         self._descriptors = descriptors
         self._open: dict[tuple[str, bytes], bool] = {}
@@ -67,7 +67,7 @@ class Admission:
         return self._judged(judgement, message)
 
     async def _ask(
-        self, asked: Deferred[Protection], descriptors: Descriptors, who: bytes, message: Accepted
+        self, asked: Deferred[Protection], descriptors: SecurityDescriptors, who: bytes, message: Accepted
     ) -> Outcome:
         protection = await asked
         if protection.descriptor is None and protection.limit is None:
@@ -77,7 +77,7 @@ class Admission:
             return await self._judged_later(judgement, message)
         return self._judged(judgement, message)
 
-    async def _judged_later(self, judgement: Deferred[Judgement], message: Accepted) -> Outcome:
+    async def _judged_later(self, judgement: Deferred[QueueAccessDecision], message: Accepted) -> Outcome:
         try:
             return self._judged(await judgement, message)
         except AccountUnknown as error:
@@ -105,7 +105,7 @@ class Admission:
             self._open[key] = is_open
         return is_open
 
-    def _judged(self, judgement: Judgement, message: Accepted) -> Outcome:
+    def _judged(self, judgement: QueueAccessDecision, message: Accepted) -> Outcome:
         if judgement.granted:
             return message
         return Refused(self.message_class, judgement.why())

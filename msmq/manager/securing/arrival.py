@@ -76,7 +76,7 @@ Outcome: TypeAlias = Accepted | Refused
 Answer: TypeAlias = Outcome | Deferred[Accepted] | Deferred[Refused] | Deferred[Outcome]
 
 
-class Step(Protocol):
+class SecurityStep(Protocol):
     """One thing that is asked of messages for our queues.
 
     @ivar message_class: of the refusal of a message about which it could not tell in time, or at all.
@@ -110,7 +110,7 @@ class Inspection:
     refused: Mapping[UserMessageView, Refused]
 
 
-class Replying(Protocol):
+class ReplyCheck(Protocol):
     """Looks where acknowledgements would go."""
 
     def concern(self, message: UserMessageView) -> bool:
@@ -132,8 +132,8 @@ class Inspector:
     def __init__(
         self,
         reactor: IReactorTime,
-        steps: Sequence[Step],
-        replies: Replying,
+        steps: Sequence[SecurityStep],
+        replies: ReplyCheck,
         patience: float = PATIENCE,
     ) -> None:
         self.steps = tuple(steps)
@@ -243,5 +243,5 @@ class Inspector:
             self._waiting.discard(answer)
 
 
-def _name(step: Step) -> str:
+def _name(step: SecurityStep) -> str:
     return type(step).__name__.lower()

@@ -12,17 +12,17 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.signing import ICertificateStore, ISigning
-from msmq.manager.securing.admission import Admission
-from msmq.manager.securing.arrival import Inspector, Step
+from msmq.manager.securing.admission import QueueAccessCheck
+from msmq.manager.securing.arrival import Inspector, SecurityStep
 from msmq.manager.securing.authentication import Authentication, ReadDirectory, SigningPolicy
 from msmq.manager.securing.certificate_publishing import CertificatePublisher, UserDirectory
 from msmq.manager.securing.certificates import Certificates
 from msmq.manager.securing.decryption import Decryption
-from msmq.manager.securing.demands import Demands
-from msmq.manager.securing.descriptors import Descriptors
-from msmq.manager.securing.replies import Replies
+from msmq.manager.securing.demands import QueueRequirements
+from msmq.manager.securing.descriptors import SecurityDescriptors
+from msmq.manager.securing.replies import ReplyAccessCheck
 from msmq.manager.securing.signatures import Signer
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.model import QueueManagerModel
 from msmq.transfer.security.certificate_cache import UserCertCache
 from msmq.transfer.security.unproven_senders import UnprovenSenders
@@ -59,7 +59,7 @@ class SecurityProviders:
         return Certificates(self.signing, self.certificates, clock, self.sender, beside)
 
 
-class Securing:
+class MessageSecurity:
     """The security of one queue manager.
 
     @ivar inspector: judges what arrives.
@@ -75,9 +75,9 @@ class Securing:
         providers: SecurityProviders,
         certificates: Certificates | None,
         signer: Signer,
-        gate: Gate,
+        gate: TrustedPeers,
         decryption: Decryption,
-        descriptors: Descriptors | None,
+        descriptors: SecurityDescriptors | None,
         reactor: IReactorTime,
         clock: IClock,
         read_directory: ReadDirectory,
@@ -99,7 +99,7 @@ class Securing:
             else CertificatePublisher(certificates, users, new_identifier, self.user_cert_cache, unproven)
         )
         self._authentication: Authentication | None = None
-        steps: list[Step] = [gate, Demands(), decryption]
+        steps: list[SecurityStep] = [gate, QueueRequirements(), decryption]
         if providers.signing is not None:
             self._authentication = Authentication(
                 providers.signing,
@@ -112,8 +112,8 @@ class Securing:
                 read_directory,
             )
             steps.append(self._authentication)
-        admission = Admission(gate, descriptors)
-        replies = Replies(model, admission)
+        admission = QueueAccessCheck(gate, descriptors)
+        replies = ReplyAccessCheck(model, admission)
         self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
 
     def open(self) -> None:

@@ -143,11 +143,11 @@ class Authentication:
         self._timer.set(self._cache.deadline)
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """What is not signed has nothing to verify; whether it may come L{Demands} decides."""
+        """What is not signed has nothing to verify; whether it may come L{QueueRequirements} decides."""
         return False
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
-        """See L{Step.check<msmq.manager.securing.arrival.Step.check>}."""
+        """See L{SecurityStep.check<msmq.manager.securing.arrival.SecurityStep.check>}."""
         security = message.security
         if security is None or not message.is_signed:
             return message

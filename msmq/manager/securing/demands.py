@@ -9,7 +9,7 @@ from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 
 
-class Demands:
+class QueueRequirements:
     """Refuses what a queue does not take for its lack of a signature, or for its body (reading 70).
 
     Whether the signature is right, and the body can be read, others find out.
@@ -18,12 +18,12 @@ class Demands:
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """See L{Step.guards<msmq.manager.securing.arrival.Step.guards>}."""
+        """See L{SecurityStep.guards<msmq.manager.securing.arrival.SecurityStep.guards>}."""
         definition = queue.definition
         return definition.authenticate or definition.privacy is QueuePrivacy.BODY
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Outcome:
-        """See L{Step.check<msmq.manager.securing.arrival.Step.check>}."""
+        """See L{SecurityStep.check<msmq.manager.securing.arrival.SecurityStep.check>}."""
         definition = queue.definition
         if definition.authenticate and not message.is_signed:
             return Refused(

@@ -52,7 +52,7 @@ class AccessPolicy:
     default: DefaultDescriptor = DefaultDescriptor.DOCUMENTS
 
 
-class Descriptors:
+class SecurityDescriptors:
     """Knows the descriptor of each queue, and makes those of new ones.
 
     @param public: how the directory takes part in protecting public queues; C{None} in workgroup mode.

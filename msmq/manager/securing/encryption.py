@@ -31,7 +31,7 @@ from msmq.structures.packet.body_encryption import (
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.transfer.security.cipher_choice import CannotEncryptError, Choice, Preferences, choose
+from msmq.transfer.security.cipher_choice import CannotEncryptError, CipherChoice, Preferences, choose
 from msmq.transfer.security.key_cache import CachedSymmetricKey, SymmetricKeyCache
 from msmq.wire.guid import NULL_GUID, format_guid, guid_from_bytes
 
@@ -98,7 +98,7 @@ def plain(messages: Iterable[OutgoingMessage]) -> Iterator[OutgoingMessage]:
 
 
 @attrs.frozen
-class Sealed:
+class EncryptedMessages:
     """Messages of which some had to be encrypted.
 
     @ivar positions: those that may be sent.
@@ -206,7 +206,7 @@ class Encryption:
                 owners[view.queue_manager_address] = None
         return map(guid_from_bytes, owners)
 
-    def seal(self, positions: Sequence[MessagePosition]) -> Sealed:
+    def seal(self, positions: Sequence[MessagePosition]) -> EncryptedMessages:
         """Encrypt what has to be encrypted of these messages, for whose receivers the directory was asked."""
         ready: list[MessagePosition] = []
         failed: dict[Failure, list[MessagePosition]] = {}
@@ -222,7 +222,7 @@ class Encryption:
             else:
                 bodies[position] = outcome
                 ready.append(position)
-        return Sealed(ready, failed, bodies)
+        return EncryptedMessages(ready, failed, bodies)
 
     def _encrypt(self, position: MessagePosition, view: UserMessageView) -> EncryptedBody | Failure:
         if not _is_named(view):
@@ -260,7 +260,7 @@ class Encryption:
             raise CipherError("this queue manager has no ciphers")
         return self._ciphers
 
-    def _session_key(self, owner: UUID, choice: Choice) -> CachedSymmetricKey:
+    def _session_key(self, owner: UUID, choice: CipherChoice) -> CachedSymmetricKey:
         """[MS-MQQB] 3.1.7.1.5 UseCachedKey."""
         found = self._cache.to_send(owner, choice.provider_name, choice.algorithm)
         if found is not None:

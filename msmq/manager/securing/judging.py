@@ -15,7 +15,7 @@ from msmq.windows.security_descriptor import SecurityDescriptor
 
 
 @attrs.frozen
-class Judgement:
+class QueueAccessDecision:
     """What was decided, and by what.
 
     @ivar source: where the descriptor that decided is stored.
@@ -36,7 +36,7 @@ class Judgement:
 
 def judge(
     access: IAccessControl, protection: Protection, sid: bytes, asked: int, kind: ObjectKind
-) -> Judgement | Deferred[Judgement]:
+) -> QueueAccessDecision | Deferred[QueueAccessDecision]:
     """Check one account's rights; a Deferred only if a directory has to be asked about the account.
 
     A right to messages has to be granted by the limit of the protection as well, if it has one.
@@ -46,7 +46,7 @@ def judge(
     decision = access.check(protection.descriptor or SecurityDescriptor(), sid, asked, kind)
     if isinstance(decision, Deferred):
         return Deferred.fromCoroutine(_judge_later(decision, access, protection, sid, asked))
-    judgement = Judgement(decision, protection.source)
+    judgement = QueueAccessDecision(decision, protection.source)
     if not decision.granted or protection.limit is None or not asked & MESSAGE_RIGHTS:
         return judgement
     limited = access.check(protection.limit, sid, asked & MESSAGE_RIGHTS, QUEUE_KIND)
@@ -61,13 +61,13 @@ async def _judge_later(
     protection: Protection,
     sid: bytes,
     asked: int,
-) -> Judgement:
-    judgement = Judgement(await checking, protection.source)
+) -> QueueAccessDecision:
+    judgement = QueueAccessDecision(await checking, protection.source)
     if not judgement.granted or protection.limit is None or not asked & MESSAGE_RIGHTS:
         return judgement
     limited = access.check(protection.limit, sid, asked & MESSAGE_RIGHTS, QUEUE_KIND)
     return _limited(limited if isinstance(limited, AccessDecision) else await limited, judgement)
 
 
-def _limited(limited: AccessDecision, judgement: Judgement) -> Judgement:
-    return judgement if limited.granted else Judgement(limited, IN_THE_DIRECTORY)
+def _limited(limited: AccessDecision, judgement: QueueAccessDecision) -> QueueAccessDecision:
+    return judgement if limited.granted else QueueAccessDecision(limited, IN_THE_DIRECTORY)

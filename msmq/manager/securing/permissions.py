@@ -17,14 +17,14 @@ from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.manager.securing.descriptors import (
-    Descriptors,
+    SecurityDescriptors,
     checked,
     protected_queue,
     read_descriptor,
 )
 from msmq.manager.securing.judging import judge
 from msmq.manager.securing.protection import Protection
-from msmq.manager.securing.trusted_peers import Gate
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.persistence.changes import PutState
 from msmq.persistence.definition import QueueType
 from msmq.queues.queue import Queue
@@ -79,7 +79,7 @@ class Permissions:
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, performer: Performer, local: LocalQueues, descriptors: Descriptors, gate: Gate
+        self, performer: Performer, local: LocalQueues, descriptors: SecurityDescriptors, gate: TrustedPeers
     ) -> None:
         self._performer = performer
         self._local = local

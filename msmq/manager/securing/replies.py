@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.interfaces.session import ISession
-from msmq.manager.securing.admission import Admission
+from msmq.manager.securing.admission import QueueAccessCheck
 from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
@@ -26,7 +26,7 @@ from msmq.structures.status import MQError
 from msmq.wire.guid import NULL_GUID
 
 
-class Replies:
+class ReplyAccessCheck:
     """Has nobody told of a message in a queue of ours into which its sender may not write.
 
     The message itself is taken; an administration queue elsewhere is for whoever has that.
@@ -35,7 +35,7 @@ class Replies:
     log: ClassVar[Logger] = Logger()
     message_class = MessageClass.NACK_ACCESS_DENIED
 
-    def __init__(self, model: QueueManagerModel, admission: Admission) -> None:
+    def __init__(self, model: QueueManagerModel, admission: QueueAccessCheck) -> None:
         self._model = model
         self._admission = admission
 
@@ -48,7 +48,7 @@ class Replies:
         return False
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
-        """See L{Step.check<msmq.manager.securing.arrival.Step.check>}."""
+        """See L{SecurityStep.check<msmq.manager.securing.arrival.SecurityStep.check>}."""
         closed = self._closed(message.view)
         if closed is None:
             return message

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from msmq.interfaces.access import AccountUnknown
-from msmq.interfaces.queue_manager import IReservation, ITransaction, Place
-from msmq.manager.applications.targets import Target, readable_queue
+from msmq.interfaces.queue_manager import IReservation, ITransaction, MessageLocation
+from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts
-from msmq.manager.securing.descriptors import Descriptors, protected_queue
-from msmq.manager.securing.judging import Judgement, judge
+from msmq.manager.securing.descriptors import SecurityDescriptors, protected_queue
+from msmq.manager.securing.judging import QueueAccessDecision, judge
 from msmq.manager.securing.protection import Protection
 from msmq.queues.arriving.message import Message
 from msmq.queues.queue import Queue
@@ -43,7 +43,7 @@ _Q = QueueAccess
 _M = QueueManagerAccess
 
 
-class ActingQueueManager:
+class RestrictedQueueManager:
     """What one principal may do with a queue manager.
 
     Every method raises L{MQError}: MQ_ERROR_ACCESS_DENIED with the right that is missing and what denies it,
@@ -53,7 +53,7 @@ class ActingQueueManager:
     """
 
     def __init__(
-        self, service: QueueManagerService, parts: Parts, descriptors: Descriptors, sid: bytes
+        self, service: QueueManagerService, parts: Parts, descriptors: SecurityDescriptors, sid: bytes
     ) -> None:
         self.sid = sid
         self._service = service
@@ -105,7 +105,7 @@ class ActingQueueManager:
         certificate of the principal, and says of nobody else that he has sent it.
         """
         self._parts.performer.check_running()
-        targets: list[Target] = await self._parts.destinations.find(destination)
+        targets: list[SendTarget] = await self._parts.destinations.find(destination)
         for target in targets:
             if target.is_local:
                 await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
@@ -135,7 +135,7 @@ class ActingQueueManager:
             queue, count=count, timeout=timeout, peek=peek, transaction=transaction
         )
 
-    async def dead_letters(self, limit: int = 1000) -> list[Place]:
+    async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
         """See L{IQueueManager.dead_letters}; needs MQSEC_PEEK_DEADLETTER_MESSAGE."""
         await self._may(None, _M.MQSEC_PEEK_DEADLETTER_MESSAGE)
         return await self._service.dead_letters(limit)
@@ -239,7 +239,7 @@ class ActingQueueManager:
             protection = found if isinstance(found, Protection) else await found
         try:
             judged = judge(descriptors.access, protection, self.sid, int(right), kind)
-            judgement = judged if isinstance(judged, Judgement) else await judged
+            judgement = judged if isinstance(judged, QueueAccessDecision) else await judged
         except AccountUnknown as error:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
         if not judgement.granted:

@@ -26,7 +26,7 @@ class Unauthenticated(enum.Enum):
 
 
 @attrs.frozen
-class Gate:
+class TrustedPeers:
     """The first thing that a message meets that came for a queue of ours.
 
     A signed one passes; whether the signature proves anything is found later, and asked here again.

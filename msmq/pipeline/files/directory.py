@@ -65,7 +65,7 @@ class DataFile:
     last: int
 
 
-class Shelf:
+class TopicFiles:
     """The files of one topic.
 
     @param topic: as people read it.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.interfaces.storage import StoredEvent
-from msmq.pipeline.files.directory import NewFile, Shelf, date_of, writing_into
+from msmq.pipeline.files.directory import NewFile, TopicFiles, date_of, writing_into
 from msmq.pipeline.files.errors import parquet
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
@@ -23,14 +23,14 @@ from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
 from msmq.pipeline.rows import (
     EVENTS_TOPIC,
     PLAIN,
-    Reading,
+    BodyReaders,
     StoredPacket,
     event_batch,
     message_batch,
     signed,
 )
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
-from msmq.storage.readers import StoreBeside, open_beside
+from msmq.storage.readers import StoreReader, open_beside
 from msmq.structures.names.name_text import is_format_name
 from msmq.wire.guid import NULL_GUID
 
@@ -45,7 +45,7 @@ _SUFFIXES: Final = {"deadletter": "dead_letter", "deadxact": "dead_letter_transa
 
 
 @attrs.frozen
-class Wish:
+class ExportRequest:
     """What is to be exported.
 
     @ivar stream: C{queue}, C{log}, C{journal}, C{events} and so on, as the data source calls it.
@@ -73,7 +73,7 @@ class Exported:
 
 
 @contextmanager
-def store_at(place: str) -> Iterator[StoreBeside]:
+def store_at(place: str) -> Iterator[StoreReader]:
     """The store at a place, to export from.
 
     @param place: a data directory, a file of SQLite, or C{postgresql://...}.
@@ -86,17 +86,17 @@ def store_at(place: str) -> Iterator[StoreBeside]:
         store.close()
 
 
-def wish(store: StoreBeside, name: str, *, log: bool = False) -> Wish:
+def wish(store: StoreReader, name: str, *, log: bool = False) -> ExportRequest:
     r"""What a name means: C{events}, or the path of a queue, a journal or a dead-letter queue.
 
     @param log: the message log of a queue is meant, not what lies in it.
     @raise ReadingError: there is no such thing.
     """
     if name == EVENTS_TOPIC and not log:
-        return Wish("events", Topic(NULL_GUID, EVENTS_TOPIC))
+        return ExportRequest("events", Topic(NULL_GUID, EVENTS_TOPIC))
     stream = _stream(name, log)
     if (topic := find_topic(topics_of(stream, store.queues()), name)) is not None:
-        return Wish(stream, topic)
+        return ExportRequest(stream, topic)
     if log:
         raise ReadingError(f"{store.text} has no queue {name} with a message log")
     raise ReadingError(f"{store.text} has no queue {name}")
@@ -122,10 +122,10 @@ class Exporter:
 
     def __init__(
         self,
-        store: StoreBeside,
+        store: StoreReader,
         directory: Path,
         *,
-        reading: Reading = PLAIN,
+        reading: BodyReaders = PLAIN,
         on_rows: Callable[[int], None] = lambda rows: None,
         file_rows: int = FILE_ROWS,
     ) -> None:
@@ -135,11 +135,11 @@ class Exporter:
         self._on_rows = on_rows
         self._file_rows = file_rows
 
-    def expected(self, wishes: Sequence[Wish]) -> int:
+    def expected(self, wishes: Sequence[ExportRequest]) -> int:
         """About how many rows there are to be written, for a progress bar."""
         return sum(map(self._expected, wishes))
 
-    def _expected(self, wished: Wish) -> int:
+    def _expected(self, wished: ExportRequest) -> int:
         queue = wished.topic.queue
         if wished.stream == "events":
             first, end = self._store.event_bounds()
@@ -148,7 +148,7 @@ class Exporter:
             return self._store.log_cuts(queue, self._behind(wished), self._store.log_end(), _ALL)[1]
         return self._store.message_cuts(queue, 0, LEVELS * LEVEL, _ALL)[1]
 
-    def run(self, wishes: Sequence[Wish]) -> Iterator[Exported]:
+    def run(self, wishes: Sequence[ExportRequest]) -> Iterator[Exported]:
         """Export one after the other, and tell of each when all of it is there.
 
         @raise FilesError: something cannot be written.
@@ -159,16 +159,18 @@ class Exporter:
             for wished in wishes:
                 yield self._export(wished)
 
-    def _shelf(self, wished: Wish) -> Shelf:
+    def _shelf(self, wished: ExportRequest) -> TopicFiles:
         topic = wished.topic
         whose = (self._store.identifier(), str(topic.queue), wished.stream)
-        return Shelf(self._directory, f"{topic.name}-log" if wished.stream == "log" else topic.name, whose)
+        return TopicFiles(
+            self._directory, f"{topic.name}-log" if wished.stream == "log" else topic.name, whose
+        )
 
-    def _behind(self, wished: Wish) -> int:
+    def _behind(self, wished: ExportRequest) -> int:
         """The first number of a log that is in no file."""
         return max((place.last for place in self._shelf(wished).places()), default=-1) + 1
 
-    def _export(self, wished: Wish) -> Exported:
+    def _export(self, wished: ExportRequest) -> Exported:
         told = Exported(wished.topic.name, wished.stream)
         writer = _Writer(self._shelf(wished), told, self._on_rows, self._file_rows)
         try:
@@ -187,7 +189,7 @@ class Exporter:
     def _batch(self, packets: Sequence[StoredPacket]) -> Any:
         return message_batch(packets, _EXPORTED, self._reading)
 
-    def _events(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredEvent]]:
+    def _events(self, wished: ExportRequest, told: Exported) -> Iterator[Sequence[StoredEvent]]:
         bounds = self._store.event_bounds()
         begin = self._from(wished, bounds, told)
         while True:
@@ -197,10 +199,10 @@ class Exporter:
                 return
             begin = self._still(following, self._store.event_bounds()[0], told)
 
-    def _packets(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredPacket]]:
+    def _packets(self, wished: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
         return self._logged(wished, told) if wished.stream == "log" else self._lying(wished)
 
-    def _logged(self, wished: Wish, told: Exported) -> Iterator[Sequence[StoredPacket]]:
+    def _logged(self, wished: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
         topic, end = wished.topic, self._store.log_end()
         begin = self._from(wished, self._store.log_bounds(topic.queue), told)
         while True:
@@ -220,13 +222,13 @@ class Exporter:
         told.trimmed = told.trimmed[0] if told.trimmed else following, first - 1
         return first
 
-    def _from(self, wished: Wish, bounds: tuple[int, int], told: Exported) -> int:
+    def _from(self, wished: ExportRequest, bounds: tuple[int, int], told: Exported) -> int:
         behind = self._behind(wished)
         if 0 < behind < bounds[0]:
             told.trimmed = behind, bounds[0] - 1
         return max(behind, bounds[0])
 
-    def _lying(self, wished: Wish) -> Iterator[Sequence[StoredPacket]]:
+    def _lying(self, wished: ExportRequest) -> Iterator[Sequence[StoredPacket]]:
         topic = wished.topic
         # A transaction that commits late may bring a number that is lower than one that is in a file.
         known = self._shelf(wished).numbers("lookup_id")
@@ -258,7 +260,9 @@ def _event_facts(stored: StoredEvent) -> tuple[str, int, int]:
 class _Writer:
     """Puts rows into files: a new one with each date, and when one is large enough."""
 
-    def __init__(self, shelf: Shelf, told: Exported, on_rows: Callable[[int], None], file_rows: int) -> None:
+    def __init__(
+        self, shelf: TopicFiles, told: Exported, on_rows: Callable[[int], None], file_rows: int
+    ) -> None:
         self._shelf = shelf
         self._told = told
         self._on_rows = on_rows

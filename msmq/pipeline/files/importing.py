@@ -18,7 +18,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.control.client.client import ControlClient
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.control.server.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
@@ -43,7 +43,7 @@ _OUTSTANDING: Final = 1000
 _READ_ROWS: Final = 500
 
 
-class Unsendable(Exception):
+class UnsendableRow(Exception):
     """A row is no message that can be sent; says why."""
 
 
@@ -124,11 +124,11 @@ def _check(file: Path, schema: Any) -> None:
         )
 
 
-def record_of(row: Row, destination: str, *, transactional: bool | None, key: str) -> Record:
+def record_of(row: Row, destination: str, *, transactional: bool | None, key: str) -> StreamRecord:
     """A copy of the message in a row.
 
     @param transactional: C{None} for what it was.
-    @raise Unsendable: it is damaged, or no message of an application.
+    @raise UnsendableRow: it is damaged, or no message of an application.
     """
     try:
         view = UserMessageView(row.packet)
@@ -136,9 +136,9 @@ def record_of(row: Row, destination: str, *, transactional: bool | None, key: st
         body, extension = bytes(view.body), bytes(view.extension)
         correlation, message_class = view.correlation_id, view.message_class
     except RemoteProtocolError as error:
-        raise Unsendable(f"the packet is damaged: {error}") from None
+        raise UnsendableRow(f"the packet is damaged: {error}") from None
     if not is_sendable(row.topic, message_class):
-        raise Unsendable(f"it is {class_name(message_class)}, which only queue managers send")
+        raise UnsendableRow(f"it is {class_name(message_class)}, which only queue managers send")
     properties = {name: known[name] for name in _KEPT if known[name] is not None}
     if not names_queue(str(properties.get("response_queue"))):
         # Nobody can answer to what its sender wrote there.
@@ -150,11 +150,11 @@ def record_of(row: Row, destination: str, *, transactional: bool | None, key: st
     try:
         read_message(properties, body)
     except MQError as error:
-        raise Unsendable(str(error)) from None
+        raise UnsendableRow(str(error)) from None
     header = {"destination": destination, "key": key, **properties}
     if extension:
         header["extension_size"] = len(extension)
-    return Record(header, body + extension)
+    return StreamRecord(header, body + extension)
 
 
 @attrs.define
@@ -298,9 +298,9 @@ class Importer:
         @raise FilesError: a file cannot be read.
         @raise MQError: a message is refused, or the server is lost; what was taken is noted.
         """
-        waiting: deque[tuple[Row, Record]] = deque()
+        waiting: deque[tuple[Row, StreamRecord]] = deque()
 
-        def records() -> Iterator[Record]:
+        def records() -> Iterator[StreamRecord]:
             for row, record in self._records(progress):
                 waiting.append((row, record))
                 yield record
@@ -321,11 +321,11 @@ class Importer:
         progress.remove()
         return self._told
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: StreamRecord) -> None:
         destination = record.header["destination"]
         self._told.messages[destination] = self._told.messages.get(destination, 0) + 1
 
-    def _records(self, progress: ImportProgress | None) -> Iterator[tuple[Row, Record]]:
+    def _records(self, progress: ImportProgress | None) -> Iterator[tuple[Row, StreamRecord]]:
         for row in self._rows(progress):
             self._on_rows(1)
             if self._topic and not is_called(row.topic, self._topic):
@@ -336,7 +336,7 @@ class Importer:
                 record = record_of(
                     row, destination, transactional=self._is_transactional(destination), key=key
                 )
-            except Unsendable as error:
+            except UnsendableRow as error:
                 self._told.skipped += 1
                 self._on_skipped(row, str(error))
             else:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msmq.pipeline.reading.slices import LEVEL, level_spans
 from msmq.pipeline.reading.stores import LOGS
 from msmq.pipeline.reading.streams import topics_of
-from msmq.storage.readers import StoreBeside, open_beside
+from msmq.storage.readers import StoreReader, open_beside
 
 
 def streams_present(location: str, streams: Iterable[str]) -> list[str]:
@@ -23,7 +23,7 @@ def streams_present(location: str, streams: Iterable[str]) -> list[str]:
         store.close()
 
 
-def _has_rows(store: StoreBeside, stream: str) -> bool:
+def _has_rows(store: StoreReader, stream: str) -> bool:
     if stream == "events":
         first, last = store.event_bounds()
         return first < last

@@ -21,7 +21,7 @@ from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
-from msmq.storage.readers import StoreBeside, open_beside
+from msmq.storage.readers import StoreReader, open_beside
 from msmq.wire.guid import NULL_GUID
 
 VERSION: Final = 1
@@ -174,7 +174,7 @@ class LogProgress:
             )
             return [attrs.evolve(part, is_strict=self.options.fail_on_data_loss) for part in found]
 
-    def _topics(self, store: StoreBeside) -> list[Topic]:
+    def _topics(self, store: StoreReader) -> list[Topic]:
         """The queues that are read; those of C{subscribe} have to keep a message log."""
         if self.stream == "events":
             return [EVENTS]
@@ -186,10 +186,10 @@ class LogProgress:
                 )
         return [topic for topic in found if topic.is_logged]
 
-    def _every_topic(self, store: StoreBeside) -> list[Topic]:
+    def _every_topic(self, store: StoreReader) -> list[Topic]:
         return [EVENTS] if self.stream == "events" else topics_of("queue", store.queues())
 
-    def _first(self, store: StoreBeside, topic: Topic, wanted: int | str, end: int) -> int:
+    def _first(self, store: StoreReader, topic: Topic, wanted: int | str, end: int) -> int:
         first, _ = self._bounds(store, topic.queue)
         if self.options.since is not None:
             since = (
@@ -212,18 +212,18 @@ class LogProgress:
             )
         return max(wanted, first)
 
-    def _bounds(self, store: StoreBeside, queue: UUID) -> tuple[int, int]:
+    def _bounds(self, store: StoreReader, queue: UUID) -> tuple[int, int]:
         return store.event_bounds() if self.stream == "events" else store.log_bounds(queue)
 
-    def _end(self, store: StoreBeside) -> int:
+    def _end(self, store: StoreReader) -> int:
         return store.event_bounds()[1] if self.stream == "events" else store.log_end()
 
-    def _after(self, store: StoreBeside, queues: list[UUID], begin: int, rows: int) -> int | None:
+    def _after(self, store: StoreReader, queues: list[UUID], begin: int, rows: int) -> int | None:
         if self.stream == "events":
             return begin + rows
         return store.log_after(queues, begin, rows)
 
-    def _checked(self, store: StoreBeside, offset: LogOffset) -> LogOffset:
+    def _checked(self, store: StoreReader, offset: LogOffset) -> LogOffset:
         """The offset from which on is read; another one if the store begins anew."""
         self._check_store(store, offset)
         end = self._end(store)
@@ -232,7 +232,7 @@ class LogProgress:
         self._lost(f"{store.text} was read up to offset {offset.next}, and now ends before {end}")
         return LogOffset(offset.store, 1)
 
-    def _check_store(self, store: StoreBeside, offset: LogOffset) -> None:
+    def _check_store(self, store: StoreReader, offset: LogOffset) -> None:
         identifier = store.identifier()
         if identifier != offset.store:
             raise ReadingError(
@@ -257,7 +257,7 @@ class LogProgress:
 
 
 @contextmanager
-def _opened(options: ReadOptions) -> Iterator[StoreBeside]:
+def _opened(options: ReadOptions) -> Iterator[StoreReader]:
     store = open_beside(options.location)
     try:
         yield store

@@ -13,9 +13,9 @@ from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
-from msmq.pipeline.reading.wanted import Wanted
+from msmq.pipeline.reading.wanted import RowSelection
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
-from msmq.storage.readers import StoreBeside, open_beside
+from msmq.storage.readers import StoreReader, open_beside
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -32,7 +32,7 @@ class StoreScan:
     """
 
     options: ReadOptions
-    wanted: Wanted
+    wanted: RowSelection
     stream: str
 
     def slices(self) -> list[ReadSlice]:
@@ -47,7 +47,7 @@ class StoreScan:
         finally:
             store.close()
 
-    def _slices(self, store: StoreBeside) -> list[ReadSlice]:
+    def _slices(self, store: StoreReader) -> list[ReadSlice]:
         kind = LOGS.get(self.stream, "messages")
         if self.stream == "events":
             spans = self._event_spans(store)
@@ -63,7 +63,7 @@ class StoreScan:
                     spans += self._spans(store, topic, begin, end)
         return cut(kind, spans, lambda span, rows: cuts_of(store, kind, span, rows), self.options.partitions)
 
-    def _spans(self, store: StoreBeside, topic: Topic, begin: int | str, end: int | str) -> list[RowSpan]:
+    def _spans(self, store: StoreReader, topic: Topic, begin: int | str, end: int | str) -> list[RowSpan]:
         if self.stream != "log":
             first, last = self.wanted.within(
                 0 if isinstance(begin, str) else begin, LEVEL if isinstance(end, str) else end
@@ -76,7 +76,7 @@ class StoreScan:
         first, last = self._logged(topic.name, bounds, store.log_end(), begin, end)
         return [RowSpan(topic.queue, topic.name, first, last)] if first < last else []
 
-    def _event_spans(self, store: StoreBeside) -> list[RowSpan]:
+    def _event_spans(self, store: StoreReader) -> list[RowSpan]:
         topic = Topic(NULL_GUID, EVENTS_TOPIC)
         [only] = subscribed(attrs.evolve(self.options, pattern=""), "events", [topic], store.text)
         starting = offsets_of(self.options.starting, [only], "startingOffsets", store.text)
@@ -160,7 +160,7 @@ def _class_of(packet: bytes) -> int | None:
         return None
 
 
-def _event_pages(store: StoreBeside, span: RowSpan) -> Iterator[Sequence[StoredEvent]]:
+def _event_pages(store: StoreReader, span: RowSpan) -> Iterator[Sequence[StoredEvent]]:
     begin: int | None = span.begin
     while begin is not None:
         events, begin = store.events(begin, span.end)
@@ -179,7 +179,7 @@ def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str
 
 
 def message_pages(
-    store: StoreBeside, kind: str, span: RowSpan, wanted: Wanted
+    store: StoreReader, kind: str, span: RowSpan, wanted: RowSelection
 ) -> Iterator[Sequence[StoredPacket]]:
     """The packets of a span, page by page."""
     assert span.queue is not None
@@ -201,7 +201,7 @@ def message_pages(
         begin = page.next
 
 
-def cuts_of(store: StoreBeside, kind: str, span: RowSpan, rows: int) -> tuple[Sequence[int], int]:
+def cuts_of(store: StoreReader, kind: str, span: RowSpan, rows: int) -> tuple[Sequence[int], int]:
     """Where a span is cut into pieces of so many rows, and how many rows the last piece has."""
     if span.queue is None:
         # The numbers of events have no gaps.

@@ -17,7 +17,7 @@ BODY_COLUMNS = frozenset({"value", "body", "body_base64", "decoded", "packet"})
 
 
 @attrs.frozen
-class Wanted:
+class RowSelection:
     """Which rows are wanted, and which columns of them.
 
     @ivar names: the columns.
@@ -58,11 +58,11 @@ class Wanted:
         return self.until is None or packet.arrived < self.until
 
 
-def wanted_columns(names: tuple[str, ...], options: ReadOptions) -> Wanted:
+def wanted_columns(names: tuple[str, ...], options: ReadOptions) -> RowSelection:
     """Every row, with these columns."""
     bodies = not BODY_COLUMNS.isdisjoint(names)
     bodies |= options.decode != NONE and "decode_error" in names
-    return Wanted(names, bodies)
+    return RowSelection(names, bodies)
 
 
 def known_names(names: Iterable[str], stream: str) -> tuple[str, ...]:

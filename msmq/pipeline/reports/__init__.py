@@ -4,7 +4,7 @@ Here is no Spark: a report is a few values that a job has computed.
 """
 
 from msmq.pipeline.reports.html import html_page
-from msmq.pipeline.reports.model import Plot, Report, Section, Series, Table
+from msmq.pipeline.reports.model import JobReport, Plot, Section, Series, Table
 from msmq.pipeline.reports.text import text_page
 
-__all__ = ["Plot", "Report", "Section", "Series", "Table", "html_page", "text_page"]
+__all__ = ["JobReport", "Plot", "Section", "Series", "Table", "html_page", "text_page"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from msmq.pipeline.reports.model import Report, Section, Table, cell_text
+from msmq.pipeline.reports.model import JobReport, Section, Table, cell_text
 from msmq.pipeline.reports.plots import svg
 
 _STYLE: Final = """
@@ -22,7 +22,7 @@ dt { color: #666 } dd { margin: 0 }
 """
 
 
-def html_page(report: Report) -> str:
+def html_page(report: JobReport) -> str:
     """The page."""
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(cell_text(fact))}</dd>" for name, fact in report.facts

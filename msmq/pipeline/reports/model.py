@@ -74,7 +74,7 @@ class Section:
 
 
 @attrs.frozen
-class Report:
+class JobReport:
     """What a job tells.
 
     @ivar title: the job.

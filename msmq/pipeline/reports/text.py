@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from msmq.pipeline.reports.model import Report, Table, cell_text, plain
+from msmq.pipeline.reports.model import JobReport, Table, cell_text, plain
 
 _LONGEST = 60
 
 
-def text_page(report: Report) -> str:
+def text_page(report: JobReport) -> str:
     """The report, each line with an end."""
     lines = [report.title, "=" * len(report.title), "", report.verdict, ""]
     width = max((len(name) for name, _ in report.facts), default=0)

@@ -13,10 +13,10 @@ from msmq.pipeline.bodies import NONE, reading
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.wanted import known_names
-from msmq.pipeline.rows import PLAIN, Reading, StoredPacket, event_batch, message_batch
+from msmq.pipeline.rows import PLAIN, BodyReaders, StoredPacket, event_batch, message_batch
 
 
-def _reading(decode: str, headers: bool) -> Reading:
+def _reading(decode: str, headers: bool) -> BodyReaders:
     return PLAIN if decode == NONE and not headers else reading(decode, headers=headers)
 
 

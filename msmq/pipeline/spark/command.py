@@ -21,7 +21,7 @@ from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
 from msmq.pipeline.spark.running import deadletters, latency, loss, quota, replay, routes, sequences, topology
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
 from msmq.pipeline.spark.session import make_session
 from msmq.routing.topology import Topology
 
@@ -135,7 +135,7 @@ def run(job: Job, options: Namespace) -> str:
     facts = [(f"input {one.name}", one.shown) for one in inputs]
     if options.enterprise is not None:
         facts.append(("enterprise", options.enterprise))
-    outcome = job.run(Setting(spark, estate, options, enterprise, facts, inputs))
+    outcome = job.run(JobContext(spark, estate, options, enterprise, facts, inputs))
     write(outcome, output)
     return text_page(outcome.report)
 

@@ -18,14 +18,14 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from msmq.pipeline.reading.wanted import Wanted
+from msmq.pipeline.reading.wanted import RowSelection
 
 _NEVER_NULL: Final = frozenset({"offset", "topic", "partition", "timestampType"})
 _MARGIN: Final = 0.001
 """Seconds by which a time is not trusted: a store has floating-point numbers. Spark looks again."""
 
 
-def push(filters: Iterable[Filter], wanted: Wanted) -> tuple[Wanted, list[Filter]]:
+def push(filters: Iterable[Filter], wanted: RowSelection) -> tuple[RowSelection, list[Filter]]:
     """What is wanted once these filters hold too, and those at which Spark has to look itself."""
     left: list[Filter] = []
     for one in filters:
@@ -36,7 +36,7 @@ def push(filters: Iterable[Filter], wanted: Wanted) -> tuple[Wanted, list[Filter
     return wanted, left
 
 
-def _narrow(one: Filter, wanted: Wanted) -> tuple[Wanted | None, bool]:
+def _narrow(one: Filter, wanted: RowSelection) -> tuple[RowSelection | None, bool]:
     """What is wanted then, C{None} if nothing can be said; and whether that is all the filter says."""
     name = ".".join(getattr(one, "attribute", ()))
     value: Any = getattr(one, "value", None)
@@ -67,16 +67,16 @@ def _narrow(one: Filter, wanted: Wanted) -> tuple[Wanted | None, bool]:
     return None, False
 
 
-def _offsets(wanted: Wanted, begin: int, end: int | None) -> Wanted:
+def _offsets(wanted: RowSelection, begin: int, end: int | None) -> RowSelection:
     first, last = wanted.within(begin, 1 << 63 if end is None else end)
     return attrs.evolve(wanted, begin=max(0, first), end=last)
 
 
-def _topics(wanted: Wanted, topics: frozenset[str]) -> Wanted:
+def _topics(wanted: RowSelection, topics: frozenset[str]) -> RowSelection:
     return attrs.evolve(wanted, topics=topics if wanted.topics is None else wanted.topics & topics)
 
 
-def _times(wanted: Wanted, since: float | None, until: float | None) -> Wanted:
+def _times(wanted: RowSelection, since: float | None, until: float | None) -> RowSelection:
     if since is not None:
         since -= _MARGIN
         wanted = attrs.evolve(wanted, since=since if wanted.since is None else max(since, wanted.since))

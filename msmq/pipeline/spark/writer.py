@@ -21,11 +21,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from msmq.control.client.client import ControlClient
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.writing.location import location_of
 from msmq.pipeline.writing.options import WriteOptions
-from msmq.pipeline.writing.records import Recording, check_columns, columns_of
+from msmq.pipeline.writing.records import RecordBuilder, check_columns, columns_of
 from msmq.structures.status import MQError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class _Sending:
         check_columns(schema.fieldNames(), options.destination)
         self._options = options
         self._columns = columns_of(schema.fieldNames())
-        self._recording = Recording(options.destination, options.key)
+        self._recording = RecordBuilder(options.destination, options.key)
         self._run = str(uuid4())
         # It fails here, once, rather than in every task.
         ControlClient(location_of(options)).status()
@@ -69,7 +69,7 @@ class _Sending:
             raise ReadingError(f"the queue manager at {self._options.control} refuses: {error}") from None
         return Sent(len(sizes), sum(sizes))
 
-    def _records(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Record]:
+    def _records(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[StreamRecord]:
         where = self._place()
         number = 0
         for batch in batches:
@@ -86,7 +86,7 @@ class _Sending:
         run = self._run if query is None else f"{query}:{batch}"
         return f"{run}:{context.partitionId()}"
 
-    def _paced(self, records: Iterable[Record], sizes: list[int]) -> Iterator[Record]:
+    def _paced(self, records: Iterable[StreamRecord], sizes: list[int]) -> Iterator[StreamRecord]:
         """The same records, not faster than is allowed; their sizes are noted."""
         per_second = self._options.per_second
         begun = time.monotonic()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.control.protocol.records import Record
+from msmq.control.protocol.records import StreamRecord
 from msmq.control.server.properties import PROPERTIES, read_key, read_message
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import is_sendable, names_queue
@@ -48,7 +48,7 @@ def check_columns(names: Iterable[str], destination: str) -> None:
 
 
 @attrs.frozen
-class Recording:
+class RecordBuilder:
     """Makes records of rows.
 
     @ivar destination: where all of them go; empty if each says so.
@@ -58,7 +58,7 @@ class Recording:
     destination: str = ""
     key: str = ""
 
-    def record(self, row: Mapping[str, Any], place: str) -> Record:
+    def record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
         """The message of a row.
 
         @param place: what tells this row from all others, for its key if it has none.
@@ -69,7 +69,7 @@ class Recording:
         except MQError as error:
             raise ReadingError(f"row {self._name(row, place)} cannot be sent: {error}") from None
 
-    def _record(self, row: Mapping[str, Any], place: str) -> Record:
+    def _record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
         if row.get("decode_error") is not None and row.get("id") is None:
             raise ReadingError(f"row {self._name(row, place)} is a damaged packet, and cannot be sent")
         if not is_sendable(str(row.get("topic")), row.get("class") or 0):
@@ -94,7 +94,7 @@ class Recording:
         header = {"destination": self._destination(row, place), "key": key, **properties}
         if extension:
             header["extension_size"] = len(extension)
-        return Record(header, body + extension)
+        return StreamRecord(header, body + extension)
 
     def _key(self, row: Mapping[str, Any], place: str) -> str:
         """The same for the same row, however often it is sent."""

@@ -13,7 +13,7 @@ from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving.deadlines import due_time, time_limit
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.position import MessagePosition, PacketHolder
 from msmq.queues.queue import Queue
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.message_lifetime import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED, is_late
@@ -39,7 +39,7 @@ class EnqueueStatus(enum.IntEnum):
 
 
 @attrs.frozen
-class Refusal:
+class EnqueueRefusal:
     """A message that did not come in.
 
     @ivar index: which of the arrivals it was, from 0.
@@ -68,7 +68,7 @@ class Admission:
     overflow: list[Change] = attrs.field(factory=list)
     groups: dict[Queue, list[MessagePosition]] = attrs.field(factory=dict)
     mortal: list[MessagePosition] = attrs.field(factory=list)
-    refusals: list[Refusal] = attrs.field(factory=list)
+    refusals: list[EnqueueRefusal] = attrs.field(factory=list)
     journaled: list[tuple[Queue, int]] = attrs.field(factory=list)
     letters: list[MessagePosition] = attrs.field(factory=list)
 
@@ -125,7 +125,7 @@ def admit(
             if stamp != last_stamp or size > free or size > room:
                 status = judge(target, view, free, room, now)
                 if status:
-                    admission.refusals.append(Refusal(number - first, target, view, status))
+                    admission.refusals.append(EnqueueRefusal(number - first, target, view, status))
                     continue
                 last_stamp, last_due = stamp, due_time(target, view)
             due = last_due
@@ -142,7 +142,7 @@ def admit(
             position.due = due
             mortal.append(position)
         if view.is_recoverable:
-            position.kept = Kept.STORE
+            position.kept = PacketHolder.STORE
             if not target.is_stored:
                 holdings.keep_queue(target, changes)
             changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))

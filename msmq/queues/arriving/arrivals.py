@@ -11,14 +11,14 @@ from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.arriving.admission import Admission, admit
-from msmq.queues.arriving.availability import Showing
-from msmq.queues.counters import Numbers
+from msmq.queues.arriving.availability import Availability
+from msmq.queues.counters import MessageNumbers
 from msmq.queues.effects import Effect
 from msmq.queues.holdings import Holdings, forget_queues
-from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.departure_kinds import gone_with_queue, removals
 from msmq.queues.leaving.expiry import Expiry
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_header import UserHeader
@@ -39,14 +39,14 @@ def wants_burial(view: UserMessageView) -> bool:
 
 
 @attrs.define(eq=False)
-class Arrivals:
+class QueueArrivals:
     """Puts messages in their queues, and shows them once they are stored."""
 
-    _numbers: Numbers
+    _numbers: MessageNumbers
     _holdings: Holdings
     _expiry: Expiry
-    _showing: Showing
-    _copying: Copying
+    _showing: Availability
+    _copying: MessageCopies
 
     def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
         """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: put them in their queues, where nobody sees them.
@@ -116,7 +116,9 @@ class Arrivals:
             self._holdings.unlink(position)
         self._copying.withdraw(admission.letters)
         forget_queues(admission.changes, (*admission.groups, *(each.queue for each in admission.letters)))
-        return removals(position for position in admission.positions if position.kept is Kept.OVERFLOW)
+        return removals(
+            position for position in admission.positions if position.kept is PacketHolder.OVERFLOW
+        )
 
     def overflowed(self, admission: Admission, *, is_stored: bool) -> None:
         """The store has the express messages for which memory had no room, or could not take them.
@@ -125,7 +127,7 @@ class Arrivals:
         """
         for position in admission.positions:
             if (
-                position.kept is Kept.OVERFLOW
+                position.kept is PacketHolder.OVERFLOW
                 and position.state is not PositionState.DELETED
                 and not position.queue.is_deleted
             ):

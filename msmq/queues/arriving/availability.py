@@ -21,7 +21,7 @@ _lookup_id = attrgetter("lookup_id")
 
 
 @attrs.define(eq=False)
-class Showing:
+class Availability:
     """Lets readers, and whoever transfers messages, find what has come into a queue or is back in it."""
 
     _holdings: Holdings

@@ -40,7 +40,7 @@ _LARGEST_BODY: Final = 100_000
 
 
 @attrs.frozen
-class Report:
+class TraceReport:
     """A report that is to be sent.
 
     @ivar destination: the public queue that the traced message names.
@@ -68,7 +68,7 @@ class Hop:
 
 def report(
     view: UserMessageView, now: Moment, *, queue_manager: UUID, next_hop: str | None = None
-) -> Report | None:
+) -> TraceReport | None:
     """The report about a message that has arrived or, if there is a next hop, was sent.
 
     C{None} for a message that is not traced or names no queue for reports, and for a report.
@@ -92,7 +92,7 @@ def report(
         # An address of [RFC3986] has no zone.
         lines.append(f"<NEXT HOP>{next_hop.partition('%')[0]}</NEXT HOP>")
         lines.append(f"<HOP COUNT>{hops} </HOP COUNT>")
-    return Report(
+    return TraceReport(
         PublicFormatName(debug.queue_identifier),
         Message(
             body="".join(f"{line}\r\n" for line in lines).encode("utf-16-le", "surrogatepass"),

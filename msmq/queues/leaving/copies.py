@@ -9,9 +9,9 @@ import attrs
 from msmq.persistence.changes import AppendEvent, AppendLog, Change
 from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.holdings import Holdings, room_in
-from msmq.queues.leaving.departure_kinds import Departure, Removal, Settlement, removals
+from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit, Removal, removals
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept, MessagePosition
+from msmq.queues.position import MessagePosition, PacketHolder
 from msmq.queues.queue import Queue
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
@@ -36,7 +36,7 @@ _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 
 
 @attrs.define(eq=False)
-class Copying:
+class MessageCopies:
     """[MS-MQDMPR] 3.1.1.12, and readings 45 and 46.
 
     @ivar source: the GUID of this queue manager, as it stands in packets.
@@ -71,7 +71,7 @@ class Copying:
                     plain.append(position)
                 else:
                     copies.append(copy)
-                    if position.kept is Kept.MEMORY:
+                    if position.kept is PacketHolder.MEMORY:
                         plain.append(position)
                 if _is_journaled_here(position):
                     copy = self._keep_sent(position, changes)
@@ -81,14 +81,14 @@ class Copying:
         changes += removals(plain)
         return Removal(positions, changes, departures, copies)
 
-    def settle(self, departure: Departure, now: float) -> Settlement:
+    def settle(self, departure: Departure, now: float) -> DepartureCommit:
         """What has to be stored for messages to leave unread: their removal, dead letters, events.
 
         @param departure: the packets of its messages are in memory, as far as they could be read.
         @param now: seconds since 1970-01-01 UTC.
         """
         changes, copies = self._leave(departure, now)
-        return Settlement(departure, changes, copies)
+        return DepartureCommit(departure, changes, copies)
 
     def delete(self, positions: Sequence[MessagePosition], now: float) -> Removal:
         """The same for messages of a queue that is gone."""
@@ -221,7 +221,7 @@ class Copying:
     def _put(
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition:
-        keep = Kept.STORE if view.is_recoverable else Kept.MEMORY
+        keep = PacketHolder.STORE if view.is_recoverable else PacketHolder.MEMORY
         copy = self.holdings.insert(queue, view, source, keep=keep)
         self.holdings.put(copy, changes)
         return copy
@@ -239,7 +239,7 @@ class Copying:
         if position.size > min(room_in(journal), self.holdings.storage.journal_room):
             self.dropped += 1
             return None
-        view = position.view if position.kept is not Kept.STORE else None
+        view = position.view if position.kept is not PacketHolder.STORE else None
         copy = self.holdings.insert(journal, view, position, keep=position.kept)
         self.holdings.move(position, copy, changes)
         return copy

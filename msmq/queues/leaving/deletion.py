@@ -13,24 +13,24 @@ from msmq.queues.collection import QueueCollection, deletion_of
 from msmq.queues.creation import Deletion
 from msmq.queues.effects import Effect
 from msmq.queues.holdings import Holdings
-from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.transaction import Transaction, TransactionState
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.reading.readers import Readers
 
 
 @attrs.define(eq=False)
-class Deleting:
+class QueueDeletion:
     """Takes queues out, and then their messages, which may be millions, slice by slice."""
 
     _collection: QueueCollection
     _holdings: Holdings
     _readers: Readers
     _expiry: Expiry
-    _copying: Copying
+    _copying: MessageCopies
 
     def delete(self, queue: Queue) -> Deletion:
         """A queue is gone at once, with its journal and its subqueues.
@@ -79,7 +79,7 @@ class Deleting:
 
     def _uncount(self, positions: Iterable[MessagePosition]) -> None:
         for position in positions:
-            if position.kept is Kept.MEMORY:
+            if position.kept is PacketHolder.MEMORY:
                 self._holdings.storage.express -= position.size
             elif position.is_cached:
                 self._holdings.uncache(position)

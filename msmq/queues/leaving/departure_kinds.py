@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from msmq.persistence.changes import Change, RemoveMessages
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 
@@ -29,7 +29,7 @@ class Departure:
 
 
 @attrs.frozen
-class Settlement:
+class DepartureCommit:
     """What has to be stored for a departure; its messages are out of their queue once it is.
 
     @ivar copies: the dead letters; they lie in their queue, where nobody sees them yet.
@@ -83,8 +83,8 @@ def removals(positions: Iterable[MessagePosition]) -> list[Change]:
     """What the store has to forget for these messages to be out of their queues."""
     stored: dict[tuple[Queue, bool], list[int]] = {}
     for position in positions:
-        if position.kept is not Kept.MEMORY:
-            key = position.queue, position.kept is Kept.OVERFLOW
+        if position.kept is not PacketHolder.MEMORY:
+            key = position.queue, position.kept is PacketHolder.OVERFLOW
             stored.setdefault(key, []).append(position.lookup_id)
     return [
         RemoveMessages(queue.definition.identifier, tuple(lookup_ids), is_express)

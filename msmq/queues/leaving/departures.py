@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.arriving.availability import Showing
-from msmq.queues.counters import Numbers
+from msmq.queues.arriving.availability import Availability
+from msmq.queues.counters import MessageNumbers
 from msmq.queues.effects import Effect
 from msmq.queues.holdings import Holdings, forget_queues
-from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.departure_kinds import (
     Departure,
+    DepartureCommit,
     Removal,
-    Settlement,
     by_queue,
     departure,
     gone_with_queue,
@@ -31,11 +31,11 @@ from msmq.structures.packet.message_class import MessageClass
 class Departures:
     """Lets messages leave that were received, that leave unread, and gives back those that stay."""
 
-    _numbers: Numbers
+    _numbers: MessageNumbers
     _holdings: Holdings
-    _copying: Copying
+    _copying: MessageCopies
     _expiry: Expiry
-    _showing: Showing
+    _showing: Availability
 
     # Messages were received
 
@@ -157,14 +157,14 @@ class Departures:
 
     # Messages leave unread
 
-    def settle(self, departure: Departure, now: Moment) -> Settlement:
+    def settle(self, departure: Departure, now: Moment) -> DepartureCommit:
         """What has to be stored for messages to leave unread; either L{settled} or L{stay} has to follow.
 
         Whoever can has read their packets before, so that they can be told of and kept as dead letters.
         """
         return self._copying.settle(departure, now.wall)
 
-    def settled(self, settlement: Settlement, now: Moment) -> list[Effect]:
+    def settled(self, settlement: DepartureCommit, now: Moment) -> list[Effect]:
         """The changes of a departure are stored: its messages are out of their queue."""
         self._numbers.stored(settlement.changes)
         positions = settlement.departure.positions
@@ -172,7 +172,7 @@ class Departures:
         self._expiry.forget(positions)
         return self._showing.show(settlement.copies, now) if settlement.copies else []
 
-    def unsettle(self, settlement: Settlement) -> None:
+    def unsettle(self, settlement: DepartureCommit) -> None:
         """The changes of a departure were not stored: there are no copies, its messages are still leaving."""
         self._copying.withdraw(settlement.copies)
         forget_queues(settlement.changes, (copy.queue for copy in settlement.copies))

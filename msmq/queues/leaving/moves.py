@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.arriving.availability import Showing
-from msmq.queues.counters import Numbers
+from msmq.queues.arriving.availability import Availability
+from msmq.queues.counters import MessageNumbers
 from msmq.queues.effects import Effect
 from msmq.queues.holdings import Holdings, forget_queues
 from msmq.queues.leaving.departures import Departures
@@ -29,10 +29,10 @@ from msmq.queues.queue import Queue
 class Moves:
     """Moves messages between a queue and its subqueues, and into system queues."""
 
-    _numbers: Numbers
+    _numbers: MessageNumbers
     _holdings: Holdings
     _expiry: Expiry
-    _showing: Showing
+    _showing: Availability
     _departures: Departures
 
     def move(self, position: MessagePosition, target: Queue) -> Relocation:

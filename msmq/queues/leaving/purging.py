@@ -12,7 +12,7 @@ import attrs
 from msmq.persistence.changes import Change, PutState, RemoveMessages, RemoveState
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import SEQUENTIAL_MASK, Queue
 from msmq.structures.packet.message_class import MessageClass
 
@@ -35,7 +35,7 @@ class PurgePending:
         pending = [
             position.lookup_id
             for position in queue.positions.values()
-            if position.state is PositionState.PURGE_PENDING and position.kept is Kept.STORE
+            if position.state is PositionState.PURGE_PENDING and position.kept is PacketHolder.STORE
         ]
         if not pending:
             return self.forget(queue) or fence(queue)

@@ -9,10 +9,10 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendLog, Change, PutAborts, RemoveMessages
-from msmq.queues.arriving.admission import EnqueueStatus, Refusal, judge
+from msmq.queues.arriving.admission import EnqueueRefusal, EnqueueStatus, judge
 from msmq.queues.collection import POISON, QueueCollection
 from msmq.queues.holdings import Holdings, forget_queues, room_in
-from msmq.queues.leaving.copies import Copying
+from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.deadlines import due_time
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, gone_with_queue, removals
 from msmq.queues.leaving.purging import finish_purge
@@ -28,7 +28,7 @@ from msmq.queues.leaving.transaction import (
     Uncommitted,
 )
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import Kept, MessagePosition, PositionState
+from msmq.queues.position import MessagePosition, PacketHolder, PositionState
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 
@@ -41,7 +41,7 @@ and answers with what has to be stored for that."""
 
 
 @attrs.define(eq=False)
-class Transacting:
+class QueueTransactions:
     """The transactions of a queue manager.
 
     @ivar poison_after: how many aborted transactions a message may have been received in; 0 for any number.
@@ -49,7 +49,7 @@ class Transacting:
     """
 
     _holdings: Holdings
-    _copying: Copying
+    _copying: MessageCopies
     _collection: QueueCollection
     poison_after: int = 0
     transactions: TransactionCollection = attrs.field(factory=TransactionCollection, init=False)
@@ -58,7 +58,7 @@ class Transacting:
 
     def send(
         self, transaction: Transaction, arrivals: Iterable[tuple[Queue, UserMessageView]], now: Moment
-    ) -> list[Refusal]:
+    ) -> list[EnqueueRefusal]:
         """[MS-MQDMPR] 3.1.7.1.9 put messages in their queues, where nobody sees them before the commit.
 
         If one is refused, none is put.
@@ -67,15 +67,15 @@ class Transacting:
         """
         transaction.check_active()
         sent: list[MessagePosition] = []
-        refusals: list[Refusal] = []
+        refusals: list[EnqueueRefusal] = []
         for index, (queue, view) in enumerate(arrivals):
             status = judge(queue, view, self._holdings.storage.free, room_in(queue), now)
             if status is not EnqueueStatus.STORED:
-                refusals.append(Refusal(index, queue, view, status))
+                refusals.append(EnqueueRefusal(index, queue, view, status))
                 break
             # The priority of a transactional message counts as 0.
             lookup_id = 7 << 56 | self._holdings.sequential.take(1)
-            position = MessagePosition(queue, lookup_id, view, view.size, now.wall, kept=Kept.STORE)
+            position = MessagePosition(queue, lookup_id, view, view.size, now.wall, kept=PacketHolder.STORE)
             position.owner = transaction
             position.due = due_time(queue, view)
             self._holdings.link(position)
@@ -292,7 +292,7 @@ class Transacting:
                         position.queue.definition.identifier,
                         position.lookup_id,
                         position.aborts,
-                        position.kept is Kept.OVERFLOW,
+                        position.kept is PacketHolder.OVERFLOW,
                     )
                 )
         departures: list[Departure] = finish_purge(purged)

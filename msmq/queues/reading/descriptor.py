@@ -15,7 +15,7 @@ from msmq.queues.reading.operations import WaitingReader
 from msmq.structures.names.format_name import FormatName
 
 
-class Operation(enum.Enum):
+class QueueOperation(enum.Enum):
     """What is done through a handle."""
 
     PEEK = "peek"
@@ -39,19 +39,19 @@ class QueueAccessType(enum.Enum):
     PEEK_ADMIN = "PeekAdminAccess"
 
     @property
-    def operations(self) -> frozenset[Operation]:
+    def operations(self) -> frozenset[QueueOperation]:
         """What it allows."""
         return _ALLOWED[self]
 
     @property
     def is_reader(self) -> bool:
         """Whether messages may be looked at or received."""
-        return Operation.PEEK in self.operations
+        return QueueOperation.PEEK in self.operations
 
     @property
     def is_receiver(self) -> bool:
         """Whether messages may be received."""
-        return Operation.RECEIVE in self.operations
+        return QueueOperation.RECEIVE in self.operations
 
     @property
     def is_admin(self) -> bool:
@@ -59,15 +59,15 @@ class QueueAccessType(enum.Enum):
         return self in (QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN)
 
 
-_RECEIVER: Final = frozenset({Operation.PEEK, Operation.RECEIVE, Operation.PURGE})
-_PEEKER: Final = frozenset({Operation.PEEK})
+_RECEIVER: Final = frozenset({QueueOperation.PEEK, QueueOperation.RECEIVE, QueueOperation.PURGE})
+_PEEKER: Final = frozenset({QueueOperation.PEEK})
 _ALLOWED: Final = {
     QueueAccessType.RECEIVE: _RECEIVER,
     QueueAccessType.RECEIVE_ADMIN: _RECEIVER,
     QueueAccessType.PEEK: _PEEKER,
     QueueAccessType.PEEK_ADMIN: _PEEKER,
-    QueueAccessType.SEND: frozenset({Operation.SEND}),
-    QueueAccessType.MOVE: frozenset({Operation.MOVE}),
+    QueueAccessType.SEND: frozenset({QueueOperation.SEND}),
+    QueueAccessType.MOVE: frozenset({QueueOperation.MOVE}),
 }
 
 

@@ -17,8 +17,8 @@ from msmq.queues.reading.cursor import Cursor
 from msmq.queues.reading.descriptor import (
     SHARED,
     OpenQueueDescriptor,
-    Operation,
     QueueAccessType,
+    QueueOperation,
     QueueShareMode,
     ReaderKind,
     ShareTable,
@@ -31,7 +31,7 @@ from msmq.structures.names.format_name import FormatName
 from msmq.structures.status import MQError, Status
 
 
-class Descriptors:
+class OpenQueueDescriptors:
     """The handles of a queue manager.
 
     Opening raises an L{MQError}.  A read never does: whatever is wrong comes as L{ReadFailed} of its tag,
@@ -206,11 +206,11 @@ class Descriptors:
         @raise MQError: MQ_ERROR_INVALID_HANDLE if the descriptor is closed, MQ_ERROR_ACCESS_DENIED if it is
             not open for reading.
         """
-        queue = _usable(descriptor, Operation.PEEK)
+        queue = _usable(descriptor, QueueOperation.PEEK)
         if queue is Status.MQ_ERROR_QUEUE_NOT_AVAILABLE:
             return None
         if isinstance(queue, Status):
-            raise _refused(descriptor, Operation.PEEK, queue)
+            raise _refused(descriptor, QueueOperation.PEEK, queue)
         cursor = Cursor(next(self._numbers), descriptor, queue)
         self._cursors[cursor.handle] = descriptor.cursors[cursor.handle] = cursor
         return cursor
@@ -237,7 +237,7 @@ class Descriptors:
 
     # Queues are used
 
-    def queues_for(self, descriptor: OpenQueueDescriptor, operation: Operation) -> list[Queue]:
+    def queues_for(self, descriptor: OpenQueueDescriptor, operation: QueueOperation) -> list[Queue]:
         """The queue on which an operation is allowed; of a parent those of its children.
 
         @raise MQError: MQ_ERROR_INVALID_HANDLE, MQ_ERROR_ACCESS_DENIED or MQ_ERROR_QUEUE_NOT_AVAILABLE.
@@ -277,7 +277,7 @@ class Descriptors:
         @param allow_peek: AllowPeekWhenLocked of its messages.
         @param on_taken: as L{WaitingReader}.
         """
-        queue = _usable(descriptor, Operation.RECEIVE, cursor)
+        queue = _usable(descriptor, QueueOperation.RECEIVE, cursor)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
         reader = WaitingReader(
@@ -299,7 +299,7 @@ class Descriptors:
 
         The parameters are those of L{receive}; what may not wait fails with MQ_ERROR_IO_TIMEOUT here.
         """
-        queue = _usable(descriptor, Operation.PEEK, cursor)
+        queue = _usable(descriptor, QueueOperation.PEEK, cursor)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
         reader = WaitingReader(tag, queue, True, count, deadline, cursor=cursor, descriptor=descriptor)
@@ -315,7 +315,7 @@ class Descriptors:
         deadline: float | None = None,
     ) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.14 Peek Next Message, with a cursor that has looked at one already."""
-        queue = _usable(descriptor, Operation.PEEK, cursor)
+        queue = _usable(descriptor, QueueOperation.PEEK, cursor)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
         reader = WaitingReader(tag, queue, True, 1, deadline, cursor=cursor, descriptor=descriptor)
@@ -339,7 +339,7 @@ class Descriptors:
         @param lookup_id: the message that C{action} starts from; it has no meaning for FIRST and LAST.
         @raise LocalProtocolError: a peek is to lock a message for somebody.
         """
-        operation = Operation.PEEK if peek else Operation.RECEIVE
+        operation = QueueOperation.PEEK if peek else QueueOperation.RECEIVE
         queue = _usable(descriptor, operation)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
@@ -348,7 +348,7 @@ class Descriptors:
 
 
 def _usable(
-    descriptor: OpenQueueDescriptor, operation: Operation, cursor: Cursor | None = None
+    descriptor: OpenQueueDescriptor, operation: QueueOperation, cursor: Cursor | None = None
 ) -> Queue | Status:
     """The queue on which an operation is allowed through this handle, or why it is not."""
     if not descriptor.is_open:
@@ -361,7 +361,7 @@ def _usable(
     return Status.MQ_ERROR_QUEUE_NOT_AVAILABLE if queue is None else queue
 
 
-def _refused(descriptor: OpenQueueDescriptor, operation: Operation, status: Status) -> MQError:
+def _refused(descriptor: OpenQueueDescriptor, operation: QueueOperation, status: Status) -> MQError:
     why = {
         Status.MQ_ERROR_INVALID_HANDLE: "it was closed",
         Status.MQ_ERROR_ACCESS_DENIED: f"it is open with {descriptor.access.value}",

@@ -9,7 +9,7 @@ from zope.interface import implementer
 from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
-from msmq.security.access.deciding import Deciding, token_of
+from msmq.security.access.deciding import TokenAccessControl, token_of
 from msmq.security.access.rules import NO_RULES, Rules
 from msmq.windows.access_check import Token
 from msmq.wire.sid import format_sid
@@ -22,7 +22,7 @@ MOST: Final = 10_000
 
 
 @implementer(IAccessControl)
-class AccessControl(Deciding):
+class AccessControl(TokenAccessControl):
     """Asks a directory who is in which group, and remembers it for a while.
 
     Without a directory nobody is in any group but those of everybody and of all who are known.

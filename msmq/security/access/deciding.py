@@ -27,7 +27,7 @@ _NOBODY = {
 """Those of whom nothing is to be known."""
 
 
-class Deciding:
+class TokenAccessControl:
     """Decides by tokens that a subclass makes.
 
     @param rules: what an operator has written down.

@@ -22,7 +22,7 @@ from msmq.persistence.changes import (
     TrimEvents,
     TrimLog,
 )
-from msmq.storage.log.core.plan import Plan
+from msmq.storage.log.core.plan import GroupPlan
 
 PIECE: Final = 500
 """Changes, or messages that are removed, of one step of a large batch."""
@@ -39,12 +39,12 @@ _REMOVING: Final = (
 )
 
 
-Work: TypeAlias = Callable[[Plan], None]
+Work: TypeAlias = Callable[[GroupPlan], None]
 """Work of the store's own that is put into a group, such as copies of live packets."""
 
 
 @attrs.frozen(eq=False)
-class Batch:
+class WriteBatch:
     """What is to be done whole or not at all.
 
     @ivar work: in place of changes.

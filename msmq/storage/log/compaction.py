@@ -10,8 +10,8 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
-from msmq.storage.log.batches import Batch
-from msmq.storage.log.core.plan import Plan
+from msmq.storage.log.batches import WriteBatch
+from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.core.state import State
 from msmq.storage.log.engine import Engine
@@ -23,7 +23,7 @@ STEP_ROWS: Final = 500
 STEP_BYTES: Final = 256 * 1024
 """Bytes of packets that are copied by one batch, if it copies more than one."""
 
-Copy: TypeAlias = Callable[[Plan, bytes], None]
+Copy: TypeAlias = Callable[[GroupPlan, bytes], None]
 """Puts a packet that was read into a group, if its row still names the place it was read from."""
 
 
@@ -71,7 +71,7 @@ def live_packets(state: State, victims: set[int]) -> Iterator[Live | None]:
         sequence = max(sequence + 1, state.events.first)
 
 
-def _copy_message(number: int, lookup_id: int, location: int, plan: Plan, packet: bytes) -> None:
+def _copy_message(number: int, lookup_id: int, location: int, plan: GroupPlan, packet: bytes) -> None:
     kept = plan.state.by_number.get(number)
     row = None if kept is None else kept.messages.get(lookup_id)
     if kept is None or row is None:
@@ -82,14 +82,14 @@ def _copy_message(number: int, lookup_id: int, location: int, plan: Plan, packet
         plan.put_row(kept, lookup_id, MESSAGE_ROW.pack(place, size, checksum, *rest), False)
 
 
-def _copy_log(number: int, sequence: int, location: int, plan: Plan, packet: bytes) -> None:
+def _copy_log(number: int, sequence: int, location: int, plan: GroupPlan, packet: bytes) -> None:
     kept = plan.state.by_number.get(number)
     place = None if kept is None else kept.log.place(sequence)
     if kept is not None and place is not None:
         plan.move_log(kept, place, location, packet)
 
 
-def _copy_event(sequence: int, location: int, plan: Plan, packet: bytes) -> None:
+def _copy_event(sequence: int, location: int, plan: GroupPlan, packet: bytes) -> None:
     plan.move_event(sequence, location, packet)
 
 
@@ -170,14 +170,14 @@ class Compaction:
             else:
                 copies.append((live, packet))
 
-        def work(plan: Plan) -> None:
+        def work(plan: GroupPlan) -> None:
             for live, packet in copies:
                 live.copy(plan, packet)
 
         done: Deferred[None] = Deferred()
         done.addCallbacks(lambda _: self._copied(copies), lambda failure: failure.trap(StorageError))
         done.addBoth(self._continue)
-        self._engine.put(Batch((), done, work=work))
+        self._engine.put(WriteBatch((), done, work=work))
 
     def _copied(self, copies: list[tuple[Live, bytes]]) -> None:
         self._engine.counters.copied += len(copies)

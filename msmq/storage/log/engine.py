@@ -14,11 +14,11 @@ from typing import Final
 
 from msmq.interfaces.storage import StorageError, StoreNotOpen
 from msmq.persistence.changes import Change
-from msmq.storage.log.batches import Batch, is_removing, pieces_of
+from msmq.storage.log.batches import WriteBatch, is_removing, pieces_of
 from msmq.storage.log.core.adaptive import WritePolicy
 from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST, SegmentHeader
 from msmq.storage.log.core.group import Mark
-from msmq.storage.log.core.plan import Plan
+from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EXPRESS
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.segments import Segment
@@ -86,16 +86,16 @@ class Engine:
         self._deliver = deliver
         self._fire = fire
         self._rest = rest
-        self._waiting: deque[Batch] = deque()
+        self._waiting: deque[WriteBatch] = deque()
         # How many of those that wait are tried alone, since the group that they were in has failed.
         self._alone = 0
         self._is_alone = False
         self._is_scheduled = False
         self._is_preparing = False
         self._is_stopped = False
-        self._plan: Plan
+        self._plan: GroupPlan
         # The batches of the group, each with why it cannot be done.
-        self._group: list[tuple[Batch, StorageError | None]] = []
+        self._group: list[tuple[WriteBatch, StorageError | None]] = []
         self._accepted = 0
 
     @property
@@ -108,7 +108,7 @@ class Engine:
         """The segment that is written to."""
         return self.segments.used[self.position.generation]
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: WriteBatch) -> None:
         """Do a batch after all that were put before."""
         if self._is_stopped:
             batch.done.errback(StoreNotOpen(f"the store {self.directory} is not open"))
@@ -160,7 +160,7 @@ class Engine:
         if self._express_offset > EXPRESS_BYTES:
             self.express_number, self._express_offset = self.express_number + 1, 0
             self.express_rows[self.express_number] = 0
-        self._plan = Plan(self.state, base, self.express_number << 32 | self._express_offset)
+        self._plan = GroupPlan(self.state, base, self.express_number << 32 | self._express_offset)
 
     def _fill(self) -> None:
         """Put what waits into the group, as far as one step goes."""
@@ -177,7 +177,7 @@ class Engine:
                 return
         self._write()
 
-    def _fill_slowly(self, batch: Batch, mark: Mark, pieces: deque[Sequence[Change]]) -> None:
+    def _fill_slowly(self, batch: WriteBatch, mark: Mark, pieces: deque[Sequence[Change]]) -> None:
         """Put one piece of a large batch into the group, and the others in later turns of the reactor."""
         if not pieces:
             if self._accept(batch, mark):
@@ -187,7 +187,7 @@ class Engine:
         else:
             self._fill()
 
-    def _add(self, batch: Batch, changes: Sequence[Change], mark: Mark) -> bool:
+    def _add(self, batch: WriteBatch, changes: Sequence[Change], mark: Mark) -> bool:
         """Plan changes of a batch; if they cannot be done the batch has failed."""
         try:
             if batch.work is not None:
@@ -200,7 +200,7 @@ class Engine:
             return False
         return True
 
-    def _accept(self, batch: Batch, mark: Mark) -> bool:
+    def _accept(self, batch: WriteBatch, mark: Mark) -> bool:
         """Take a planned batch into the group, if there is space in the segment; otherwise see to it."""
         plan, segment = self._plan, self.active
         if self.position.offset + plan.needed <= segment.header.size:
@@ -218,7 +218,7 @@ class Engine:
             self._switch(batch, needed)
         return False
 
-    def _switch(self, batch: Batch, needed: int) -> None:
+    def _switch(self, batch: WriteBatch, needed: int) -> None:
         """Go on in another segment, then do a batch that had no space in this one."""
         segments = self.segments
         size = max(segments.size, needed)
@@ -241,7 +241,7 @@ class Engine:
 
         self._upkeep.do(lambda: next_segment(self.directory, path, slot, header, flags), begun)
 
-    def _seal(self, batch: Batch, header: SegmentHeader, path: Path) -> None:
+    def _seal(self, batch: WriteBatch, header: SegmentHeader, path: Path) -> None:
         """End the active segment; after that the next one counts."""
         plan = self._plan
         plan.seal(header.generation)
@@ -264,7 +264,7 @@ class Engine:
 
         self._writing.do(lambda: self._writer.write(group), sealed)
 
-    def _refuse(self, batch: Batch, error: StorageError) -> None:
+    def _refuse(self, batch: WriteBatch, error: StorageError) -> None:
         """A batch cannot be done, and those that wait are looked at in the next group."""
         self._group.append((batch, error))
         self._write()

@@ -108,7 +108,7 @@ def read_exactly(descriptor: int, offset: int, size: int) -> bytes:
     return found
 
 
-class Descriptors:
+class FileDescriptors:
     """Open files of one thread, of which the least recently used are closed.
 
     @param flags: how files are opened.

@@ -13,7 +13,7 @@ from msmq.storage.log.core.records import replay
 from msmq.storage.log.core.scan import Read, next_group, sealed_by, torn_packet
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.failures import StoreDamaged
-from msmq.storage.log.files import Descriptors, find_segments, read_exactly
+from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
 
 
 class SegmentGone(Exception):
@@ -29,7 +29,7 @@ class Follower:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._files = Descriptors()
+        self._files = FileDescriptors()
         self._segments: dict[int, tuple[Path, SegmentHeader]] = {}
         self._sorted: tuple[int, int, list[int]] = (-1, -1, [])
         if not directory.is_dir():

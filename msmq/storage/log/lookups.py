@@ -16,7 +16,7 @@ from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.quarantine import Quarantine
-from msmq.storage.log.reading import Damage, PacketFetcher, Place, place_of
+from msmq.storage.log.reading import Damage, PacketFetcher, PacketLocation, place_of
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log_answer import LOG_BYTES
 
@@ -34,7 +34,7 @@ Thread: TypeAlias = tuple[Worker, PacketFetcher]
 class _Wanted:
     """A packet that is to be read, and the location in its row."""
 
-    place: Place
+    place: PacketLocation
     location: int
 
 

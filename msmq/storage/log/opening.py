@@ -15,14 +15,14 @@ from msmq.interfaces.storage import StorageError
 from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter, FoundCheckpoint, find_checkpoints
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
 from msmq.storage.log.core.format import Malformed, SegmentHeader
-from msmq.storage.log.core.recovery import Source, missing, recover
+from msmq.storage.log.core.recovery import RecoveredSegment, missing, recover
 from msmq.storage.log.core.scan import Position, Read, later_group
 from msmq.storage.log.core.segments import Segment, Segments
 from msmq.storage.log.core.state import State
 from msmq.storage.log.failures import StoreDamaged, StoreIncomplete, failure
 from msmq.storage.log.files import (
     DSYNC,
-    Descriptors,
+    FileDescriptors,
     FoundSegment,
     begin_segment,
     find_segments,
@@ -174,10 +174,10 @@ def _read(
             f"{directory}: not the log that was last used here; put that in its place,"
             f" or delete {mark_path} to use this one"
         )
-    descriptors = Descriptors()
+    descriptors = FileDescriptors()
     try:
         sources = {
-            generation: Source(one.path, one.header, one.size, _lazy(descriptors, one.path))
+            generation: RecoveredSegment(one.path, one.header, one.size, _lazy(descriptors, one.path))
             for generation, one in by_generation.items()
             if one.header is not None
         }
@@ -224,7 +224,7 @@ def _reading(descriptor: int) -> Read:
     return lambda offset, size: read_exactly(descriptor, offset, size)
 
 
-def _lazy(descriptors: Descriptors, path: Path) -> Read:
+def _lazy(descriptors: FileDescriptors, path: Path) -> Read:
     """Reads a file that is opened when it is first read."""
     return lambda offset, size: read_exactly(descriptors.of(path), offset, size)
 

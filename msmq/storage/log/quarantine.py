@@ -11,8 +11,8 @@ from twisted.logger import Logger
 
 from msmq.durable import make_directory, write_durably
 from msmq.persistence.changes import AppendEvent
-from msmq.storage.log.batches import Batch
-from msmq.storage.log.core.plan import Plan
+from msmq.storage.log.batches import WriteBatch
+from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
@@ -52,7 +52,7 @@ class Quarantine:
         self._upkeep.do(lambda: _keep(target, damage.found), lambda outcome: self._kept(target, outcome))
         done: Deferred[None] = Deferred()
         done.addErrback(self._failed)
-        self._engine.put(Batch((), done, work=lambda plan: self._remove(plan, location, where)))
+        self._engine.put(WriteBatch((), done, work=lambda plan: self._remove(plan, location, where)))
 
     def _kept(self, target: Path, outcome: object) -> None:
         if isinstance(outcome, Exception):
@@ -61,7 +61,7 @@ class Quarantine:
     def _failed(self, problem: object) -> None:
         self.log.error("a damaged packet stays in the log: {problem}", problem=problem)
 
-    def _remove(self, plan: Plan, location: int, where: str) -> None:
+    def _remove(self, plan: GroupPlan, location: int, where: str) -> None:
         """Remove every message that has the packet; of log entries and events only the content is lost."""
         for kept in list(plan.state.by_number.values()):
             for rows in (kept.messages, kept.express):

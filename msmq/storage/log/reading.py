@@ -10,12 +10,12 @@ import attrs
 
 from msmq.storage.log.core.records import EXPRESS, OFFSET_MASK
 from msmq.storage.log.core.segments import Segments
-from msmq.storage.log.files import Descriptors, read_exactly
+from msmq.storage.log.files import FileDescriptors, read_exactly
 from msmq.storage.log.writer import express_path
 
 
 @attrs.frozen
-class Place:
+class PacketLocation:
     """Where a packet is."""
 
     path: Path
@@ -31,27 +31,27 @@ class Damage:
     @ivar found: what is there instead; shorter, if the file ends or cannot be read.
     """
 
-    place: Place
+    place: PacketLocation
     found: bytes = attrs.field(repr=False)
     problem: str
 
 
-def place_of(directory: Path, segments: Segments, location: int, size: int, checksum: int) -> Place:
+def place_of(directory: Path, segments: Segments, location: int, size: int, checksum: int) -> PacketLocation:
     """Where the packet at a location is."""
     if location >= EXPRESS:
         path = express_path(directory, location >> 32 & 0x7FFFFFFF)
     else:
         path = segments.used[location >> 32].path
-    return Place(path, location & OFFSET_MASK, size, checksum)
+    return PacketLocation(path, location & OFFSET_MASK, size, checksum)
 
 
 class PacketFetcher:
     """Reads packets; blocks, and belongs to one thread."""
 
     def __init__(self) -> None:
-        self._files = Descriptors()
+        self._files = FileDescriptors()
 
-    def fetch(self, places: Sequence[Place]) -> list[bytes | Damage]:
+    def fetch(self, places: Sequence[PacketLocation]) -> list[bytes | Damage]:
         """The packets at these places, each verified."""
         return [self._fetch(place) for place in places]
 
@@ -63,7 +63,7 @@ class PacketFetcher:
         """Close the files."""
         self._files.close()
 
-    def _fetch(self, place: Place) -> bytes | Damage:
+    def _fetch(self, place: PacketLocation) -> bytes | Damage:
         try:
             packet = read_exactly(self._files.of(place.path), place.offset, place.size)
         except OSError as error:

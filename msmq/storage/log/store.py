@@ -28,7 +28,7 @@ from msmq.interfaces.storage import (
 )
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
-from msmq.storage.log.batches import Batch
+from msmq.storage.log.batches import WriteBatch
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
 from msmq.storage.log.files import lock_directory
@@ -118,7 +118,7 @@ class LogMessageStore:
         if self._running is None or self._phase is not _Phase.OPEN:
             return fail(self._not_open())
         done: Deferred[None] = Deferred()
-        self._running.engine.put(Batch(tuple(changes), done))
+        self._running.engine.put(WriteBatch(tuple(changes), done))
         return done
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
@@ -166,7 +166,7 @@ class LogMessageStore:
             ask(running, done)
         else:
             # Behind the batches that are under way.
-            running.engine.put(Batch((), Deferred(), then=lambda: ask(running, done)))
+            running.engine.put(WriteBatch((), Deferred(), then=lambda: ask(running, done)))
         return done
 
     def _open(self) -> tuple[OpenedLog, Snapshot]:
@@ -230,7 +230,7 @@ class LogMessageStore:
         self._phase = _Phase.CLOSING
         running = self._running
         assert running is not None
-        running.engine.put(Batch((), Deferred(), then=lambda: running.stop(self._stopped)))
+        running.engine.put(WriteBatch((), Deferred(), then=lambda: running.stop(self._stopped)))
 
     def _stopped(self) -> None:
         """Everything is on disk, and no thread has anything to do."""

@@ -15,7 +15,7 @@ from msmq.storage.log.core.group import GroupContent
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.files import (
     DSYNC,
-    Descriptors,
+    FileDescriptors,
     begin_segment,
     make_segment,
     write_synced,
@@ -78,8 +78,8 @@ class GroupWriter:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._files = Descriptors(os.O_RDWR)
-        self._express = Descriptors(os.O_RDWR | os.O_CREAT)
+        self._files = FileDescriptors(os.O_RDWR)
+        self._express = FileDescriptors(os.O_RDWR | os.O_CREAT)
         self.flags = DSYNC
 
     def write(self, group: GroupBytes) -> float:

@@ -34,7 +34,7 @@ _LAST_MILLISECONDS: Final = 100
 _RESULT = TypeVar("_RESULT")
 
 
-class Link(psycopg.Connection[TupleRow]):
+class PostgresqlConnection(psycopg.Connection[TupleRow]):
     """A connection in autocommit mode, whose statements name their parameters C{$1}, C{$2} ...
 
     What takes longer than the patience of its user is L{Stalled}, unless the database still works on it
@@ -123,11 +123,11 @@ def _ready(events: Sequence[tuple[int, int]]) -> Ready:
     return Ready(ready)
 
 
-def connect(address: Address, *, reads_only: bool = False) -> Link:
+def connect(address: Address, *, reads_only: bool = False) -> PostgresqlConnection:
     """A connection in which nothing begins or ends a transaction but ourselves.
 
     @param reads_only: whether it writes nothing.
-    @raise Away: the database cannot be reached, or does not let us in.
+    @raise DatabaseUnreachable: the database cannot be reached, or does not let us in.
     @raise StorageError: it is too old.
     """
     defaults = {
@@ -141,7 +141,7 @@ def connect(address: Address, *, reads_only: bool = False) -> Link:
         "tcp_user_timeout": str(int(address.wait * 1000)),
     }
     try:
-        link = Link.connect(
+        link = PostgresqlConnection.connect(
             make_conninfo(**{**defaults, **address.parameters}),
             autocommit=True,
             cursor_factory=psycopg.RawCursor,
@@ -162,7 +162,7 @@ def connect(address: Address, *, reads_only: bool = False) -> Link:
     return link
 
 
-def _set_up(link: Link, address: Address, reads_only: bool) -> None:
+def _set_up(link: PostgresqlConnection, address: Address, reads_only: bool) -> None:
     version = link.info.server_version
     if version < OLDEST_SERVER:
         raise StorageError(

@@ -19,10 +19,10 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot, StoredMessage
-from msmq.storage.plan import Plan
+from msmq.storage.plan import TransactionPlan
 from msmq.storage.postgresql.address import Address
-from msmq.storage.postgresql.connection import Link, connect
-from msmq.storage.postgresql.failures import Away, StatementRefused, away, failure, is_lost
+from msmq.storage.postgresql.connection import PostgresqlConnection, connect
+from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused, away, failure, is_lost
 from msmq.storage.postgresql.log_writing import LogNumbers
 from msmq.storage.postgresql.opening import (
     CommitProgress,
@@ -35,7 +35,7 @@ from msmq.storage.postgresql.opening import (
     take_over,
 )
 from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
-from msmq.storage.postgresql.tidying import Remains
+from msmq.storage.postgresql.tidying import PendingCleanup
 from msmq.storage.postgresql.writing import Script, script
 from msmq.storage.records import lookup_id_of, read_definition
 
@@ -53,7 +53,7 @@ _FETCHED: Final = 5000
 class _Attempt:
     """A group that was handed to the database."""
 
-    plan: Plan
+    plan: TransactionPlan
     script: Script
     outcomes: Outcomes
     tells_of_express: bool
@@ -76,7 +76,7 @@ class ServerDatabase:
         self._session = uuid4()
         self._doubt: _Attempt | None = None
         self._refusal: StatementRefused | None = None
-        self._absence: Away | None = None
+        self._absence: DatabaseUnreachable | None = None
         self._next_attempt = 0.0
         self._has_express = False
         self._lost_express = False
@@ -92,7 +92,7 @@ class ServerDatabase:
                 (row for (row,) in link.rows("SELECT id FROM queue UNION ALL SELECT id FROM removed_queue")),
                 default=0,
             )
-            self._remains = Remains.found(link)
+            self._remains = PendingCleanup.found(link)
             self._warn_of(link)
             self._keep(link)
         except psycopg.Error as error:
@@ -147,12 +147,12 @@ class ServerDatabase:
     def write(self, batches: Sequence[Sequence[Change]]) -> Outcomes:
         """Do these batches in their order, each whole or not at all, as one transaction.
 
-        @raise Away: the database is away; L{is_doubtful} tells whether they may have been done nevertheless.
+        @raise DatabaseUnreachable: L{is_doubtful} says whether they may have been done nevertheless.
         @raise StorageError: the transaction failed, and nothing was done.
         """
         link = self._present()
         assert self._doubt is None
-        plan = Plan(self._known, self._next_queue)
+        plan = TransactionPlan(self._known, self._next_queue)
         outcomes: Outcomes = []
         if self._lost_express:
             plan.add([_loss()])
@@ -173,7 +173,7 @@ class ServerDatabase:
     def reconnect(self) -> None:
         """Make another connection after one was lost; not before a moment has passed since the last attempt.
 
-        @raise Away: it was in vain, or too early.
+        @raise DatabaseUnreachable: it was in vain, or too early.
         @raise Refused: the database is no longer what it was when the store was opened.
         """
         if self._refusal is not None:
@@ -187,7 +187,7 @@ class ServerDatabase:
             self.log.critical("{error}", error=error)
             raise
         except Exception as error:
-            self._absence = Away(str(failure(self.address, "connect again", error)))
+            self._absence = DatabaseUnreachable(str(failure(self.address, "connect again", error)))
             raise self._absence from None
         finally:
             self._next_attempt = time.monotonic() + RETRY_SECONDS
@@ -203,7 +203,7 @@ class ServerDatabase:
     def check(self) -> None:
         """See whether the database is still there, without asking it.
 
-        @raise Away: it is not.
+        @raise DatabaseUnreachable: it is not.
         @raise Refused: it is, but of no more use.
         """
         self._present()
@@ -221,13 +221,15 @@ class ServerDatabase:
                 raise self._lose(error) from None
             raise failure(self.address, "tidy up", error) from None
 
-    def _perform(self, link: Link, plan: Plan, outcomes: Outcomes) -> None:
+    def _perform(self, link: PostgresqlConnection, plan: TransactionPlan, outcomes: Outcomes) -> None:
         try:
             self._try_to_perform(link, plan, outcomes, may_replace=False)
         except psycopg.errors.UniqueViolation:
             self._try_to_perform(link, plan, outcomes, may_replace=True)
 
-    def _try_to_perform(self, link: Link, plan: Plan, outcomes: Outcomes, *, may_replace: bool) -> None:
+    def _try_to_perform(
+        self, link: PostgresqlConnection, plan: TransactionPlan, outcomes: Outcomes, *, may_replace: bool
+    ) -> None:
         script_ = script(plan, self._numbers, may_replace=may_replace)
         attempt = _Attempt(plan, script_, outcomes, self._lost_express)
         try:
@@ -255,7 +257,7 @@ class ServerDatabase:
         self._has_express |= plan.express is not None
         self._lost_express &= not attempt.tells_of_express
 
-    def _present(self) -> Link:
+    def _present(self) -> PostgresqlConnection:
         if self._refusal is not None:
             raise self._refusal
         if self._absence is None and not self._link.is_alive():
@@ -264,7 +266,7 @@ class ServerDatabase:
             raise self._absence
         return self._link
 
-    def _lose(self, error: Exception) -> Away:
+    def _lose(self, error: Exception) -> DatabaseUnreachable:
         """Take note that the connection is of no more use."""
         assert isinstance(error, psycopg.Error)
         self._link.close()
@@ -279,7 +281,7 @@ class ServerDatabase:
                 lock(link, self.address, self._backend)
             except StatementRefused as error:
                 # Somebody who begins to open it, perhaps in vain; if not, the next attempt will show it.
-                raise Away(str(error)) from None
+                raise DatabaseUnreachable(str(error)) from None
             found = progress(link)
             self._check_owner(found)
             if mark_express(link) and self._has_express:
@@ -294,7 +296,7 @@ class ServerDatabase:
             link.close()
             raise
 
-    def _warn_of(self, link: Link) -> None:
+    def _warn_of(self, link: PostgresqlConnection) -> None:
         """Tell if what is committed is not safe there."""
         for name in ("fsync", "full_page_writes"):
             if link.row("SELECT current_setting($1)", [name]) == ("off",):
@@ -316,14 +318,14 @@ class ServerDatabase:
                 f" at {found.number}); what is in it now shows only after a restart"
             )
 
-    def _keep(self, link: Link) -> None:
+    def _keep(self, link: PostgresqlConnection) -> None:
         self._backend = backend(link)
         link.supervise(partial(is_at_work, self.address, self._backend.pid))
         self._link = link
         self._absence = None
 
 
-def _execute(link: Link, script_: Script) -> None:
+def _execute(link: PostgresqlConnection, script_: Script) -> None:
     """Do a transaction; one statement is one by itself."""
     if len(script_.statements) == 1 and script_.is_durable:
         [main] = script_.statements

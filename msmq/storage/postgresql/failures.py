@@ -12,7 +12,7 @@ from msmq.storage.postgresql.address import Address
 _DISK_FULL: Final = "53100"
 
 
-class Away(StorageError):
+class DatabaseUnreachable(StorageError):
     """The database cannot be reached, or was lost; it may come back."""
 
 
@@ -41,9 +41,9 @@ def failure(address: Address, doing: str, error: Exception) -> StorageError:
     return StorageError(f"{address.text}: cannot {doing}: {address.without_secrets(said)}")
 
 
-def away(address: Address, error: psycopg.Error) -> Away:
+def away(address: Address, error: psycopg.Error) -> DatabaseUnreachable:
     """The error of a database that cannot be reached."""
-    return Away(f"{address.text}: no connection: {_said(address, error)}")
+    return DatabaseUnreachable(f"{address.text}: no connection: {_said(address, error)}")
 
 
 def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception) -> bool:

@@ -11,7 +11,7 @@ import psycopg
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.postgresql.address import Address
-from msmq.storage.postgresql.connection import Link, connect
+from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import StatementRefused, failure
 from msmq.storage.postgresql.schema import NOT_A_QUEUE, SCHEMA, ServerSchema
 
@@ -64,7 +64,7 @@ def probe(address: Address, schema: ServerSchema = SCHEMA) -> None:
         raise ValueError(str(error)) from None
 
 
-def prepare(link: Link, address: Address, schema: ServerSchema = SCHEMA) -> None:
+def prepare(link: PostgresqlConnection, address: Address, schema: ServerSchema = SCHEMA) -> None:
     """Make the schema and its tables, or find that they are ours and bring them up to date; then lock them.
 
     Nothing in a schema is changed that is not ours.
@@ -88,7 +88,7 @@ def prepare(link: Link, address: Address, schema: ServerSchema = SCHEMA) -> None
             link.execute(b"UPDATE msmq_version SET number = $1", [schema.version])
 
 
-def lock(link: Link, address: Address, ended: Backend | None = None) -> None:
+def lock(link: PostgresqlConnection, address: Address, ended: Backend | None = None) -> None:
     """Keep every other queue manager out of the schema until this connection ends.
 
     @param ended: a connection of ours of which the server may not know yet that it has ended.
@@ -105,7 +105,7 @@ def lock(link: Link, address: Address, ended: Backend | None = None) -> None:
         time.sleep(_LOCK_INTERVAL)
 
 
-def take_over(link: Link, session: UUID) -> CommitProgress:
+def take_over(link: PostgresqlConnection, session: UUID) -> CommitProgress:
     """Write down who has the schema now, and empty what need not survive.
 
     @raise psycopg.Error: the database refuses.
@@ -120,7 +120,7 @@ def take_over(link: Link, session: UUID) -> CommitProgress:
     )
 
 
-def progress(link: Link) -> CommitProgress:
+def progress(link: PostgresqlConnection) -> CommitProgress:
     """What the groups that were written have left.
 
     @raise psycopg.Error: the database refuses.
@@ -130,7 +130,7 @@ def progress(link: Link) -> CommitProgress:
     )
 
 
-def backend(link: Link) -> Backend:
+def backend(link: PostgresqlConnection) -> Backend:
     """How the server knows this connection."""
     pid = link.info.backend_pid
     rows = link.rows("SELECT backend_start::text FROM pg_stat_activity WHERE pid = $1", [pid])
@@ -151,7 +151,7 @@ def is_at_work(address: Address, pid: int) -> bool:
         link.close()
 
 
-def mark_express(link: Link) -> bool:
+def mark_express(link: PostgresqlConnection) -> bool:
     """Leave a mark that goes when the database empties the express messages; whether it had gone."""
     found = link.execute(
         b"INSERT INTO express VALUES ($1, 0, 0, 0, NULL, 0, 0, '', '') ON CONFLICT DO NOTHING", [NOT_A_QUEUE]
@@ -163,7 +163,7 @@ def _progress(row: tuple[int, UUID | None, int, int, int]) -> CommitProgress:
     return CommitProgress(*row)
 
 
-def _version(link: Link, address: Address) -> int | None:
+def _version(link: PostgresqlConnection, address: Address) -> int | None:
     """The version of the tables; C{None} where there are none.
 
     @raise StorageError: the schema is of another program.
@@ -192,7 +192,7 @@ def _check_version(address: Address, version: int | None, schema: ServerSchema) 
         )
 
 
-def _check_rights(link: Link, address: Address) -> None:
+def _check_rights(link: PostgresqlConnection, address: Address) -> None:
     """Whether the tables could be made."""
     (may,) = link.row(
         "SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_catalog.pg_namespace"
@@ -206,7 +206,7 @@ def _check_rights(link: Link, address: Address) -> None:
         )
 
 
-def _make(link: Link, address: Address, schema: ServerSchema) -> None:
+def _make(link: PostgresqlConnection, address: Address, schema: ServerSchema) -> None:
     if not link.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", [address.schema]):
         link.execute(f'CREATE SCHEMA "{address.schema}"'.encode())
     for statement in schema.tables:
@@ -214,12 +214,12 @@ def _make(link: Link, address: Address, schema: ServerSchema) -> None:
     link.execute(b"INSERT INTO msmq_version VALUES ($1)", [schema.version])
 
 
-def _schema_oid(link: Link, address: Address) -> int:
+def _schema_oid(link: PostgresqlConnection, address: Address) -> int:
     (oid,) = link.row("SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1", [address.schema])
     return int(oid)
 
 
-def _holders(link: Link, key: int) -> list[Backend]:
+def _holders(link: PostgresqlConnection, key: int) -> list[Backend]:
     return [
         Backend(*row)
         for row in link.rows(
@@ -232,7 +232,7 @@ def _holders(link: Link, key: int) -> list[Backend]:
     ]
 
 
-def _empty_express(link: Link) -> None:
+def _empty_express(link: PostgresqlConnection) -> None:
     """At once, unless somebody reads the table, a backup for example."""
     try:
         with link.transaction():

@@ -16,8 +16,8 @@ from msmq.persistence.changes import AppendEvent
 from msmq.storage.log_answer import LOG_BYTES
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.arrays import bigints
-from msmq.storage.postgresql.connection import Link, connect
-from msmq.storage.postgresql.failures import Away, away, failure, is_lost
+from msmq.storage.postgresql.connection import PostgresqlConnection, connect
+from msmq.storage.postgresql.failures import DatabaseUnreachable, away, failure, is_lost
 from msmq.storage.postgresql.log_writing import text_of
 from msmq.storage.postgresql.opening import is_at_work
 from msmq.storage.records import lookup_id_of, stored_lookup_id
@@ -42,8 +42,8 @@ class DatabaseReader:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._link: Link | None = None
-        self._absence: tuple[float, Away] | None = None
+        self._link: PostgresqlConnection | None = None
+        self._absence: tuple[float, DatabaseUnreachable] | None = None
         self._next_attempt = 0.0
         self._is_ending = Event()
 
@@ -117,7 +117,7 @@ class DatabaseReader:
     def _rows(self, statement: str, *parameters: object) -> list[Any]:
         return self._with_link(lambda link: link.rows(statement, parameters))
 
-    def _with_link(self, call: Callable[[Link], _RESULT]) -> _RESULT:
+    def _with_link(self, call: Callable[[PostgresqlConnection], _RESULT]) -> _RESULT:
         """Do something with the connection, and again with another one if it is lost meanwhile."""
         while True:
             try:
@@ -129,7 +129,7 @@ class DatabaseReader:
                         raise failure(self.address, "read", error) from None
                     self.close()
                     raise away(self.address, error) from None
-            except Away as error:
+            except DatabaseUnreachable as error:
                 now = time.monotonic()
                 since, _ = self._absence or (now, error)
                 self._absence = since, error
@@ -139,7 +139,7 @@ class DatabaseReader:
                 self._absence = None
                 return result
 
-    def _connected(self) -> Link:
+    def _connected(self) -> PostgresqlConnection:
         if self._link is not None and not self._link.is_alive():
             self.close()
         if self._link is None:

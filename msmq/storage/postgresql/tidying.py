@@ -6,14 +6,14 @@ from typing import Final
 
 import attrs
 
-from msmq.storage.postgresql.connection import Link
+from msmq.storage.postgresql.connection import PostgresqlConnection
 
 STEP: Final = 1000
 """Rows of one table that are deleted in one step."""
 
 
 @attrs.define
-class Remains:
+class PendingCleanup:
     """Messages and entries of queues that are gone, and what is below the first entry of a log.
 
     @ivar trimmed: rows of queues in whose message logs there may be something below the first entry.
@@ -26,11 +26,11 @@ class Remains:
     has_events: bool = True
 
     @classmethod
-    def found(cls, link: Link) -> Remains:
+    def found(cls, link: PostgresqlConnection) -> PendingCleanup:
         """All that there may be in a schema that was just opened."""
         return cls({row for (row,) in link.rows("SELECT queue FROM log_extent WHERE first > 1")})
 
-    def step(self, link: Link) -> bool:
+    def step(self, link: PostgresqlConnection) -> bool:
         """Delete a little; whether there is more to do.
 
         @raise psycopg.Error: it failed, and nothing was changed.
@@ -46,7 +46,7 @@ class Remains:
         return bool(self.has_removed or self.trimmed or self.has_events)
 
 
-def _delete_of_removed(link: Link) -> bool:
+def _delete_of_removed(link: PostgresqlConnection) -> bool:
     rows = link.rows("SELECT id FROM removed_queue ORDER BY id LIMIT 1")
     if not rows:
         return False
@@ -56,7 +56,7 @@ def _delete_of_removed(link: Link) -> bool:
     return True
 
 
-def _delete(link: Link, statement: str, *parameters: object) -> int:
+def _delete(link: PostgresqlConnection, statement: str, *parameters: object) -> int:
     return link.execute(statement.encode(), parameters).rowcount
 
 

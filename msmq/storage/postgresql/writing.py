@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from msmq.storage.plan import Plan
+from msmq.storage.plan import TransactionPlan
 from msmq.storage.postgresql.arrays import byte_strings, integers
 from msmq.storage.postgresql.log_writing import LogNumbers, append_entries, trim_logs, write_events
 from msmq.storage.postgresql.message_writing import write_messages
@@ -27,7 +27,7 @@ class Script:
     is_durable: bool
 
 
-def script(plan: Plan, last: LogNumbers, *, may_replace: bool) -> Script:
+def script(plan: TransactionPlan, last: LogNumbers, *, may_replace: bool) -> Script:
     """The statements that write a plan.
 
     @param last: the numbers before it.
@@ -55,7 +55,7 @@ def script(plan: Plan, last: LogNumbers, *, may_replace: bool) -> Script:
     return Script(statements, numbers, trimmed, is_durable=plan.is_durable)
 
 
-def _queues(plan: Plan, statements: list[Statement]) -> None:
+def _queues(plan: TransactionPlan, statements: list[Statement]) -> None:
     if plan.removed:
         # Of the same identifier there may be a new one, in another row.
         gone = Statement()
@@ -78,7 +78,7 @@ def _queues(plan: Plan, statements: list[Statement]) -> None:
         statements.append(put)
 
 
-def _state(plan: Plan, main: Statement) -> None:
+def _state(plan: TransactionPlan, main: Statement) -> None:
     put = {name: value for name, value in plan.state.items() if value is not None}
     if put:
         main.add(

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import Change
 from msmq.storage.postgresql.database import Outcomes, ServerDatabase
-from msmq.storage.postgresql.failures import Away, StatementRefused
+from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused
 from msmq.storage.postgresql.reading import DatabaseReader
 from msmq.storage.reading_thread import Outcome, Read, ReadingThread, storage_error
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
@@ -130,7 +130,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
             group = groups[0]
             try:
                 found = self._write_or_wait(database, group, groups, outcomes)
-            except (Away, StatementRefused) as error:
+            except (DatabaseUnreachable, StatementRefused) as error:
                 for lost in groups:
                     outcomes += _all_failed(lost, error)
                 break
@@ -155,14 +155,14 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
     ) -> Outcomes:
         """Write a group, if need be when the database is back.
 
-        @raise Away: it is away for too long; nothing was done.
+        @raise DatabaseUnreachable: it is away for too long; nothing was done.
         @raise Refused: it is back and of no more use.
         """
         is_last = False
         while True:
             try:
                 found = database.write([commit.changes for commit in group])
-            except Away as error:
+            except DatabaseUnreachable as error:
                 self._is_away(error)
                 settled = self._wait_for(database, error, groups, outcomes)
                 if settled is None:
@@ -176,13 +176,17 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
             return found
 
     def _wait_for(
-        self, database: ServerDatabase, error: Away, groups: deque[list[Commit]], outcomes: list[Outcome]
+        self,
+        database: ServerDatabase,
+        error: DatabaseUnreachable,
+        groups: deque[list[Commit]],
+        outcomes: list[Outcome],
     ) -> Outcomes | None:
         """Wait for the database; what became of the group that was in doubt, or C{None} to write it again."""
         while True:
             try:
                 database.reconnect()
-            except Away as again:
+            except DatabaseUnreachable as again:
                 error = again
             except StatementRefused as refused:
                 raise _with_doubt(database, refused) from None
@@ -201,7 +205,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                 if not self._refuse_what_comes(error):
                     raise _with_doubt(database, error)
 
-    def _refuse_what_comes(self, error: Away) -> bool:
+    def _refuse_what_comes(self, error: DatabaseUnreachable) -> bool:
         """Let fail for a while what is asked for; not if it is the end."""
         for asked in self._take(None):
             match asked:
@@ -215,7 +219,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         """See whether the database is there; if not, try to get it back before others take the schema."""
         try:
             database.check()
-        except Away as error:
+        except DatabaseUnreachable as error:
             self._is_away(error)
             try:
                 database.reconnect()
@@ -225,7 +229,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
             return
         self._is_back(database)
 
-    def _is_away(self, error: Away) -> None:
+    def _is_away(self, error: DatabaseUnreachable) -> None:
         if self._away_since is None:
             self._away_since = time.monotonic()
             self.log.warn("{error}", error=error)
@@ -245,7 +249,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         """Do a step that nobody waits for; whether there is more to do."""
         try:
             return database.tidy()
-        except Away as error:
+        except DatabaseUnreachable as error:
             self._is_away(error)
         except StatementRefused:
             # Whoever commits hears of it.

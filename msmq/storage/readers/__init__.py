@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
-from msmq.storage.readers.shape import RowPage, StoreBeside
+from msmq.storage.readers.shape import RowPage, StoreReader
 
-__all__ = ["STORE_FILE", "RowPage", "StoreBeside", "open_beside"]
+__all__ = ["STORE_FILE", "RowPage", "StoreReader", "open_beside"]
 
 STORE_FILE = "msmq.sqlite"
 """The file of the store in a data directory."""
@@ -17,7 +17,7 @@ CHECKPOINT = "checkpoint-a"
 """A file by which a record log is known."""
 
 
-def open_beside(location: str) -> StoreBeside:
+def open_beside(location: str) -> StoreReader:
     """The store at a place.
 
     @param location: a data directory, a file of SQLite, the directory of a record log, or C{postgresql://...}.
@@ -26,12 +26,12 @@ def open_beside(location: str) -> StoreBeside:
     if location.startswith(("postgresql:", "postgres:")):
         # psycopg belongs to an extra.
         try:
-            from msmq.storage.readers.postgresql import PostgresqlBeside
+            from msmq.storage.readers.postgresql import PostgresqlStoreReader
         except ImportError as error:
             raise StorageError(f"PostgreSQL needs msmq[postgresql]: {error}") from None
-        return PostgresqlBeside(location.partition(":")[2])
-    from msmq.storage.readers.log import LogBeside
-    from msmq.storage.readers.sqlite import SqliteBeside
+        return PostgresqlStoreReader(location.partition(":")[2])
+    from msmq.storage.readers.log import LogStoreReader
+    from msmq.storage.readers.sqlite import SqliteStoreReader
 
     path = Path(location)
     for log in (path, path / LOG_DIRECTORY):
@@ -40,5 +40,5 @@ def open_beside(location: str) -> StoreBeside:
                 raise StorageError(
                     f"{path}: there are {STORE_FILE} and {LOG_DIRECTORY}; name the one that is meant"
                 )
-            return LogBeside(log)
-    return SqliteBeside(path / STORE_FILE if path.is_dir() else path)
+            return LogStoreReader(log)
+    return SqliteStoreReader(path / STORE_FILE if path.is_dir() else path)

@@ -31,8 +31,8 @@ _Answer = TypeVar("_Answer")
 _Place = tuple[int, int, int]
 
 
-class LogBeside:
-    """See L{StoreBeside<msmq.storage.readers.shape.StoreBeside>}.
+class LogStoreReader:
+    """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
 
     @param directory: of the log.
     """
@@ -43,22 +43,22 @@ class LogBeside:
         self._directory = directory
         self._follower: Follower | None = None
 
-    def __reduce__(self) -> tuple[type[LogBeside], tuple[Path]]:
-        return LogBeside, (self._directory,)
+    def __reduce__(self) -> tuple[type[LogStoreReader], tuple[Path]]:
+        return LogStoreReader, (self._directory,)
 
     def identifier(self) -> str:
-        """See L{StoreBeside.identifier<msmq.storage.readers.shape.StoreBeside.identifier>}."""
+        """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
         found = self._ask(lambda log: log.state.values.get("queue_manager"))
         return "" if found is None else format_guid(UUID(bytes=found))
 
     def queues(self) -> list[QueueDefinition]:
-        """See L{StoreBeside.queues<msmq.storage.readers.shape.StoreBeside.queues>}."""
+        """See L{StoreReader.queues<msmq.storage.readers.shape.StoreReader.queues>}."""
         return self._ask(lambda log: list(log.state.snapshot_queues()))
 
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
-        """See L{StoreBeside.messages<msmq.storage.readers.shape.StoreBeside.messages>}."""
+        """See L{StoreReader.messages<msmq.storage.readers.shape.StoreReader.messages>}."""
 
         def page(log: Follower) -> RowPage:
             kept = log.state.queues.get(queue)
@@ -81,7 +81,7 @@ class LogBeside:
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
-        """See L{StoreBeside.log<msmq.storage.readers.shape.StoreBeside.log>}."""
+        """See L{StoreReader.log<msmq.storage.readers.shape.StoreReader.log>}."""
 
         def page(log: Follower) -> RowPage:
             kept = log.state.queues.get(queue)
@@ -97,7 +97,7 @@ class LogBeside:
         return self._ask(page)
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
-        """See L{StoreBeside.events<msmq.storage.readers.shape.StoreBeside.events>}."""
+        """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
 
         def page(log: Follower) -> tuple[Sequence[StoredEvent], int | None]:
             events = log.state.events
@@ -114,13 +114,13 @@ class LogBeside:
         return self._ask(page)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """See L{StoreBeside.message_cuts<msmq.storage.readers.shape.StoreBeside.message_cuts>}."""
+        """See L{StoreReader.message_cuts<msmq.storage.readers.shape.StoreReader.message_cuts>}."""
         return self._ask(
             lambda log: _cuts(list(log.lookup_ids(log.state.queues.get(queue), begin, end)), rows)
         )
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """See L{StoreBeside.log_cuts<msmq.storage.readers.shape.StoreBeside.log_cuts>}."""
+        """See L{StoreReader.log_cuts<msmq.storage.readers.shape.StoreReader.log_cuts>}."""
         return self._ask(
             lambda log: _cuts(
                 [LOG_ROW.unpack(row)[0] for row in _entries(log.state.queues.get(queue), begin, end)], rows
@@ -128,7 +128,7 @@ class LogBeside:
         )
 
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
-        """See L{StoreBeside.log_bounds<msmq.storage.readers.shape.StoreBeside.log_bounds>}."""
+        """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""
 
         def bounds(log: Follower) -> tuple[int, int]:
             kept = log.state.queues.get(queue)
@@ -140,15 +140,15 @@ class LogBeside:
         return self._ask(bounds)
 
     def event_bounds(self) -> tuple[int, int]:
-        """See L{StoreBeside.event_bounds<msmq.storage.readers.shape.StoreBeside.event_bounds>}."""
+        """See L{StoreReader.event_bounds<msmq.storage.readers.shape.StoreReader.event_bounds>}."""
         return self._ask(lambda log: (log.state.events.first, log.state.events.end))
 
     def log_end(self) -> int:
-        """See L{StoreBeside.log_end<msmq.storage.readers.shape.StoreBeside.log_end>}."""
+        """See L{StoreReader.log_end<msmq.storage.readers.shape.StoreReader.log_end>}."""
         return self._ask(lambda log: log.state.last_entry) + 1
 
     def log_since(self, queue: UUID, time: float) -> int | None:
-        """See L{StoreBeside.log_since<msmq.storage.readers.shape.StoreBeside.log_since>}."""
+        """See L{StoreReader.log_since<msmq.storage.readers.shape.StoreReader.log_since>}."""
 
         def since(log: Follower) -> int | None:
             entries = map(LOG_ROW.unpack, _entries(log.state.queues.get(queue), 0, 1 << 64))
@@ -157,7 +157,7 @@ class LogBeside:
         return self._ask(since)
 
     def event_since(self, time: float) -> int | None:
-        """See L{StoreBeside.event_since<msmq.storage.readers.shape.StoreBeside.event_since>}."""
+        """See L{StoreReader.event_since<msmq.storage.readers.shape.StoreReader.event_since>}."""
 
         def since(log: Follower) -> int | None:
             events = log.state.events
@@ -170,7 +170,7 @@ class LogBeside:
         return self._ask(since)
 
     def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
-        """See L{StoreBeside.log_after<msmq.storage.readers.shape.StoreBeside.log_after>}."""
+        """See L{StoreReader.log_after<msmq.storage.readers.shape.StoreReader.log_after>}."""
 
         def after(log: Follower) -> int | None:
             found: list[int] = []
@@ -183,7 +183,7 @@ class LogBeside:
         return self._ask(after)
 
     def close(self) -> None:
-        """See L{StoreBeside.close<msmq.storage.readers.shape.StoreBeside.close>}."""
+        """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         if self._follower is not None:
             self._follower.close()
             self._follower = None

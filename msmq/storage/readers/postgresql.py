@@ -13,7 +13,7 @@ from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.postgresql.address import parse_address
 from msmq.storage.postgresql.arrays import bigints
-from msmq.storage.postgresql.connection import Link, connect
+from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import failure
 from msmq.storage.postgresql.log_writing import text_of
 from msmq.storage.postgresql.schema import SCHEMA
@@ -35,8 +35,8 @@ from msmq.storage.records import lookup_id_of, read_definition
 from msmq.wire.guid import format_guid
 
 
-class PostgresqlBeside:
-    """See L{StoreBeside<msmq.storage.readers.shape.StoreBeside>}.
+class PostgresqlStoreReader:
+    """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
 
     @param argument: what stands behind C{postgresql:}.
     @raise StorageError: it is no such URL.
@@ -50,19 +50,19 @@ class PostgresqlBeside:
         self.text = self._address.text
         self.bytes_read = 0
         self._argument = argument
-        self._link: Link | None = None
+        self._link: PostgresqlConnection | None = None
 
-    def __reduce__(self) -> tuple[type[PostgresqlBeside], tuple[str]]:
-        return PostgresqlBeside, (self._argument,)
+    def __reduce__(self) -> tuple[type[PostgresqlStoreReader], tuple[str]]:
+        return PostgresqlStoreReader, (self._argument,)
 
     def identifier(self) -> str:
-        """See L{StoreBeside.identifier<msmq.storage.readers.shape.StoreBeside.identifier>}."""
+        """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
         with self._reading() as link:
             found = link.rows("SELECT value FROM state WHERE name = $1", [b"queue_manager"])
         return format_guid(UUID(bytes=found[0][0])) if found else ""
 
     def queues(self) -> list[QueueDefinition]:
-        """See L{StoreBeside.queues<msmq.storage.readers.shape.StoreBeside.queues>}."""
+        """See L{StoreReader.queues<msmq.storage.readers.shape.StoreReader.queues>}."""
         with self._reading() as link:
             return [
                 read_definition(found) for (found,) in link.rows("SELECT definition FROM queue ORDER BY id")
@@ -71,7 +71,7 @@ class PostgresqlBeside:
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
-        """See L{StoreBeside.messages<msmq.storage.readers.shape.StoreBeside.messages>}."""
+        """See L{StoreReader.messages<msmq.storage.readers.shape.StoreReader.messages>}."""
         with self._reading() as link:
             sizes = link.rows(
                 "SELECT lookup_id, size::bigint FROM message WHERE queue = (SELECT id FROM queue WHERE"
@@ -88,7 +88,7 @@ class PostgresqlBeside:
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
-        """See L{StoreBeside.log<msmq.storage.readers.shape.StoreBeside.log>}."""
+        """See L{StoreReader.log<msmq.storage.readers.shape.StoreReader.log>}."""
         with self._reading() as link:
             sizes = link.rows(
                 "SELECT sequence, log.size::bigint FROM log JOIN log_extent USING (queue) WHERE queue ="
@@ -105,7 +105,7 @@ class PostgresqlBeside:
         return RowPage(rows, sizes[count][0] if is_more else None)
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
-        """See L{StoreBeside.events<msmq.storage.readers.shape.StoreBeside.events>}."""
+        """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
         with self._reading() as link:
             rows = link.rows(
                 "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
@@ -116,17 +116,17 @@ class PostgresqlBeside:
         return events_of(rows, text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """See L{StoreBeside.message_cuts<msmq.storage.readers.shape.StoreBeside.message_cuts>}."""
+        """See L{StoreReader.message_cuts<msmq.storage.readers.shape.StoreReader.message_cuts>}."""
         cuts, rest = self._cuts("lookup_id FROM message", queue, stored(begin), stored(end), rows)
         return [lookup_id_of(cut) for cut in cuts], rest
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """See L{StoreBeside.log_cuts<msmq.storage.readers.shape.StoreBeside.log_cuts>}."""
+        """See L{StoreReader.log_cuts<msmq.storage.readers.shape.StoreReader.log_cuts>}."""
         first, last = within(begin, end)
         return self._cuts("sequence FROM log", queue, max(first, self.log_bounds(queue)[0]), last, rows)
 
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
-        """See L{StoreBeside.log_bounds<msmq.storage.readers.shape.StoreBeside.log_bounds>}."""
+        """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""
         with self._reading() as link:
             found = link.rows(
                 "SELECT first, coalesce((SELECT max(sequence) FROM log WHERE log.queue = e.queue), 0)"
@@ -139,19 +139,19 @@ class PostgresqlBeside:
         return first, max(first, last + 1)
 
     def event_bounds(self) -> tuple[int, int]:
-        """See L{StoreBeside.event_bounds<msmq.storage.readers.shape.StoreBeside.event_bounds>}."""
+        """See L{StoreReader.event_bounds<msmq.storage.readers.shape.StoreReader.event_bounds>}."""
         with self._reading() as link:
             first, last = link.row("SELECT first_event, (SELECT max(sequence) FROM event) FROM progress")
         return first, max(first, (last or 0) + 1)
 
     def log_end(self) -> int:
-        """See L{StoreBeside.log_end<msmq.storage.readers.shape.StoreBeside.log_end>}."""
+        """See L{StoreReader.log_end<msmq.storage.readers.shape.StoreReader.log_end>}."""
         with self._reading() as link:
             (last,) = link.row("SELECT last_entry FROM progress")
         return int(last) + 1
 
     def log_since(self, queue: UUID, time: float) -> int | None:
-        """See L{StoreBeside.log_since<msmq.storage.readers.shape.StoreBeside.log_since>}."""
+        """See L{StoreReader.log_since<msmq.storage.readers.shape.StoreReader.log_since>}."""
         with self._reading() as link:
             found = link.rows(
                 f"SELECT sequence FROM log JOIN log_extent USING (queue) WHERE queue = {_QUEUE}"
@@ -161,7 +161,7 @@ class PostgresqlBeside:
         return found[0][0] if found else None
 
     def event_since(self, time: float) -> int | None:
-        """See L{StoreBeside.event_since<msmq.storage.readers.shape.StoreBeside.event_since>}."""
+        """See L{StoreReader.event_since<msmq.storage.readers.shape.StoreReader.event_since>}."""
         with self._reading() as link:
             found = link.rows(
                 "SELECT sequence FROM event WHERE time >= $1"
@@ -171,7 +171,7 @@ class PostgresqlBeside:
         return found[0][0] if found else None
 
     def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
-        """See L{StoreBeside.log_after<msmq.storage.readers.shape.StoreBeside.log_after>}."""
+        """See L{StoreReader.log_after<msmq.storage.readers.shape.StoreReader.log_after>}."""
         with self._reading() as link:
             known = {
                 identifier: row for row, identifier in link.rows("SELECT id::bigint, identifier FROM queue")
@@ -184,14 +184,14 @@ class PostgresqlBeside:
         return found[0][0] if found else None
 
     def close(self) -> None:
-        """See L{StoreBeside.close<msmq.storage.readers.shape.StoreBeside.close>}."""
+        """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         if self._link is not None:
             self._link.close()
             self._link = None
 
     def _packets(
         self,
-        link: Link,
+        link: PostgresqlConnection,
         statements: tuple[str, str],
         queue: UUID,
         sizes: Sequence[Any],
@@ -230,7 +230,7 @@ class PostgresqlBeside:
             cuts.append(first)
 
     @contextmanager
-    def _reading(self) -> Iterator[Link]:
+    def _reading(self) -> Iterator[PostgresqlConnection]:
         """A connection that shows one moment of the database."""
         try:
             if self._link is None:
@@ -248,7 +248,7 @@ class PostgresqlBeside:
             self.close()
             raise failure(self._address, "read", error) from None
 
-    def _check(self, link: Link) -> None:
+    def _check(self, link: PostgresqlConnection) -> None:
         """See that the schema is ours, and of this version.
 
         @raise StorageError: it is not.

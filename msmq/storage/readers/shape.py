@@ -46,7 +46,7 @@ class RowPage:
     next: int | None
 
 
-class StoreBeside(Protocol):
+class StoreReader(Protocol):
     """A store that is read beside its server, or after it.
 
     C{begin} is the first number that is wanted, C{end} the first that is not any more.
@@ -114,7 +114,7 @@ def one_page(sizes: Sequence[tuple[int, int]], bodies: bool) -> tuple[int, bool]
     """How many of these rows make a page, and whether there are more.
 
     @param sizes: number and size of each.
-    @param bodies: as of L{StoreBeside.messages}.
+    @param bodies: as of L{StoreReader.messages}.
     """
     total = 0
     for count, (_, size) in enumerate(sizes[:PAGE_ROWS]):

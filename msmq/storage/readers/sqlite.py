@@ -36,8 +36,8 @@ from msmq.storage.sqlite.text import text_of
 from msmq.wire.guid import format_guid
 
 
-class SqliteBeside:
-    """See L{StoreBeside<msmq.storage.readers.shape.StoreBeside>}.
+class SqliteStoreReader:
+    """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
 
     @param path: the file.
     """
@@ -49,17 +49,17 @@ class SqliteBeside:
         self._connection: sqlite3.Connection | None = None
         self._rows: dict[UUID, int | None] = {}
 
-    def __reduce__(self) -> tuple[type[SqliteBeside], tuple[Path]]:
-        return SqliteBeside, (self._path,)
+    def __reduce__(self) -> tuple[type[SqliteStoreReader], tuple[Path]]:
+        return SqliteStoreReader, (self._path,)
 
     def identifier(self) -> str:
-        """See L{StoreBeside.identifier<msmq.storage.readers.shape.StoreBeside.identifier>}."""
+        """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
         with self._reading() as connection:
             found = connection.execute("SELECT value FROM state WHERE name = 'queue_manager'").fetchone()
         return "" if found is None else format_guid(UUID(bytes=found[0]))
 
     def queues(self) -> list[QueueDefinition]:
-        """See L{StoreBeside.queues<msmq.storage.readers.shape.StoreBeside.queues>}."""
+        """See L{StoreReader.queues<msmq.storage.readers.shape.StoreReader.queues>}."""
         with self._reading() as connection:
             found = connection.execute("SELECT definition FROM queue ORDER BY id").fetchall()
             return [read_definition(record) for (record,) in found]
@@ -67,7 +67,7 @@ class SqliteBeside:
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
-        """See L{StoreBeside.messages<msmq.storage.readers.shape.StoreBeside.messages>}."""
+        """See L{StoreReader.messages<msmq.storage.readers.shape.StoreReader.messages>}."""
         with self._reading() as connection:
             row = self._row_of(connection, queue)
             first, last = stored(begin), stored(end)
@@ -86,7 +86,7 @@ class SqliteBeside:
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
-        """See L{StoreBeside.log<msmq.storage.readers.shape.StoreBeside.log>}."""
+        """See L{StoreReader.log<msmq.storage.readers.shape.StoreReader.log>}."""
         with self._reading() as connection:
             row = self._row_of(connection, queue)
             sizes = connection.execute(
@@ -102,7 +102,7 @@ class SqliteBeside:
         return RowPage(rows, sizes[count][0] if is_more else None)
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
-        """See L{StoreBeside.events<msmq.storage.readers.shape.StoreBeside.events>}."""
+        """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
         with self._reading() as connection:
             rows = connection.execute(
                 "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
@@ -114,18 +114,18 @@ class SqliteBeside:
         return events_of(rows, text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """See L{StoreBeside.message_cuts<msmq.storage.readers.shape.StoreBeside.message_cuts>}."""
+        """See L{StoreReader.message_cuts<msmq.storage.readers.shape.StoreReader.message_cuts>}."""
         cuts, rest = self._cuts("lookup_id FROM message", queue, stored(begin), stored(end), rows)
         return [lookup_id_of(cut) for cut in cuts], rest
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """See L{StoreBeside.log_cuts<msmq.storage.readers.shape.StoreBeside.log_cuts>}."""
+        """See L{StoreReader.log_cuts<msmq.storage.readers.shape.StoreReader.log_cuts>}."""
         first, last = within(begin, end)
         first = max(first, self.log_bounds(queue)[0])
         return self._cuts("sequence FROM log", queue, first, last, rows)
 
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
-        """See L{StoreBeside.log_bounds<msmq.storage.readers.shape.StoreBeside.log_bounds>}."""
+        """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""
         with self._reading() as connection:
             row = self._row_of(connection, queue)
             found = connection.execute("SELECT first FROM log_extent WHERE queue = ?", (row,)).fetchone()
@@ -135,21 +135,21 @@ class SqliteBeside:
         return found[0], max(found[0], (last or 0) + 1)
 
     def event_bounds(self) -> tuple[int, int]:
-        """See L{StoreBeside.event_bounds<msmq.storage.readers.shape.StoreBeside.event_bounds>}."""
+        """See L{StoreReader.event_bounds<msmq.storage.readers.shape.StoreReader.event_bounds>}."""
         with self._reading() as connection:
             (first,) = connection.execute("SELECT first FROM sequence WHERE name = 'event'").fetchone()
             (last,) = connection.execute("SELECT max(sequence) FROM event").fetchone()
         return first, max(first, (last or 0) + 1)
 
     def log_end(self) -> int:
-        """See L{StoreBeside.log_end<msmq.storage.readers.shape.StoreBeside.log_end>}."""
+        """See L{StoreReader.log_end<msmq.storage.readers.shape.StoreReader.log_end>}."""
         with self._reading() as connection:
             (given,) = connection.execute("SELECT last FROM sequence WHERE name = 'log'").fetchone()
             (last,) = connection.execute("SELECT max(sequence) FROM log").fetchone()
         return int(max(given, last or 0)) + 1
 
     def log_since(self, queue: UUID, time: float) -> int | None:
-        """See L{StoreBeside.log_since<msmq.storage.readers.shape.StoreBeside.log_since>}."""
+        """See L{StoreReader.log_since<msmq.storage.readers.shape.StoreReader.log_since>}."""
         with self._reading() as connection:
             found = connection.execute(
                 "SELECT sequence FROM log WHERE queue = ?1 AND arrived >= ?2"
@@ -159,7 +159,7 @@ class SqliteBeside:
         return None if found is None else int(found[0])
 
     def event_since(self, time: float) -> int | None:
-        """See L{StoreBeside.event_since<msmq.storage.readers.shape.StoreBeside.event_since>}."""
+        """See L{StoreReader.event_since<msmq.storage.readers.shape.StoreReader.event_since>}."""
         with self._reading() as connection:
             found = connection.execute(
                 "SELECT sequence FROM event WHERE time >= ?"
@@ -170,7 +170,7 @@ class SqliteBeside:
         return None if found is None else int(found[0])
 
     def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
-        """See L{StoreBeside.log_after<msmq.storage.readers.shape.StoreBeside.log_after>}."""
+        """See L{StoreReader.log_after<msmq.storage.readers.shape.StoreReader.log_after>}."""
         with self._reading() as connection:
             ids = [row for queue in queues if (row := self._row_of(connection, queue)) is not None]
             found = connection.execute(
@@ -182,7 +182,7 @@ class SqliteBeside:
         return None if found is None else int(found[0])
 
     def close(self) -> None:
-        """See L{StoreBeside.close<msmq.storage.readers.shape.StoreBeside.close>}."""
+        """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -28,10 +28,10 @@ from msmq.persistence.changes import (
 )
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.part_plan import PartPlan
-from msmq.storage.plan import Plan
+from msmq.storage.plan import TransactionPlan
 from msmq.storage.sqlite.express import ExpressLog, express_path, open_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
-from msmq.storage.sqlite.files import Presence, create_file, lock_file
+from msmq.storage.sqlite.files import OpenedFiles, create_file, lock_file
 from msmq.storage.sqlite.index import read_rows, read_snapshot
 from msmq.storage.sqlite.opening import connect, prepare
 from msmq.storage.sqlite.reserve import Reserve
@@ -77,7 +77,7 @@ class FileDatabase:
                 opened.callback(connection.close)
                 opened.callback(express.close)
                 self._limit_pages(0)
-                self._presence = Presence.of(path)
+                self._presence = OpenedFiles.of(path)
                 self._known, self._next_queue = read_rows(connection)
                 self._writer = PlanWriter.found(connection, express)
             except Exception as error:
@@ -109,7 +109,7 @@ class FileDatabase:
         When that fails each is tried alone, so that one that is too large, or that is itself the
         reason, takes no other with it.
         """
-        plan = Plan(self._known, self._next_queue)
+        plan = TransactionPlan(self._known, self._next_queue)
         outcomes: list[StorageError | None] = [None] * len(batches)
         if self._reserve.is_spent and not self._reserve.hold() and any(map(_puts, batches)):
             return self._write_without_space(batches)
@@ -202,7 +202,7 @@ class FileDatabase:
         done = iter(self.write([changes for changes in batches if not _puts(changes)]))
         return [full if _puts(changes) else next(done) for changes in batches]
 
-    def _perform(self, plan: Plan, *, is_careful: bool = True) -> Exception | None:
+    def _perform(self, plan: TransactionPlan, *, is_careful: bool = True) -> Exception | None:
         """Write what a plan comes to, or nothing of it; why nothing.
 
         @param is_careful: see to it first that there is space enough for the express messages.

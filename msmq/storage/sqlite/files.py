@@ -55,7 +55,7 @@ def lock_file(path: Path) -> int:
 
 
 @attrs.frozen
-class Presence:
+class OpenedFiles:
     """Which files lay under their names when they were opened.
 
     SQLite goes on in a file whose name was taken away, and nobody would find it again.
@@ -64,7 +64,7 @@ class Presence:
     _files: tuple[tuple[str, int, int], ...]
 
     @classmethod
-    def of(cls, path: Path) -> Presence:
+    def of(cls, path: Path) -> OpenedFiles:
         """The file and its log.
 
         @raise OSError: they are not there.

@@ -12,7 +12,7 @@ import attrs
 from msmq.persistence.changes import PutMessage
 from msmq.storage.identity import identity_of
 from msmq.storage.part_plan import Move, PartPlan, Stage
-from msmq.storage.plan import Plan
+from msmq.storage.plan import TransactionPlan
 from msmq.storage.sqlite.log_writing import Logs
 from msmq.storage.sqlite.statements import STATEMENT_BYTES, marks, pieces
 
@@ -182,7 +182,7 @@ class PlanWriter:
         self.logs.last_entry = numbers.last_entry
         self.logs.last_event = numbers.last_event
 
-    def write(self, plan: Plan) -> None:
+    def write(self, plan: TransactionPlan) -> None:
         """Write a plan, but its express messages."""
         execute = self.connection.execute
         for row in plan.removed:

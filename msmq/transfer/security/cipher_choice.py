@@ -99,7 +99,7 @@ class Preferences:
 
 
 @attrs.frozen
-class Choice:
+class CipherChoice:
     """What the body of a message is encrypted with.
 
     @ivar level: what PrivacyLevel says of it; the level of the provider, not what was asked (reading 72).
@@ -127,7 +127,7 @@ def public_key_of(keys: MqdsPublicKeys, provider_name: str) -> PublicKeyBlob | N
     return None
 
 
-def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> Choice:
+def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> CipherChoice:
     """[MS-MQQB] 3.1.7.1.5: the best provider for which the receiver has published a key.
 
     What was asked for is the least that is used: a key for AES is preferred whatever the level is.
@@ -147,7 +147,7 @@ def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> Choice
                 " would allow"
             )
         bits = KEY_BITS[preferences.advanced]
-        return Choice(PrivacyLevel.ADVANCED, AES_PROVIDER, preferences.advanced, bits, bits, advanced)
+        return CipherChoice(PrivacyLevel.ADVANCED, AES_PROVIDER, preferences.advanced, bits, bits, advanced)
     if level == PrivacyLevel.ADVANCED:
         raise _no_key(AES_PROVIDER, level)
     enhanced = public_key_of(keys, ENHANCED_PROVIDER)
@@ -165,8 +165,10 @@ def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> Choice
         is_short = preferences.enhanced is EncryptionAlgorithm.RC2 and preferences.sends_40_bits
         bits = BASE_BITS if is_short else ENHANCED_BITS
         algorithm = preferences.enhanced
-        return Choice(PrivacyLevel.ENHANCED, ENHANCED_PROVIDER, algorithm, bits, ENHANCED_BITS, public_key)
-    return Choice(PrivacyLevel.BASE, BASE_PROVIDER, preferences.base, BASE_BITS, BASE_BITS, public_key)
+        return CipherChoice(
+            PrivacyLevel.ENHANCED, ENHANCED_PROVIDER, algorithm, bits, ENHANCED_BITS, public_key
+        )
+    return CipherChoice(PrivacyLevel.BASE, BASE_PROVIDER, preferences.base, BASE_BITS, BASE_BITS, public_key)
 
 
 def _no_key(provider_name: str, level: int) -> CannotEncryptError:

@@ -10,7 +10,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import Wanted
+from msmq.directory.ldap.enrollment.planning import MemberRequest
 from msmq.directory.ldap.entries.mapping import GUID
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.operations import Operations
@@ -68,8 +68,8 @@ class AccessRuleTests(TestCase):
             await self.add(f"cn={name},{ACCOUNTS}", values)
             self.addCleanup(self.admin.delete, f"cn={name},{ACCOUNTS}")
         self.enrollment = Enrollment(self.admin, uuid4)
-        await self.enrollment.join("ANNE", Wanted(("London",), routing=False))
-        await self.enrollment.join("BERT", Wanted(("London",), routing=True))
+        await self.enrollment.join("ANNE", MemberRequest(("London",), routing=False))
+        await self.enrollment.join("BERT", MemberRequest(("London",), routing=True))
         for name in ("ANNE", "BERT"):
             self.addCleanup(self.enrollment.leave, name, with_queues=True)
         self.anne = self.operations(f"cn=anne,{ACCOUNTS}", "anne")
@@ -120,7 +120,7 @@ class AccessRuleTests(TestCase):
         own = attrs.evolve(await self.own(), public_encryption_key_list=KEYS, queue_manager_quota=5)
         await self.directory.write(own, ("public_encryption_key_list", "queue_manager_quota"))
         self.assertEqual((await self.own()).public_encryption_key_list, KEYS)
-        await self.enrollment.change("ANNE", Wanted(routing=True))
+        await self.enrollment.change("ANNE", MemberRequest(routing=True))
         settings = f"CN=MSMQ Settings,CN=ANNE,CN=Servers,CN=London,{SITES}"
         for routing in (False, True):
             await self.directory.write(attrs.evolve(own, routing_server=routing), ("routing_server",))
@@ -205,7 +205,7 @@ class AccessRuleTests(TestCase):
         await self.refused("add", f"cn=BERT,cn=ANNE,{COMPUTERS}", {"objectClass": (b"computer",)})
         servers = f"cn=Servers,cn=London,{SITES}"
         await self.refused("add", f"cn=ANNE,{servers}", {"objectClass": (b"server",)})
-        await self.enrollment.change("ANNE", Wanted(routing=True))
+        await self.enrollment.change("ANNE", MemberRequest(routing=True))
         await self.refused("add", f"cn=BERT,cn=ANNE,{servers}", {"objectClass": (b"computer",)})
 
     async def test_names_that_look_alike(self) -> None:

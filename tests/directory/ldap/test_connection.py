@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import Wanted
+from msmq.directory.ldap.enrollment.planning import MemberRequest
 from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
@@ -121,7 +121,7 @@ class LdapConnectionTests(ConfiguredTestCase):
         connection = LdapConnection(self.administrator(), reactor)
         self.addCleanup(connection.close)
         enrollment = Enrollment(Operations(connection), uuid4)
-        await enrollment.join("ALPHA", Wanted(("London",), routing=True))
+        await enrollment.join("ALPHA", MemberRequest(("London",), routing=True))
         manager = (await directory.read(QueueManagerObject, [equals("computer_name", "ALPHA")])).object
         await directory.create(QueueObject(pathname="ALPHA\\orders"))
         await directory.write(attrs.evolve(manager, queue_manager_quota=5), ("queue_manager_quota",))

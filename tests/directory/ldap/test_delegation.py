@@ -14,7 +14,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import Wanted
+from msmq.directory.ldap.enrollment.planning import MemberRequest
 from msmq.directory.ldap.entries.mapping import SID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
@@ -60,7 +60,7 @@ class DelegationTests(TestCase):
         for name, routing in (("ANNE", False), ("BERT", True)):
             values = {"sAMAccountName": [f"{name}$".encode()], "userAccountControl": [b"4096"]}
             await self.admin.add(child(name, self.root.computers), "computer", values)
-            await enrollment.join(name, Wanted((SITE,), routing=routing, quota=7))
+            await enrollment.join(name, MemberRequest((SITE,), routing=routing, quota=7))
         self.tool("user", "create", "msmq-anne", USER_PASSWORD)
         user = await self.admin.entry(child("msmq-anne", f"CN=Users,{samba.DOMAIN}"), (SID,))
         assert user is not None

@@ -10,7 +10,7 @@ from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.enrollment.ldif import to_ldif
 from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import Step, Wanted
+from msmq.directory.ldap.enrollment.planning import EnrollmentStep, MemberRequest
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection
@@ -37,7 +37,7 @@ class EnrollmentLdifTests(TestCase):
         self.addCleanup(connection.close)
         return Enrollment(Operations(connection), uuid4, dry_run=dry_run)
 
-    def apply(self, steps: list[Step]) -> None:
+    def apply(self, steps: list[EnrollmentStep]) -> None:
         """Have the tool do what was planned."""
         self.assertNotEqual(steps, [])
         self.server.stop()
@@ -46,10 +46,10 @@ class EnrollmentLdifTests(TestCase):
 
     async def test_applied(self) -> None:
         """Entries are added, modified and deleted; the command has nothing left to do."""
-        wanted = Wanted(("London",), routing=True, dns_name="alpha.example.com")
+        wanted = MemberRequest(("London",), routing=True, dns_name="alpha.example.com")
         self.apply(await self.enrollment(dry_run=True).join("ALPHA", wanted))
         self.assertEqual(await self.enrollment().join("ALPHA", wanted), [])
-        moved = Wanted(sites=("Paris",), routing=True)
+        moved = MemberRequest(sites=("Paris",), routing=True)
         self.apply(await self.enrollment(dry_run=True).change("ALPHA", moved))
         self.assertEqual(await self.enrollment().change("ALPHA", moved), [])
         self.apply(await self.enrollment(dry_run=True).leave("ALPHA"))

@@ -12,10 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.directory.ldap.enrollment.ldif import to_ldif
 from msmq.directory.ldap.enrollment.links import LinkFacts, plan_link
 from msmq.directory.ldap.enrollment.planning import (
+    EnrolledMember,
     EnrollmentError,
-    Member,
-    Step,
-    Wanted,
+    EnrollmentStep,
+    MemberRequest,
     check_computer_name,
     plan_change,
     plan_join,
@@ -57,7 +57,7 @@ def configuration(**values: bytes) -> Entry:
     return Entry(f"CN=msmq,{COMPUTER.name}", {name: (value,) for name, value in {**held, **values}.items()})
 
 
-def changes(steps: Sequence[Step]) -> list[Any]:
+def changes(steps: Sequence[EnrollmentStep]) -> list[Any]:
     """What is done, without the comments."""
     return [step.change for step in steps]
 
@@ -65,17 +65,17 @@ def changes(steps: Sequence[Step]) -> list[Any]:
 class JoinTests(SynchronousTestCase):
     """C{msmq enterprise join}."""
 
-    def join(self, member: Member, wanted: Wanted) -> list[Step]:
+    def join(self, member: EnrolledMember, wanted: MemberRequest) -> list[EnrollmentStep]:
         return plan_join(member, wanted, new_identifier)
 
-    def refused(self, member: Member, wanted: Wanted) -> str:
+    def refused(self, member: EnrolledMember, wanted: MemberRequest) -> str:
         return str(self.assertRaises(EnrollmentError, self.join, member, wanted))
 
     def test_nothing_there(self) -> None:
         """Without a domain the computer is created too; all attributes of a queue manager have values."""
-        wanted = Wanted(("london",), routing=True, dns_name="alpha.example.com", quota=0xFFFFFFFF)
+        wanted = MemberRequest(("london",), routing=True, dns_name="alpha.example.com", quota=0xFFFFFFFF)
         computer, own, servers, server, settings = changes(
-            self.join(Member(OPENLDAP, "ALPHA", sites=SITES), wanted)
+            self.join(EnrolledMember(OPENLDAP, "ALPHA", sites=SITES), wanted)
         )
         self.assertEqual(computer.name, COMPUTER.name)
         self.assertEqual(computer.values["dNSHostName"], (b"alpha.example.com",))
@@ -100,8 +100,8 @@ class JoinTests(SynchronousTestCase):
 
     def test_domain(self) -> None:
         """A domain gives the identifier, so that what needs it comes later and says so."""
-        member = Member(ACTIVE_DIRECTORY, "ALPHA", COMPUTER, sites=SITES)
-        steps = self.join(member, Wanted(("London",), routing=True))
+        member = EnrolledMember(ACTIVE_DIRECTORY, "ALPHA", COMPUTER, sites=SITES)
+        steps = self.join(member, MemberRequest(("London",), routing=True))
         [own, *settled] = steps
         assert isinstance(own.change, Add)
         self.assertNotIn("objectGUID", own.change.values)
@@ -111,16 +111,18 @@ class JoinTests(SynchronousTestCase):
 
     def test_again(self) -> None:
         """Where all is as it is wanted nothing is changed, however the name and the site are written."""
-        member = Member(ACTIVE_DIRECTORY, "alpha", COMPUTER, configuration(), sites=SITES)
-        wanted = Wanted(("LONDON",), dns_name="ALPHA.example.com", usual_dns_name="other.example.com")
+        member = EnrolledMember(ACTIVE_DIRECTORY, "alpha", COMPUTER, configuration(), sites=SITES)
+        wanted = MemberRequest(("LONDON",), dns_name="ALPHA.example.com", usual_dns_name="other.example.com")
         self.assertEqual(self.join(member, wanted), [])
-        by_identifier = Wanted((str(UUID(bytes_le=bytes(15) + b"\1")),), identifier=UUID(bytes_le=OWN))
+        by_identifier = MemberRequest((str(UUID(bytes_le=bytes(15) + b"\1")),), identifier=UUID(bytes_le=OWN))
         self.assertEqual(self.join(member, by_identifier), [])
 
     def test_completed(self) -> None:
         """An object that was created empty gets what is missing; what is there stays."""
         own = Entry(configuration().name, {"objectguid": (OWN,), "msmqostype": (b"1024",)})
-        [change] = changes(self.join(Member(ACTIVE_DIRECTORY, "ALPHA", COMPUTER, own, sites=SITES), Wanted()))
+        [change] = changes(
+            self.join(EnrolledMember(ACTIVE_DIRECTORY, "ALPHA", COMPUTER, own, sites=SITES), MemberRequest())
+        )
         assert isinstance(change, Modify)
         self.assertEqual(set(change.values) & {"mSMQOSType", "mSMQSites"}, set())
         self.assertEqual(change.values["mSMQRoutingServices"], (b"FALSE",))
@@ -128,17 +130,17 @@ class JoinTests(SynchronousTestCase):
     def test_qualified_name(self) -> None:
         """The name of the configuration is for a computer that has none."""
         nameless = Entry(COMPUTER.name, {})
-        member = Member(ACTIVE_DIRECTORY, "ALPHA", nameless, configuration(), sites=SITES)
-        [change] = changes(self.join(member, Wanted(usual_dns_name="a.example.com")))
+        member = EnrolledMember(ACTIVE_DIRECTORY, "ALPHA", nameless, configuration(), sites=SITES)
+        [change] = changes(self.join(member, MemberRequest(usual_dns_name="a.example.com")))
         self.assertEqual(change, Modify(COMPUTER.name, {"dNSHostName": (b"a.example.com",)}))
 
     def test_refused(self) -> None:
         """What cannot be is refused, with what to do about it."""
-        domain = Member(ACTIVE_DIRECTORY, "ALPHA", sites=SITES)
-        self.assertIn("samba-tool computer create ALPHA", self.refused(domain, Wanted()))
+        domain = EnrolledMember(ACTIVE_DIRECTORY, "ALPHA", sites=SITES)
+        self.assertIn("samba-tool computer create ALPHA", self.refused(domain, MemberRequest()))
         with_computer = attrs.evolve(domain, computer=COMPUTER)
-        self.assertIn("London, Paris", self.refused(with_computer, Wanted(("Rome",))))
-        own = Wanted(identifier=UUID(int=5))
+        self.assertIn("London, Paris", self.refused(with_computer, MemberRequest(("Rome",))))
+        own = MemberRequest(identifier=UUID(int=5))
         self.assertIn("an empty data directory", self.refused(with_computer, own))
         joined = attrs.evolve(with_computer, configuration=configuration())
         self.assertIn("start it with the data directory that it had", self.refused(joined, own))
@@ -169,27 +171,27 @@ class ChangeTests(SynchronousTestCase):
     """C{msmq enterprise role}, C{site} and C{leave}."""
 
     def setUp(self) -> None:
-        self.member = Member(OPENLDAP, "ALPHA", COMPUTER, configuration(), sites=SITES)
+        self.member = EnrolledMember(OPENLDAP, "ALPHA", COMPUTER, configuration(), sites=SITES)
 
     def test_role(self) -> None:
         """Of mSMQServiceType only the bit of the role changes."""
-        first, *settled = changes(plan_change(self.member, Wanted(routing=True)))
+        first, *settled = changes(plan_change(self.member, MemberRequest(routing=True)))
         self.assertEqual(first.values, {"mSMQRoutingServices": (b"TRUE",), "mSMQServiceType": (b"17",)})
         self.assertEqual([change.name for change in settled], [SERVERS, SERVER, SETTINGS])
         self.assertEqual(settled[2].values["mSMQServices"], (b"17",))
-        self.assertEqual(plan_change(self.member, Wanted(routing=False)), [])
+        self.assertEqual(plan_change(self.member, MemberRequest(routing=False)), [])
 
     def test_site(self) -> None:
         """The sites are those that are named, and no other."""
-        [change] = changes(plan_change(self.member, Wanted(sites=("Paris",))))
+        [change] = changes(plan_change(self.member, MemberRequest(sites=("Paris",))))
         self.assertEqual(change.values, {"mSMQSites": (bytes(15) + b"\2",)})
-        [change] = changes(plan_change(self.member, Wanted(sites=())))
+        [change] = changes(plan_change(self.member, MemberRequest(sites=())))
         self.assertEqual(change.values, {"mSMQSites": ()})
 
     def test_not_joined(self) -> None:
         """What has not joined has neither a role nor a site."""
         outsider = attrs.evolve(self.member, configuration=None)
-        error = self.assertRaises(EnrollmentError, plan_change, outsider, Wanted(routing=True))
+        error = self.assertRaises(EnrollmentError, plan_change, outsider, MemberRequest(routing=True))
         self.assertIn("msmq enterprise join ALPHA", str(error))
 
     def test_leave(self) -> None:
@@ -213,7 +215,7 @@ class ChangeTests(SynchronousTestCase):
         )
         in_domain = attrs.evolve(member, root=ACTIVE_DIRECTORY)
         self.assertNotIn(Delete(COMPUTER.name), changes(plan_leave(in_domain)))
-        self.assertEqual(plan_leave(Member(OPENLDAP, "ALPHA")), [])
+        self.assertEqual(plan_leave(EnrolledMember(OPENLDAP, "ALPHA")), [])
 
     def test_leave_with_queues(self) -> None:
         """Public queues go only if that is asked for."""

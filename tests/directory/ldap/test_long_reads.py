@@ -13,7 +13,7 @@ from twisted.trial.unittest import TestCase
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.searching import OBJECTS_AT_ONCE, Searching
+from msmq.directory.ldap.searching import OBJECTS_AT_ONCE, ObjectSearch
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.membership.entry import DirectoryEntry
@@ -71,7 +71,7 @@ class LongReadTests(TestCase):
         """A long read makes a few objects of entries, then other work of the server has its turn."""
         connection = LdapConnection(self.settings, reactor)
         self.addCleanup(connection.close)
-        searching = Searching(Operations(connection), IReactorTime(reactor))
+        searching = ObjectSearch(Operations(connection), IReactorTime(reactor))
         turns = Turns()
         self.addCleanup(turns.stop)
         await searching.collect(QueueObject, (), ("pathname", "qualified_pathname", "label"), turns)

@@ -9,13 +9,13 @@ from msmq.interfaces.ciphers import CipherError
 from msmq.interfaces.signing import Credentials, Unusable
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
-from msmq.security.signatures import Signing
+from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import EncryptionAlgorithm, HashAlgorithm
 from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from tests.fuzz.finding import expect
 
 PROVIDERS: Final = (AES_PROVIDER, ENHANCED_PROVIDER, BASE_PROVIDER, "", "nobody's")
-SIGNING: Final = Signing()
+SIGNING: Final = LibrarySigning()
 
 
 @cache

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.access import Account
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.manager.securing.restricted_manager import ActingQueueManager
+from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
 from msmq.structures.names.path_name import parse_path_name
@@ -27,7 +27,7 @@ OWNER, BOB = parse_sid("S-1-5-21-1-2-3-1001"), parse_sid("S-1-5-21-1-2-3-1002")
 QUEUE = ".\\private$\\orders"
 CLOSED = "O:S-1-5-21-1-2-3-1001D:"
 
-Doing = Callable[[ActingQueueManager], Coroutine[Any, Any, Any]]
+Doing = Callable[[RestrictedQueueManager], Coroutine[Any, Any, Any]]
 
 
 class ActingTests(NodesTestCase):
@@ -64,7 +64,7 @@ class ActingTests(NodesTestCase):
         self.run_to_end(self.service.revoke(path, "bob"))
         self.assertIn(name, self.denial(doing))
 
-    async def send_as(self, message: Message, destination: str, who: ActingQueueManager) -> None:
+    async def send_as(self, message: Message, destination: str, who: RestrictedQueueManager) -> None:
         await who.send(destination, [message])
 
     def fill(self) -> None:
@@ -75,15 +75,15 @@ class ActingTests(NodesTestCase):
         self.fill()
         to_look: Doing = lambda bob: bob.reserve(QUEUE, timeout=0, peek=True)  # noqa: E731
 
-        async def take(bob: ActingQueueManager) -> None:
+        async def take(bob: RestrictedQueueManager) -> None:
             self.fill()
             reservation = await bob.reserve(QUEUE, timeout=0)
             await reservation.confirm()
 
-        async def take_copy(bob: ActingQueueManager) -> None:
+        async def take_copy(bob: RestrictedQueueManager) -> None:
             await (await bob.reserve(QUEUE + ";journal", timeout=0)).confirm()
 
-        async def purge(bob: ActingQueueManager) -> None:
+        async def purge(bob: RestrictedQueueManager) -> None:
             await bob.purge_queue(QUEUE)
 
         self.gate(QUEUE, "send", lambda bob: bob.send(QUEUE, [Message()]), "MQSEC_WRITE_MESSAGE")

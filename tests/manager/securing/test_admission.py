@@ -9,10 +9,10 @@ import attrs
 
 from msmq.interfaces.access import Account, Ruling
 from msmq.interfaces.session import ISession
-from msmq.manager.securing.admission import Admission
+from msmq.manager.securing.admission import QueueAccessCheck
 from msmq.manager.securing.arrival import Accepted
 from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.queues.queue import Queue
 from msmq.security.access.rules import QueueRule, Rules
 from msmq.structures.names.path_name import parse_path_name
@@ -53,7 +53,7 @@ def express(body: bytes, **kwargs: Any) -> bytes:
 class AdmissionTestCase(ReceiverTestCase):
     """BETA has a gate of the test's; GAMMA is on its machine."""
 
-    gate = Gate()
+    gate = TrustedPeers()
     insecure_nacks = False
     policy: AccessPolicy | None = None
 
@@ -145,7 +145,7 @@ class GateTests(AdmissionTestCase):
 class PeersTests(AdmissionTestCase):
     """The line that the event tells admits it."""
 
-    gate = Gate(peers=AddressSet.of([STRANGER]))
+    gate = TrustedPeers(peers=AddressSet.of([STRANGER]))
 
     def test_a_peer_is_taken_at_its_word(self) -> None:
         """As this machine is; its neighbour is not."""
@@ -163,7 +163,7 @@ class PeersTests(AdmissionTestCase):
 class AllowTests(AdmissionTestCase):
     """Everybody is taken at his word."""
 
-    gate = Gate(Unauthenticated.ALLOW)
+    gate = TrustedPeers(Unauthenticated.ALLOW)
 
     def test_a_stranger_is_admitted(self) -> None:
         """Without any question."""
@@ -176,7 +176,7 @@ class AllowTests(AdmissionTestCase):
 class DenyTests(AdmissionTestCase):
     """Nobody is taken at his word."""
 
-    gate = Gate(Unauthenticated.DENY)
+    gate = TrustedPeers(Unauthenticated.DENY)
     insecure_nacks = True
 
     def test_this_machine_is_refused_too(self) -> None:
@@ -201,11 +201,11 @@ class Proves:
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """See L{Step.guards}."""
+        """See L{SecurityStep.guards}."""
         return False
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Accepted:
-        """See L{Step.check}."""
+        """See L{SecurityStep.check}."""
         security = message.security
         return message if security is None else attrs.evolve(message, sender=security.security_id)
 
@@ -221,7 +221,7 @@ class AccessTests(AdmissionTestCase):
         self.beta.service._parts.inspector.steps = (
             self.gate,
             Proves(),
-            Admission(self.gate, self.beta.service._parts.descriptors),
+            QueueAccessCheck(self.gate, self.beta.service._parts.descriptors),
         )
 
     def rules(self) -> tuple[QueueRule, ...]:
@@ -334,7 +334,7 @@ class AccessTests(AdmissionTestCase):
         self.queue(self.beta, "closed", security="D:(A;;0x4;;;AU)")
         self.beta = self.restart(self.beta)
         parts = self.beta.service._parts
-        parts.inspector.steps = (self.gate, Admission(self.gate, parts.descriptors))
+        parts.inspector.steps = (self.gate, QueueAccessCheck(self.gate, parts.descriptors))
         self.peer = self.dial()
         self.say(self.to("closed", "", b"1"))
         self.assertEqual(self.taken("closed"), [])

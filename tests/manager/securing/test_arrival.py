@@ -37,11 +37,11 @@ class Asked:
         self.answers: dict[bytes, Answer | Exception] = {}
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """See L{Step.guards}."""
+        """See L{SecurityStep.guards}."""
         return self.everything
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
-        """See L{Step.check}."""
+        """See L{SecurityStep.check}."""
         body = bytes(message.view.body)
         self.bodies.append(body)
         answer = self.answers.get(body, message)

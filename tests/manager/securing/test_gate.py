@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.manager.securing.trusted_peers import Gate, Unauthenticated
+from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.wire.addresses import AddressSet
 
 HERE, PEER, STRANGER = "127.0.0.9", "192.0.2.7", "198.51.100.1"
@@ -12,7 +12,7 @@ PEERS = AddressSet.of(["192.0.2.0/24"])
 
 
 class GateTests(SynchronousTestCase):
-    """L{Gate}."""
+    """L{TrustedPeers}."""
 
     def test_who_is_admitted(self) -> None:
         """By default this machine and the peers; nobody, or everybody, where it is said."""
@@ -23,21 +23,25 @@ class GateTests(SynchronousTestCase):
             (Unauthenticated.DENY, PEERS, []),
             (Unauthenticated.ALLOW, AddressSet(), [HERE, PEER, STRANGER, "somewhere"]),
         ):
-            gate = Gate(unauthenticated, peers)
+            gate = TrustedPeers(unauthenticated, peers)
             found = [address for address in (HERE, PEER, STRANGER, "somewhere") if gate.admits(address)]
             self.assertEqual(found, admitted)
-        self.assertTrue(Gate().admits("::1"))
+        self.assertTrue(TrustedPeers().admits("::1"))
 
     def test_a_refusal_tells_the_line_that_would_admit_it(self) -> None:
         """And that line does admit it."""
         for gate, address, line in (
-            (Gate(), STRANGER, 'peers = ["198.51.100.1"]'),
-            (Gate(), "UNIXAddress('/run/peer')", 'unauthenticated = "allow"'),
-            (Gate(Unauthenticated.DENY), HERE, 'unauthenticated = "loopback"'),
-            (Gate(Unauthenticated.DENY), PEER, 'unauthenticated = "loopback" with peers = ["192.0.2.7"]'),
+            (TrustedPeers(), STRANGER, 'peers = ["198.51.100.1"]'),
+            (TrustedPeers(), "UNIXAddress('/run/peer')", 'unauthenticated = "allow"'),
+            (TrustedPeers(Unauthenticated.DENY), HERE, 'unauthenticated = "loopback"'),
+            (
+                TrustedPeers(Unauthenticated.DENY),
+                PEER,
+                'unauthenticated = "loopback" with peers = ["192.0.2.7"]',
+            ),
         ):
             self.assertEqual(
                 gate.refusal(address),
                 f"nothing verifies who sent it; {line} under [security] in the configuration would admit it",
             )
-        self.assertTrue(Gate(peers=AddressSet.of([STRANGER])).admits(STRANGER))
+        self.assertTrue(TrustedPeers(peers=AddressSet.of([STRANGER])).admits(STRANGER))

@@ -20,8 +20,8 @@ from msmq.transfer.stream_changes import (
     WANTS_FINAL_ACK,
     WANTS_JOURNAL,
     Disposal,
-    Settlement,
-    Transfer,
+    SettledMessage,
+    UnorderedMessage,
 )
 from tests.builders import ALPHA, BETA
 from tests.session.ordering.support import Position, transactional_packet
@@ -31,9 +31,9 @@ RECEIVED = MessageClass.ACK_RECEIVE
 REFUSED = MessageClass.NACK_Q_PURGED
 
 
-def transfer(number: int, wanted: int = WANTS_JOURNAL, sequence: int = X) -> Transfer[Position]:
+def transfer(number: int, wanted: int = WANTS_JOURNAL, sequence: int = X) -> UnorderedMessage[Position]:
     position = Position(transactional_packet(place=(sequence, number, number - 1)))
-    return Transfer(position, sequence, number, message_id=100 + number, wanted=wanted)
+    return UnorderedMessage(position, sequence, number, message_id=100 + number, wanted=wanted)
 
 
 def ack(number: int, message_class: int = RECEIVED, sequence: int = X) -> FinalAck:
@@ -68,20 +68,20 @@ class Table:
             else:
                 self.state[name] = value
 
-    def add(self, *transfers: Transfer[Position]) -> AwaitingPage:
+    def add(self, *transfers: UnorderedMessage[Position]) -> AwaitingPage:
         """They are order-acknowledged, and their move is stored; they lie under ten times their numbers."""
         page = self.begin(*transfers)
         assert self.core.stored(page) == []
         return page
 
-    def begin(self, *transfers: Transfer[Position]) -> AwaitingPage:
+    def begin(self, *transfers: UnorderedMessage[Position]) -> AwaitingPage:
         lookup_ids = [10 * one.number for one in transfers]
         page = self.core.add(transfers, lookup_ids)
         self.apply([page.change])
         self.kept.update(lookup_ids)
         return page
 
-    def remove(self, settlements: Sequence[Settlement[int]]) -> None:
+    def remove(self, settlements: Sequence[SettledMessage[int]]) -> None:
         """They leave, and that is stored."""
         self.kept.difference_update(settlement.message for settlement in settlements)
         self.apply(self.core.take_changes())
@@ -96,14 +96,16 @@ class FinalAckTests(SynchronousTestCase):
         """ACK_RECEIVE, and JP was set."""
         table = Table()
         table.add(transfer(1, WANTS_JOURNAL))
-        self.assertEqual(table.core.final_acknowledged(ack(1)), [Settlement(10, RECEIVED, Disposal.JOURNAL)])
+        self.assertEqual(
+            table.core.final_acknowledged(ack(1)), [SettledMessage(10, RECEIVED, Disposal.JOURNAL)]
+        )
 
     def test_a_failed_message_is_a_dead_letter(self) -> None:
         """Any other class, and JN was set."""
         table = Table()
         table.add(transfer(1, WANTS_DEAD_LETTER))
         settled = table.core.final_acknowledged(ack(1, REFUSED))
-        self.assertEqual(settled, [Settlement(10, REFUSED, Disposal.DEAD_LETTER)])
+        self.assertEqual(settled, [SettledMessage(10, REFUSED, Disposal.DEAD_LETTER)])
 
     def test_it_leaves_in_every_case(self) -> None:
         """MQQB-3.1.5.7-05: whatever was wanted and whatever came; a second one has no effect."""
@@ -116,7 +118,7 @@ class FinalAckTests(SynchronousTestCase):
             table = Table()
             table.add(transfer(1, wanted))
             settled = table.core.final_acknowledged(ack(1, message_class))
-            self.assertEqual(settled, [Settlement(10, message_class, Disposal.FORGET)])
+            self.assertEqual(settled, [SettledMessage(10, message_class, Disposal.FORGET)])
             self.assertIs(table.core.final_acknowledged(ack(1, message_class)), None)
             self.assertEqual(len(table.core), 0)
 
@@ -139,7 +141,7 @@ class FinalAckTests(SynchronousTestCase):
         page = table.begin(transfer(1), transfer(2))
         self.assertEqual(table.core.final_acknowledged(ack(1)), [])
         self.assertEqual(table.core.take_changes(), [])
-        self.assertEqual(table.core.stored(page), [Settlement(10, RECEIVED, Disposal.JOURNAL)])
+        self.assertEqual(table.core.stored(page), [SettledMessage(10, RECEIVED, Disposal.JOURNAL)])
         self.assertEqual(len(table.core), 1)
 
     def test_all_may_come_while_the_move_is_stored(self) -> None:
@@ -167,7 +169,8 @@ class LimitTests(SynchronousTestCase):
         table.add(transfer(1, WANTS_DEAD_LETTER), transfer(2, WANTS_JOURNAL))
         page = table.add(transfer(3), transfer(4))
         self.assertEqual(
-            page.evicted, [Settlement(10, 0, Disposal.DEAD_LETTER), Settlement(20, 0, Disposal.FORGET)]
+            page.evicted,
+            [SettledMessage(10, 0, Disposal.DEAD_LETTER), SettledMessage(20, 0, Disposal.FORGET)],
         )
         table.remove(page.evicted)
         self.assertEqual((len(table.core), len(table.state)), (2, 1))
@@ -177,7 +180,7 @@ class LimitTests(SynchronousTestCase):
         table = Table(limit=1)
         page = table.begin(transfer(1, WANTS_DEAD_LETTER), transfer(2))
         self.assertEqual(page.evicted, [])
-        self.assertEqual(table.core.stored(page), [Settlement(10, 0, Disposal.DEAD_LETTER)])
+        self.assertEqual(table.core.stored(page), [SettledMessage(10, 0, Disposal.DEAD_LETTER)])
 
 
 class RestartTests(SynchronousTestCase):
@@ -186,9 +189,12 @@ class RestartTests(SynchronousTestCase):
         table = Table()
         table.add(transfer(1), transfer(2, WANTS_DEAD_LETTER))
         table.restart()
-        self.assertEqual(table.core.final_acknowledged(ack(1)), [Settlement(10, RECEIVED, Disposal.JOURNAL)])
         self.assertEqual(
-            table.core.final_acknowledged(ack(2, REFUSED)), [Settlement(20, REFUSED, Disposal.DEAD_LETTER)]
+            table.core.final_acknowledged(ack(1)), [SettledMessage(10, RECEIVED, Disposal.JOURNAL)]
+        )
+        self.assertEqual(
+            table.core.final_acknowledged(ack(2, REFUSED)),
+            [SettledMessage(20, REFUSED, Disposal.DEAD_LETTER)],
         )
 
     def test_what_has_left_is_not_waited_for(self) -> None:
@@ -253,4 +259,4 @@ class RestartTests(SynchronousTestCase):
             attrs.evolve(ack(number, REFUSED, sequence), message_id=message_id)
         )
         disposal = Disposal.DEAD_LETTER if wanted & WANTS_DEAD_LETTER else Disposal.FORGET
-        self.assertEqual(settled, [Settlement(lookup_id, REFUSED, disposal)])
+        self.assertEqual(settled, [SettledMessage(lookup_id, REFUSED, disposal)])

@@ -20,11 +20,11 @@ from msmq.transfer.decision import (
     TOO_MANY_QUEUES,
     ArrivalDecision,
     ArrivalFacts,
+    ArrivalRefusal,
     Closure,
     Destination,
     Fate,
     Outcome,
-    Refusal,
     cut_at,
     decide,
 )
@@ -130,16 +130,16 @@ class OneMessageTests(DecisionTestCase):
             (recoverable(), QUEUE, {}, Fate.ENQUEUED),
             (in_stream(), TRANSACTIONAL, {}, Fate.ENQUEUED),
             (express(), MISSING, {}, Fate.ACKNOWLEDGEMENT),
-            (express(), TRANSACTIONAL, {}, Refusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
-            (recoverable(), TRANSACTIONAL, {}, Refusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
-            (in_stream(), QUEUE, {}, Refusal(nack.NACK_NOT_TRANSACTIONAL_Q)),
-            (express(**LATE), QUEUE, {}, Refusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
-            (recoverable(**LATE), QUEUE, {}, Refusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
-            (express(**LATE), ELSEWHERE, routing, Refusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
-            (express(), ELSEWHERE, {}, Refusal(NOT_FOR_US)),
+            (express(), TRANSACTIONAL, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
+            (recoverable(), TRANSACTIONAL, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
+            (in_stream(), QUEUE, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_Q)),
+            (express(**LATE), QUEUE, {}, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
+            (recoverable(**LATE), QUEUE, {}, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
+            (express(**LATE), ELSEWHERE, routing, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
+            (express(), ELSEWHERE, {}, ArrivalRefusal(NOT_FOR_US)),
             (express(), ELSEWHERE, routing, Fate.FORWARDED),
             (recoverable(), ELSEWHERE, routing, Fate.FORWARDED),
-            (express(hops=29), ELSEWHERE, routing, Refusal(nack.NACK_HOP_COUNT_EXCEEDED)),
+            (express(hops=29), ELSEWHERE, routing, ArrivalRefusal(nack.NACK_HOP_COUNT_EXCEEDED)),
             (express(hops=28), ELSEWHERE, routing, Fate.FORWARDED),
             (express(hops=29), QUEUE, {}, Fate.ENQUEUED),
         ):
@@ -153,7 +153,7 @@ class OneMessageTests(DecisionTestCase):
             refused = {view: Security()}
             self.assertEqual(
                 self.outcome(view, TRANSACTIONAL, security=refused),
-                Refusal(MessageClass.NACK_ACCESS_DENIED, ": no right to send"),
+                ArrivalRefusal(MessageClass.NACK_ACCESS_DENIED, ": no right to send"),
             )
 
     def test_duplicates(self) -> None:
@@ -181,7 +181,7 @@ class ClosureTests(DecisionTestCase):
         """A recoverable message cannot be kept; what is before it is accepted."""
         for view, name in ((recoverable(2), "RECOVERABLE"), (in_stream(2), "TRANSACTIONAL")):
             decision = self.decide((express(1), QUEUE), (view, QUEUE), (express(3), QUEUE), is_durable=False)
-            self.assertEqual(decision.outcomes, [Fate.ENQUEUED, Refusal(f"UNSUPPORTED_{name}")])
+            self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal(f"UNSUPPORTED_{name}")])
             self.assertIs(decision.closure, Closure.UNSUPPORTED_MESSAGE)
             self.assertEqual((decision.is_judged, decision.acknowledged), (False, 0))
             self.assertEqual(self.history.judged, [])
@@ -191,7 +191,7 @@ class ClosureTests(DecisionTestCase):
         mine, forged = recoverable(1, source=ALPHA), recoverable(2, source=GAMMA)
         pairs = ((mine, QUEUE), (forged, QUEUE), (recoverable(3), QUEUE))
         decision = self.decide(*pairs, peer=ALPHA.bytes_le)
-        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, Refusal("NOT_FROM_ITS_SENDER")])
+        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal("NOT_FROM_ITS_SENDER")])
         self.assertIs(decision.closure, Closure.NOT_FROM_ITS_SENDER)
         self.assertEqual((self.history.judged, decision.acknowledged), ([mine], 1))
         self.assertIsNone(self.decide(*pairs).closure)
@@ -203,7 +203,7 @@ class ClosureTests(DecisionTestCase):
         first, second, third = (recoverable(number) for number in (1, 2, 3))
         pairs = ((first, QUEUE), (second, QUEUE), (third, QUEUE))
         decision = self.decide(*pairs, free=first.size)
-        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, Refusal("QUEUE_MANAGER_QUOTA_EXCEEDED")])
+        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal("QUEUE_MANAGER_QUOTA_EXCEEDED")])
         self.assertEqual((decision.closure, decision.acknowledged), (Closure.NO_RESOURCES, 1))
         self.assertEqual(self.history.judged, [first])
         known = History(passed=[first], verdicts={first: Verdict.DUPLICATE})
@@ -230,13 +230,13 @@ class ClosureTests(DecisionTestCase):
         view = recoverable(1)
         facts: dict[str, Any] = {"is_routing_server": True, "without_route": {view: TOO_MANY_QUEUES}}
         decision = self.decide((view, ELSEWHERE), (recoverable(2), QUEUE), **facts)
-        self.assertEqual(decision.outcomes[0], Refusal(TOO_MANY_QUEUES, is_sent_again=True))
+        self.assertEqual(decision.outcomes[0], ArrivalRefusal(TOO_MANY_QUEUES, is_sent_again=True))
         self.assertEqual((decision.closure, decision.acknowledged), (Closure.NO_RESOURCES, 0))
         lost = express(1)
         decision = self.decide(
             (lost, ELSEWHERE), is_routing_server=True, without_route={lost: TOO_MANY_QUEUES}
         )
-        self.assertEqual((decision.outcomes, decision.closure), ([Refusal(TOO_MANY_QUEUES)], None))
+        self.assertEqual((decision.outcomes, decision.closure), ([ArrivalRefusal(TOO_MANY_QUEUES)], None))
 
     def test_names(self) -> None:
         """Each closure is a reason for which sessions close."""

@@ -17,7 +17,7 @@ from msmq.structures.directory.public_keys import (
 )
 from msmq.transfer.security.cipher_choice import (
     CannotEncryptError,
-    Choice,
+    CipherChoice,
     Preferences,
     choose,
     is_padded,
@@ -155,7 +155,7 @@ class ChoosingTests(SynchronousTestCase):
 
     def test_choice_shows_no_modulus(self) -> None:
         """It is public, and nothing to read for people."""
-        choice: Choice = choose(ALL, ADVANCED, WEAK)
+        choice: CipherChoice = choose(ALL, ADVANCED, WEAK)
         self.assertNotIn(str(choice.public_key.modulus), repr(choice))
 
 

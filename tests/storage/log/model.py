@@ -18,8 +18,8 @@ from msmq.storage.log.core.format import (
     group_buffers,
     group_header,
 )
-from msmq.storage.log.core.plan import Plan
-from msmq.storage.log.core.recovery import Source, recover
+from msmq.storage.log.core.plan import GroupPlan
+from msmq.storage.log.core.recovery import RecoveredSegment, recover
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.state import State
 
@@ -50,11 +50,11 @@ class Blocks:
         content[:FIRST] = header.to_bytes().ljust(FIRST, b"\0")
         return cls(header, content, [None] * BLOCKS)
 
-    def source(self) -> Source:
+    def source(self) -> RecoveredSegment:
         """What recovery sees of it."""
         content = bytes(self.content)
         path = NOWHERE / f"segment-{self.header.generation:06d}"
-        return Source(path, self.header, SIZE, lambda offset, size: content[offset : offset + size])
+        return RecoveredSegment(path, self.header, SIZE, lambda offset, size: content[offset : offset + size])
 
 
 @attrs.frozen
@@ -114,7 +114,7 @@ class Machine:
         header = self.segments[position.generation].header
         state = State()
         state.put_queue(1, QUEUE.identifier, b"")
-        plan = Plan(state, position.generation << 32 | position.offset + GROUP_HEADER, 0)
+        plan = GroupPlan(state, position.generation << 32 | position.offset + GROUP_HEADER, 0)
         plan.add(changes)
         if sealed is not None:
             plan.seal(sealed)

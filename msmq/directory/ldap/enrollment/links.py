@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.directory.ldap.enrollment.ldif import Change
-from msmq.directory.ldap.enrollment.planning import GATES, Step, has_value, identifier_of
+from msmq.directory.ldap.enrollment.planning import GATES, EnrollmentStep, has_value, identifier_of
 from msmq.directory.ldap.entries.mapping import GUID
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child, folded, link_name
@@ -31,7 +31,9 @@ class LinkFacts:
     gates: tuple[Entry, ...] = ()
 
 
-def plan_link(facts: LinkFacts, *, cost: int | None, make_identifier: Callable[[], UUID]) -> list[Step]:
+def plan_link(
+    facts: LinkFacts, *, cost: int | None, make_identifier: Callable[[], UUID]
+) -> list[EnrollmentStep]:
     """Connect two sites, or give their link another cost or other gates.
 
     @param cost: of the link; C{None} for 1, or for that which it has.
@@ -45,7 +47,7 @@ def plan_link(facts: LinkFacts, *, cost: int | None, make_identifier: Callable[[
         if gates and _folded(gates) != _folded(link.all(GATES)):
             values[GATES] = gates
         changes: list[Change] = [Modify(link.name, values)] if values else []
-        return [Step(change) for change in [*changes, *(Delete(other.name) for other in others)]]
+        return [EnrollmentStep(change) for change in [*changes, *(Delete(other.name) for other in others)]]
     first, second = facts.ends
     name = child(link_name(identifier_of(first), identifier_of(second)), facts.root.services)
     made: dict[str, Sequence[bytes]] = {
@@ -57,7 +59,7 @@ def plan_link(facts: LinkFacts, *, cost: int | None, make_identifier: Callable[[
     }
     if not facts.root.makes_identifiers:
         made = {GUID: (pack_guid(make_identifier()),), **made}
-    return [Step(Add(name, made))]
+    return [EnrollmentStep(Add(name, made))]
 
 
 def _folded(names: Iterable[bytes]) -> set[str]:

@@ -12,10 +12,10 @@ from msmq.directory.ldap.enrollment.planning import (
     CONFIGURATION_ATTRIBUTES,
     DNS_NAME,
     REFERENCES,
+    EnrolledMember,
     EnrollmentError,
-    Member,
-    Step,
-    Wanted,
+    EnrollmentStep,
+    MemberRequest,
     check_computer_name,
     plan_change,
     plan_join,
@@ -53,49 +53,49 @@ class Enrollment:
         self._make_identifier = make_identifier
         self._dry_run = dry_run
 
-    async def join(self, name: str, wanted: Wanted) -> list[Step]:
+    async def join(self, name: str, wanted: MemberRequest) -> list[EnrollmentStep]:
         """Make a computer a queue manager.
 
         @raise EnrollmentError: it cannot be one.
         @raise DirectoryError: the directory refuses it, or is away.
         """
 
-        async def plan() -> list[Step]:
+        async def plan() -> list[EnrollmentStep]:
             return plan_join(await self._member(name, wanted.sites or ()), wanted, self._make_identifier)
 
         return await self._reach(plan)
 
-    async def change(self, name: str, wanted: Wanted) -> list[Step]:
+    async def change(self, name: str, wanted: MemberRequest) -> list[EnrollmentStep]:
         """Give a queue manager other roles or sites; raises as L{join}."""
 
-        async def plan() -> list[Step]:
+        async def plan() -> list[EnrollmentStep]:
             return plan_change(await self._member(name, wanted.sites or ()), wanted)
 
         return await self._reach(plan)
 
-    async def leave(self, name: str, *, with_queues: bool = False) -> list[Step]:
+    async def leave(self, name: str, *, with_queues: bool = False) -> list[EnrollmentStep]:
         """Remove a queue manager; raises as L{join}."""
 
-        async def plan() -> list[Step]:
+        async def plan() -> list[EnrollmentStep]:
             return plan_leave(await self._member(name, leaves=True), with_queues=with_queues)
 
         return await self._reach(plan)
 
     async def link(
         self, sites: tuple[str, str], *, cost: int | None, gates: Sequence[str], remove: bool = False
-    ) -> list[Step]:
+    ) -> list[EnrollmentStep]:
         """Connect two sites, change their link, or remove it; raises as L{join}."""
 
-        async def plan() -> list[Step]:
+        async def plan() -> list[EnrollmentStep]:
             facts = await self._link(sites, gates)
             if remove:
-                return [Step(Delete(link.name)) for link in facts.links]
+                return [EnrollmentStep(Delete(link.name)) for link in facts.links]
             return plan_link(facts, cost=cost, make_identifier=self._make_identifier)
 
         return await self._reach(plan)
 
-    async def _reach(self, plan: Callable[[], Awaitable[list[Step]]]) -> list[Step]:
-        taken: list[Step] = []
+    async def _reach(self, plan: Callable[[], Awaitable[list[EnrollmentStep]]]) -> list[EnrollmentStep]:
+        taken: list[EnrollmentStep] = []
         for _ in range(MOST_ROUNDS):
             steps = await plan()
             if self._dry_run or not steps:
@@ -117,7 +117,9 @@ class Enrollment:
             case Delete(name):
                 await self._operations.delete_if_there(name)
 
-    async def _member(self, name: str, wanted_sites: Sequence[str] = (), *, leaves: bool = False) -> Member:
+    async def _member(
+        self, name: str, wanted_sites: Sequence[str] = (), *, leaves: bool = False
+    ) -> EnrolledMember:
         check_computer_name(name)
         operations = self._operations
         root = await operations.root()
@@ -131,18 +133,18 @@ class Enrollment:
             )
         if not found:
             settings = await self._settings(name, None, sites_of(None, sites, wanted_sites))
-            return Member(root, name, settings=settings, sites=sites)
+            return EnrolledMember(root, name, settings=settings, sites=sites)
         [computer] = found
         own = await operations.entry(child(CONFIGURATION, computer.name), CONFIGURATION_ATTRIBUTES)
         settings = await self._settings(value_at(computer.name, 0), own, sites_of(own, sites, wanted_sites))
         if not leaves:
-            return Member(root, name, computer, own, settings, sites)
+            return EnrolledMember(root, name, computer, own, settings, sites)
         below = await operations.find(computer.name, Scope.CHILDREN, ANYTHING, (GUID,))
         is_alone = all(value_at(entry.name, 0).lower() == CONFIGURATION for entry in below)
         if own is None:
-            return Member(root, name, computer, own, settings, sites, is_alone=is_alone)
+            return EnrolledMember(root, name, computer, own, settings, sites, is_alone=is_alone)
         queues = await operations.find(own.name, Scope.CHILDREN, ANYTHING, (GUID,))
-        return Member(
+        return EnrolledMember(
             root,
             name,
             computer,
@@ -211,7 +213,7 @@ class Enrollment:
     async def _link(self, names: tuple[str, str], gates: Sequence[str]) -> LinkFacts:
         operations = self._operations
         root = await operations.root()
-        known = Member(root, "", sites=await self._sites())
+        known = EnrolledMember(root, "", sites=await self._sites())
         first, second = (site_of(known, name) for name in names)
         if folded(first.name) == folded(second.name):
             raise EnrollmentError(f"a routing link needs two sites, not {names[0]} twice")

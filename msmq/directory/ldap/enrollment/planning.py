@@ -59,7 +59,7 @@ class EnrollmentError(MsmqError):
 
 
 @attrs.frozen
-class Member:
+class EnrolledMember:
     """What a directory has of one computer as a queue manager.
 
     @ivar computer: its entry, with C{dNSHostName}; C{None} if there is none.
@@ -85,7 +85,7 @@ class Member:
 
 
 @attrs.frozen
-class Wanted:
+class MemberRequest:
     """What a queue manager is to be; C{None} for what stays as it is.
 
     @ivar sites: the names or GUIDs of its sites.
@@ -104,7 +104,7 @@ class Wanted:
 
 
 @attrs.frozen
-class Step:
+class EnrollmentStep:
     """One change of a plan.
 
     @ivar waits: it needs an identifier that only an earlier step brings, and says so as a comment.
@@ -114,7 +114,9 @@ class Step:
     waits: str = ""
 
 
-def plan_join(member: Member, wanted: Wanted, make_identifier: Callable[[], UUID]) -> list[Step]:
+def plan_join(
+    member: EnrolledMember, wanted: MemberRequest, make_identifier: Callable[[], UUID]
+) -> list[EnrollmentStep]:
     """Make a computer a queue manager, or complete what is missing.
 
     A value that is there and was not asked for stays.
@@ -123,7 +125,7 @@ def plan_join(member: Member, wanted: Wanted, make_identifier: Callable[[], UUID
     @raise EnrollmentError: the computer has to join the domain first, or the identifier is another one.
     """
     root = member.root
-    steps: list[Step] = []
+    steps: list[EnrollmentStep] = []
     computer = child(member.name, root.computers) if member.computer is None else member.computer.name
     has_none = member.computer is None or not member.computer.all(DNS_NAME)
     dns_name = wanted.dns_name or (wanted.usual_dns_name if has_none else "")
@@ -135,9 +137,9 @@ def plan_join(member: Member, wanted: Wanted, make_identifier: Callable[[], UUID
                 f" for example with: samba-tool computer create {member.name}"
             )
         made = {"objectClass": (b"computer",), GUID: (pack_guid(make_identifier()),), **named}
-        steps.append(Step(Add(computer, made)))
+        steps.append(EnrollmentStep(Add(computer, made)))
     elif dns_name and not has_value(member.computer, DNS_NAME, dns_name):
-        steps.append(Step(Modify(computer, named)))
+        steps.append(EnrollmentStep(Modify(computer, named)))
     own = member.configuration
     changed = _wanted_values(member, wanted)
     if own is None:
@@ -150,7 +152,7 @@ def plan_join(member: Member, wanted: Wanted, make_identifier: Callable[[], UUID
                 " and a domain gives an identifier of its own: start it with an empty data directory"
             )
         own = Entry(child(CONFIGURATION, computer), _lowered(values))
-        steps.append(Step(Add(own.name, {"objectClass": (b"mSMQConfiguration",), **values})))
+        steps.append(EnrollmentStep(Add(own.name, {"objectClass": (b"mSMQConfiguration",), **values})))
     else:
         _check_identifier(member.name, own, wanted.identifier)
         missing = {name: each for name, each in _initial(wanted).items() if not own.all(name)}
@@ -158,18 +160,18 @@ def plan_join(member: Member, wanted: Wanted, make_identifier: Callable[[], UUID
     return [*steps, *_settled(member, own)]
 
 
-def plan_change(member: Member, wanted: Wanted) -> list[Step]:
+def plan_change(member: EnrolledMember, wanted: MemberRequest) -> list[EnrollmentStep]:
     """Give a queue manager other roles or sites.
 
     @raise EnrollmentError: it has not joined.
     """
     own = _joined(member)
-    steps: list[Step] = []
+    steps: list[EnrollmentStep] = []
     own = _modified(steps, own, _wanted_values(member, wanted))
     return [*steps, *_settled(member, own)]
 
 
-def plan_leave(member: Member, *, with_queues: bool = False) -> list[Step]:
+def plan_leave(member: EnrolledMember, *, with_queues: bool = False) -> list[EnrollmentStep]:
     """Remove a queue manager, what names it, and its computer where that is nothing but this.
 
     @param with_queues: its public queues as well.
@@ -182,7 +184,7 @@ def plan_leave(member: Member, *, with_queues: bool = False) -> list[Step]:
             f"{member.name} has {count} public queue{'s' if count > 1 else ''}, for example"
             f" {member.queues[0]}; delete them there, or leave with --with-queues"
         )
-    steps = [Step(Delete(name)) for name in member.queues]
+    steps = [EnrollmentStep(Delete(name)) for name in member.queues]
     if own is not None:
         for entry in member.references:
             left = {
@@ -190,13 +192,13 @@ def plan_leave(member: Member, *, with_queues: bool = False) -> list[Step]:
                 for name in REFERENCES
             }
             changed = {name: each for name, each in left.items() if len(each) != len(entry.all(name))}
-            steps.append(Step(Modify(entry.name, changed)))
-        steps += [Step(change) for change in settings_changes(own, (), member.settings)]
-        steps += [Step(Delete(name)) for name in member.servers]
-        steps.append(Step(Delete(own.name)))
+            steps.append(EnrollmentStep(Modify(entry.name, changed)))
+        steps += [EnrollmentStep(change) for change in settings_changes(own, (), member.settings)]
+        steps += [EnrollmentStep(Delete(name)) for name in member.servers]
+        steps.append(EnrollmentStep(Delete(own.name)))
     if member.computer is not None and member.is_alone and member.root.dialect is Dialect.OPENLDAP:
         # Computers of a domain have a life of their own.
-        steps.append(Step(Delete(member.computer.name)))
+        steps.append(EnrollmentStep(Delete(member.computer.name)))
     return steps
 
 
@@ -218,7 +220,7 @@ def check_computer_name(name: str) -> None:
             )
 
 
-def site_of(member: Member, wanted: str) -> Entry:
+def site_of(member: EnrolledMember, wanted: str) -> Entry:
     """The site of this name or GUID.
 
     @raise EnrollmentError: there is none.
@@ -244,7 +246,7 @@ def sites_of(own: Entry | None, sites: Mapping[str, Entry], wanted: Sequence[str
     ]
 
 
-def _wanted_values(member: Member, wanted: Wanted) -> dict[str, Sequence[bytes]]:
+def _wanted_values(member: EnrolledMember, wanted: MemberRequest) -> dict[str, Sequence[bytes]]:
     """The attributes of the mSMQConfiguration that were asked for."""
     values: dict[str, Sequence[bytes]] = {}
     if wanted.sites is not None:
@@ -257,7 +259,7 @@ def _wanted_values(member: Member, wanted: Wanted) -> dict[str, Sequence[bytes]]
     return values
 
 
-def _initial(wanted: Wanted) -> dict[str, Sequence[bytes]]:
+def _initial(wanted: MemberRequest) -> dict[str, Sequence[bytes]]:
     """[MS-MQDSSM] 3.1.6.1.1.2 the values of a queue manager without any role.
 
     Quotas that are not given, and keys, are published by the queue manager at its first start.
@@ -276,24 +278,24 @@ def _initial(wanted: Wanted) -> dict[str, Sequence[bytes]]:
     return values
 
 
-def _modified(steps: list[Step], own: Entry, values: Mapping[str, Sequence[bytes]]) -> Entry:
+def _modified(steps: list[EnrollmentStep], own: Entry, values: Mapping[str, Sequence[bytes]]) -> Entry:
     """An mSMQConfiguration with these values, and a step for those that it does not have."""
     changed = {name: each for name, each in values.items() if set(own.all(name)) != set(each)}
     if changed:
-        steps.append(Step(Modify(own.name, changed)))
+        steps.append(EnrollmentStep(Modify(own.name, changed)))
     return Entry(own.name, {**own.values, **_lowered(values)})
 
 
-def _settled(member: Member, own: Entry) -> list[Step]:
+def _settled(member: EnrolledMember, own: Entry) -> list[EnrollmentStep]:
     """The steps to the mSMQSettings of a queue manager in the sites that it has from now on."""
     sites = {entry.first(GUID): entry.name for entry in member.sites.values()}
     names = [sites[value] for value in own.all(SITES) if value in sites]
     waits = "" if own.first(GUID) is not None else _WAITS.format(name=own.name)
     changes = settings_changes(own, names, member.settings)
-    return [Step(change, waits if isinstance(change, Add) else "") for change in changes]
+    return [EnrollmentStep(change, waits if isinstance(change, Add) else "") for change in changes]
 
 
-def _joined(member: Member) -> Entry:
+def _joined(member: EnrolledMember) -> Entry:
     if member.configuration is None:
         raise EnrollmentError(
             f"{member.name} is not a queue manager in {member.root.domain}; msmq enterprise join"

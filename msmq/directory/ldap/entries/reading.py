@@ -48,7 +48,7 @@ _PATH_PREFIX: Final = "LDAP://"
 
 
 @attrs.frozen
-class Related:
+class RelatedEntries:
     """What is known beside an entry.
 
     @ivar computers: the entries of computers, by their names as L{folded} has them.
@@ -84,7 +84,7 @@ def links_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]) -
 
 
 def to_object(
-    of: type[DirectoryObject], entry: Entry, wanted: Collection[str], related: Related, faults: Faults
+    of: type[DirectoryObject], entry: Entry, wanted: Collection[str], related: RelatedEntries, faults: Faults
 ) -> DirectoryEntry[Any] | None:
     """[MS-MQDSSM] 3.1.6.11 the object that an entry holds; C{None} if that cannot be used.
 
@@ -114,7 +114,7 @@ def to_object(
 
 
 def _values(
-    of: type[DirectoryObject], entry: Entry, wanted: Collection[str], related: Related, faults: Faults
+    of: type[DirectoryObject], entry: Entry, wanted: Collection[str], related: RelatedEntries, faults: Faults
 ) -> Iterator[tuple[str, Any]]:
     kept = CLASSES[of]
     for name in wanted:
@@ -161,7 +161,7 @@ def _in_order(digests: Sequence[bytes], entry: Entry) -> tuple[bytes, ...]:
 
 
 def _link(
-    of: type[DirectoryObject], name: str, values: Sequence[bytes], related: Related
+    of: type[DirectoryObject], name: str, values: Sequence[bytes], related: RelatedEntries
 ) -> Iterator[tuple[str, Any]]:
     identifiers = [related.identifiers.get(folded(value.decode(errors="replace"))) for value in values]
     known = tuple(each for each in identifiers if each is not None)
@@ -173,7 +173,7 @@ def _link(
 
 
 def _computed(
-    of: type[DirectoryObject], entry: Entry, wanted: Collection[str], related: Related, faults: Faults
+    of: type[DirectoryObject], entry: Entry, wanted: Collection[str], related: RelatedEntries, faults: Faults
 ) -> Iterator[tuple[str, Any]]:
     if "full_path" in wanted:
         yield "full_path", entry.name

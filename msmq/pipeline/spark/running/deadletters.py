@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.deadletters import clusters, failures
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
 
 _HOUR = 3600 * 1_000_000
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     failed = failures(setting.estate.messages).cache()
     alike = clusters(failed).cache()
     largest = alike.orderBy(F.desc("messages"), "class_name", "destination", "exception", "pattern")
@@ -31,7 +31,7 @@ def _run(setting: Setting) -> JobOutcome:
         .orderBy("hour")
         .collect()
     )
-    report = Report(
+    report = JobReport(
         "What failed",
         verdict,
         setting.facts,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
-from msmq.pipeline.reports import Report, Table
+from msmq.pipeline.reports import JobReport, Table
 from msmq.pipeline.reports.model import MOST_ROWS, Cell
 from msmq.pipeline.spark.inputs import Input, JobInput
 from msmq.pipeline.spark.jobs.estate import Estate
@@ -18,7 +18,7 @@ from msmq.wire.guid import parse_guid
 
 
 @attrs.frozen
-class Setting:
+class JobContext:
     """In what a job runs.
 
     @ivar estate: what it reads.
@@ -43,7 +43,7 @@ class JobOutcome:
     @ivar tables: what is written as Parquet, by the name of its directory.
     """
 
-    report: Report
+    report: JobReport
     tables: Mapping[str, DataFrame]
 
 
@@ -59,7 +59,7 @@ class Job:
 
     name: str
     summary: str
-    run: Callable[[Setting], JobOutcome]
+    run: Callable[[JobContext], JobOutcome]
     wanted: Callable[[Namespace], JobInput] | None = None
     add_options: Callable[[ArgumentParser], None] = lambda parser: None
     needs_enterprise: bool = False
@@ -96,14 +96,14 @@ def shown(
 
 
 @attrs.frozen
-class Names:
+class QueueManagerNames:
     """What people call queue managers, by their GUIDs."""
 
     _known: Mapping[str, str]
     _topology: Topology | None = None
 
     @classmethod
-    def of(cls, setting: Setting) -> Names:
+    def of(cls, setting: JobContext) -> QueueManagerNames:
         """By the stores that are theirs, and by the enterprise."""
         owners = owners_of(setting.estate.messages).collect()
         return cls({row["owner"]: row["told"] for row in owners}, setting.topology)

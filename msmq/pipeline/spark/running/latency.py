@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import seconds
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.latency import PERCENTILES, bounds, delays, percentiles, skews
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 
 _SHOWN = tuple(range(0, 101, 5))
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     delayed = delays(setting.estate.messages).cache()
     skewed = skews(delayed).cache()
     bounded = bounds(delayed, skewed).cache()
     taken = percentiles(bounded).cache()
-    names = Names.of(setting)
+    names = QueueManagerNames.of(setting)
     routes = taken.orderBy(F.desc("messages"), "source", "store", "queue").collect()
     set_back = skewed.where("NOT steady").count()
     verdict = f"{sum(row['messages'] for row in routes):,} messages on {len(routes):,} routes"
@@ -57,7 +57,7 @@ def _run(setting: Setting) -> JobOutcome:
         f"p{number}_at_{side}": f"{number} %, {side}" for number in PERCENTILES for side in ("least", "most")
     }
     columns |= {"max_at_least": "all, least", "max_at_most": "all, most"}
-    report = Report(
+    report = JobReport(
         "How long messages take",
         verdict,
         setting.facts,

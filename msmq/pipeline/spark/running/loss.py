@@ -7,11 +7,11 @@ from argparse import ArgumentParser, Namespace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.loss import DELIVERED, DUPLICATED, FATES, LOST, MISSING, fates, losses
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 from msmq.pipeline.spark.running.times import add_times
 
 _STREAMS = (
@@ -35,7 +35,7 @@ def within(table: DataFrame, since: int | None, until: int | None) -> DataFrame:
     return table if until is None else table.where(F.col("sent") < until)
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     options = setting.options
     every = within(
         fates(setting.estate.messages, setting.estate.events), options.since, options.until
@@ -50,7 +50,7 @@ def _run(setting: Setting) -> JobOutcome:
     verdict = f"{total:,} messages: {lost:,} lost, {count.get(DUPLICATED, 0):,} came more than once"
     if count.get(MISSING):
         verdict += f", {count[MISSING]:,} are missing where no record is kept"
-    names = Names.of(setting)
+    names = QueueManagerNames.of(setting)
     flows = sorted(
         counted.collect(), key=lambda row: (row["destination"] or "", row["source"] or "", row["fate"])
     )
@@ -64,7 +64,7 @@ def _run(setting: Setting) -> JobOutcome:
         if values:
             stack.append(Series(fate, list(values), list(values.values())))
     bad = every.where(F.col("fate").isin(LOST, MISSING, DUPLICATED)).orderBy("fate", "sent", "id")
-    report = Report(
+    report = JobReport(
         "What became of messages",
         verdict,
         [*setting.facts, *((f"messages {fate}", count[fate]) for fate in FATES if fate in count)],

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.spelling import whole_number
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.estate import JOURNAL, QUEUE
 from msmq.pipeline.spark.jobs.quota import HOUR, QUOTAS, forecast, growth
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
 
 _DRAWN = 6
 _KILOBYTE = 1024
@@ -89,7 +89,7 @@ def _of_queue(store: str | None, queue: dict[str, Any]) -> Iterator[Quota]:
         yield store, str(queue["path"]), place, limit, int(queue[f"{prefix}bytes"])
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     options = setting.options
     quotas: dict[tuple[str | None, str, str], Quota] = {}
     for text in options.queues:
@@ -124,7 +124,7 @@ def _run(setting: Setting) -> JobOutcome:
                 [step["bytes_so_far"] / _KILOBYTE for step in steps],
             )
         )
-    report = Report(
+    report = JobReport(
         "How queues fill",
         verdict,
         setting.facts,

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.spelling import whole_number
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.spark.inputs import JobInput, read_rows
 from msmq.pipeline.spark.jobs.replay import CHOSEN_BY, CONTENT, addressed, chosen
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
 from msmq.pipeline.spark.running.times import add_times
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
@@ -67,7 +67,7 @@ def _check_destination(text: str) -> None:
         raise ReadingError(f"--into {text}: {error}") from None
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     options = setting.options
     _check_destination(options.into)
     names = [*CHOSEN_BY, *CONTENT]
@@ -86,7 +86,7 @@ def _run(setting: Setting) -> JobOutcome:
     queues = found.groupBy("topic").agg(F.count("*").alias("messages")).orderBy(F.desc("messages"), "topic")
     by_queue = queues.collect()
     done = "would be sent" if options.dry_run else "were sent, or had been under the same key,"
-    report = Report(
+    report = JobReport(
         "Replay",
         f"{count:,} messages {done} into {options.into}",
         [*setting.facts, ("through", options.control), ("key", options.key or None)],

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.routes import LEAST_COST, VERDICTS, judged, paths, steps
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 
 _ARROW = " > "
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     rebuilt = paths(steps(setting.estate.messages)).cache()
-    names = Names.of(setting)
+    names = QueueManagerNames.of(setting)
 
     def way(path: list[str]) -> str:
         return _ARROW.join(names(one) or "-" for one in path)
@@ -61,7 +61,7 @@ def _run(setting: Setting) -> JobOutcome:
             "steps",
         )
     )
-    report = Report(
+    report = JobReport(
         "The ways of traced messages",
         verdict,
         setting.facts,

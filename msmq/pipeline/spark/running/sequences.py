@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.sequences import KINDS, audit, findings, numbered
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Names, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 
 _HEADINGS = {
     "store": "at",
@@ -18,11 +18,11 @@ _HEADINGS = {
 }
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     placed = numbered(setting.estate.messages).cache()
     found = findings(placed).cache()
     streams = audit(placed, found).cache()
-    names = Names.of(setting)
+    names = QueueManagerNames.of(setting)
     transactional = F.col("sequence_id").isNotNull()
     kinds = {
         (row["transactional"], row["kind"]): row["findings"]
@@ -53,7 +53,7 @@ def _run(setting: Setting) -> JobOutcome:
         "store",
         "queue",
     )
-    report = Report(
+    report = JobReport(
         "Streams: exactly once and in order",
         verdict,
         [*setting.facts, ("messages in streams", placed.count()), ("streams", streams.count())],

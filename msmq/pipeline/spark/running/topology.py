@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reports import Plot, Report, Section, Series
+from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import Cell
 from msmq.pipeline.spark.jobs.topology import (
     EFFECTS,
@@ -23,7 +23,7 @@ from msmq.pipeline.spark.jobs.topology import (
     tables,
     transit,
 )
-from msmq.pipeline.spark.running.job import Job, JobOutcome, Setting, shown
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
 from msmq.routing.topology import Site, Topology
 from msmq.wire.guid import parse_guid
 
@@ -61,7 +61,7 @@ def _site(topology: Topology, name: str, text: str) -> Site:
     return site
 
 
-def _run(setting: Setting) -> JobOutcome:
+def _run(setting: JobContext) -> JobOutcome:
     topology = setting.topology
     if topology is None:
         raise ReadingError("topology needs --enterprise")
@@ -116,7 +116,7 @@ def _run(setting: Setting) -> JobOutcome:
         verdict += f"; what if {' and '.join(setting.options.what_if)}: {told or 'nothing changes'}"
         sections.append(_what_if(differs, of_effect, name))
     facts = [*setting.facts, ("sites", len(topology.sites)), ("links", len(topology.links))]
-    return JobOutcome(Report("The enterprise", verdict, facts, sections), given)
+    return JobOutcome(JobReport("The enterprise", verdict, facts, sections), given)
 
 
 def _what_if(differs: DataFrame, of_effect: Mapping[str, int], name: Callable[[object], Cell]) -> Section:

@@ -34,7 +34,7 @@ from msmq.storage.records import LAST_LOOKUP_ID, definition_record, is_text, out
 _MESSAGE_BYTES: Final = records.KEY.size + MESSAGE_ROW.size
 
 
-class Plan(GroupContent):
+class GroupPlan(GroupContent):
     """A group of batches.
 
     A change that cannot be done raises an error, and the caller rolls back to where its batch began.

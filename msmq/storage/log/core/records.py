@@ -54,7 +54,7 @@ _LOG_SIZE: Final = KEY.size + LOG_ROW.size
 _EVENT_SIZE: Final = KEY.size + EVENT_ROW.size
 
 
-class Assigned(Protocol):
+class RecordTarget(Protocol):
     """What records are replayed on."""
 
     def put_queue(self, number: int, identifier: UUID, definition: bytes) -> None:
@@ -170,7 +170,7 @@ def events_record(first: int, rows: bytes) -> bytes:
 
 
 @attrs.frozen
-class Record:
+class TableRecord:
     """One record of a table.
 
     @ivar number: of a queue, or the length of a name.
@@ -184,26 +184,26 @@ class Record:
     body: bytes = attrs.field(repr=False)
 
 
-def read_records(table: bytes) -> list[Record]:
+def read_records(table: bytes) -> list[TableRecord]:
     """The records of a table whose checksum was verified.
 
     @raise Malformed: they are not records of this version.
     """
-    records: list[Record] = []
+    records: list[TableRecord] = []
     offset = 0
     try:
         while offset < len(table):
             kind, size, number, key = KEY.unpack_from(table, offset)
             if size < KEY.size or offset + size > len(table):
                 raise Malformed(f"a record gives a size of {size} bytes")
-            records.append(Record(Kind(kind), number, key, table[offset + KEY.size : offset + size]))
+            records.append(TableRecord(Kind(kind), number, key, table[offset + KEY.size : offset + size]))
             offset += size
     except (error, ValueError) as problem:
         raise Malformed(f"a record cannot be read: {problem}") from None
     return records
 
 
-def replay(record: Record, state: Assigned) -> None:
+def replay(record: TableRecord, state: RecordTarget) -> None:
     """Assign what a record says.
 
     @raise Malformed: its body is not that of its kind.

@@ -11,13 +11,13 @@ from pathlib import Path
 import attrs
 
 from msmq.storage.log.core.format import BLOCK, SegmentHeader
-from msmq.storage.log.core.records import Assigned, replay
+from msmq.storage.log.core.records import RecordTarget, replay
 from msmq.storage.log.core.scan import Group, Position, Read, later_group, next_group, sealed_by, torn_packet
 from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
 
 
 @attrs.frozen
-class Source:
+class RecoveredSegment:
     """A segment as it was found.
 
     @ivar size: bytes of its file.
@@ -31,7 +31,7 @@ class Source:
 
 
 def recover(
-    directory: Path, sources: Mapping[int, Source], position: Position, state: Assigned
+    directory: Path, sources: Mapping[int, RecoveredSegment], position: Position, state: RecordTarget
 ) -> tuple[Position, bool]:
     """Replay every group from a position on.
 
@@ -41,7 +41,7 @@ def recover(
     @raise StoreDamaged: a group is damaged that was on stable storage.
     @raise Malformed: a group is intact and not of this version.
     """
-    pending: tuple[Source, Group] | None = None
+    pending: tuple[RecoveredSegment, Group] | None = None
     while True:
         source = sources.get(position.generation)
         if source is None:
@@ -67,7 +67,7 @@ def recover(
     return position, bool(source.read(position.offset, BLOCK).strip(b"\0"))
 
 
-def _check_end(sources: Mapping[int, Source], source: Source, position: Position) -> None:
+def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
     """See that nothing follows where the log seems to end.
 
     @raise StoreDamaged: a group follows that was written after one that is not intact.
@@ -93,6 +93,6 @@ def missing(directory: Path, found: Sequence[Path], generation: int) -> StoreInc
     )
 
 
-def _apply(group: Group, state: Assigned) -> None:
+def _apply(group: Group, state: RecordTarget) -> None:
     for record in group.records():
         replay(record, state)

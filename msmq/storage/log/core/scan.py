@@ -34,7 +34,7 @@ from msmq.storage.log.core.records import (
     MESSAGE_ROW,
     OFFSET_MASK,
     Kind,
-    Record,
+    TableRecord,
     read_records,
 )
 
@@ -66,7 +66,7 @@ class Group:
     header: GroupHeader
     table: bytes = attrs.field(repr=False)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[TableRecord]:
         """What its table holds.
 
         @raise Malformed: it is not of this version.
@@ -138,7 +138,7 @@ def torn_packet(read: Read, group: Group) -> int | None:
     return None
 
 
-def packets_of(records: list[Record]) -> Iterator[tuple[int, int, int]]:
+def packets_of(records: list[TableRecord]) -> Iterator[tuple[int, int, int]]:
     """Location, size and checksum of every packet that records name."""
     for record in records:
         match record.kind:
@@ -153,7 +153,7 @@ def packets_of(records: list[Record]) -> Iterator[tuple[int, int, int]]:
         yield location, size, checksum
 
 
-def sealed_by(records: list[Record]) -> int | None:
+def sealed_by(records: list[TableRecord]) -> int | None:
     """The generation in which the log goes on after a group with these records, if it says so."""
     if records and records[-1].kind is Kind.SEALED:
         return records[-1].key

@@ -54,7 +54,7 @@ class KeptQueue:
 
 @attrs.define(eq=False)
 class State:
-    """All that is kept; as L{msmq.storage.log.core.records.Assigned}, what records are replayed on.
+    """All that is kept; as L{msmq.storage.log.core.records.RecordTarget}, what records are replayed on.
 
     Replaying records twice, or on a state that holds a later assignment of some keys, leads to the same
     state in the end, since every record names the value that its key has from then on.
@@ -69,7 +69,7 @@ class State:
     last_event: int = 0
 
     def put_queue(self, number: int, identifier: UUID, definition: bytes) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         kept = self.by_number.get(number)
         if kept is None:
             kept = self.by_number[number] = KeptQueue(number, identifier, definition)
@@ -78,39 +78,39 @@ class State:
         self.next_queue = max(self.next_queue, number + 1)
 
     def remove_queue(self, number: int) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         kept = self.by_number.pop(number, None)
         if kept is not None and self.queues.get(kept.identifier) is kept:
             del self.queues[kept.identifier]
         self.next_queue = max(self.next_queue, number + 1)
 
     def put_message(self, number: int, lookup_id: int, row: bytes) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         # The checkpoint may be without the queue that a later record removes.
         if (kept := self.by_number.get(number)) is not None:
             kept.messages[lookup_id] = row
 
     def remove_messages(self, number: int, lookup_ids: Iterable[int]) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         if (kept := self.by_number.get(number)) is not None:
             for lookup_id in lookup_ids:
                 kept.messages.pop(lookup_id, None)
 
     def put_state(self, name: str, value: bytes | None) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         if value is None:
             self.values.pop(name, None)
         else:
             self.values[name] = value
 
     def put_log(self, number: int, row: bytes) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         self.last_entry = max(self.last_entry, LOG_ROW.unpack(row)[0])
         if (kept := self.by_number.get(number)) is not None:
             kept.log.put(row)
 
     def trim_log(self, number: int, first: int) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         if (kept := self.by_number.get(number)) is not None:
             count = kept.log.after(first - 1)
             kept.log.forget(count, sum(LOG_ROW.unpack(kept.log.row(place))[3] for place in range(count)))
@@ -118,12 +118,12 @@ class State:
             kept.log.settle()
 
     def put_event(self, sequence: int, row: bytes) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         self.last_event = max(self.last_event, sequence)
         self.events.put(sequence, row)
 
     def trim_events(self, first: int) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         if first > self.events.end:
             self.events = EventRows()
             self.events.first = first
@@ -133,17 +133,17 @@ class State:
         self.last_event = max(self.last_event, first - 1)
 
     def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: list[bytes]) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         if (kept := self.by_number.get(number)) is not None:
             kept.messages.update(zip(lookup_ids, rows, strict=True))
 
     def put_logs(self, number: int, rows: bytes) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         for at in range(0, len(rows), LOG_ROW.size):
             self.put_log(number, rows[at : at + LOG_ROW.size])
 
     def put_events(self, first: int, rows: bytes) -> None:
-        """See L{msmq.storage.log.core.records.Assigned}."""
+        """See L{msmq.storage.log.core.records.RecordTarget}."""
         if first > self.events.end:
             # What a checkpoint lacks in between was trimmed while it was taken.
             self.trim_events(first)

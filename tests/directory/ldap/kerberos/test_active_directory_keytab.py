@@ -13,7 +13,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import SkipTest, TestCase
 
 from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import Wanted
+from msmq.directory.ldap.enrollment.planning import MemberRequest
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
@@ -127,7 +127,7 @@ class KeytabBindTests(TestCase):
     async def test_publishes(self) -> None:
         """Over both kinds of TLS, and on this computer without it, a queue is published and read again."""
         await self.administrator.add(COMPUTER, "computer", {"sAMAccountName": [b"KATE$"]})
-        await Enrollment(self.administrator, uuid4).join("KATE", Wanted())
+        await Enrollment(self.administrator, uuid4).join("KATE", MemberRequest())
         starts = attrs.evolve(self.plain, starts_tls=True, ca_file=self.server.authority)
         for settings in (self.tls, starts, self.plain):
             directory = LdapDirectory(settings, SystemClock(), reactor)

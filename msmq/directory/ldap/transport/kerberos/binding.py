@@ -8,7 +8,11 @@ from twisted.internet.ssl import Certificate
 
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.kerberos.bind_exchange import MECHANISM, BindExchange, BindRefusedError
-from msmq.directory.ldap.transport.kerberos.tickets import KdcAwayError, KerberosAccount, channel_binding
+from msmq.directory.ldap.transport.kerberos.tickets import (
+    KdcUnreachableError,
+    KerberosAccount,
+    channel_binding,
+)
 from msmq.directory.ldap.transport.protocol import LdapProtocol
 from msmq.directory.ldap.transport.wire import SaslBind, Scope, SearchRequest
 
@@ -20,7 +24,7 @@ async def bind(protocol: LdapProtocol, host: str, account: KerberosAccount) -> N
 
     @param host: the server's name, as its domain knows it.
     @raise KeytabError: the keytab or C{gssapi} cannot be used.
-    @raise KdcAwayError: no domain controller answers Kerberos requests.
+    @raise KdcUnreachableError: no domain controller answers Kerberos requests.
     @raise BindRefusedError: the domain or the server refuses the account.
     @raise LdapDisconnectedError: the connection is lost.
     """
@@ -41,7 +45,7 @@ async def bind(protocol: LdapProtocol, host: str, account: KerberosAccount) -> N
             if received is None:
                 break
             token, is_complete = await account.step(client, received)
-    except (BindRefusedError, KdcAwayError):
+    except (BindRefusedError, KdcUnreachableError):
         account.renew()
         raise
 

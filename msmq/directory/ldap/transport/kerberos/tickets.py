@@ -38,7 +38,7 @@ _NO_CONFIDENTIALITY_OR_INTEGRITY: Final = "1.2.752.43.13.29"
 _NUMBERS = count(1)
 
 
-class KdcAwayError(LdapDisconnectedError):
+class KdcUnreachableError(LdapDisconnectedError):
     """No domain controller answers Kerberos requests."""
 
 
@@ -122,7 +122,7 @@ class KerberosAccount:
         @param binding: of the TLS connection.
         @return: the context, what it produced, and whether it is complete.
         @raise KeytabError: the keytab or C{gssapi} cannot be used.
-        @raise KdcAwayError: no domain controller answers.
+        @raise KdcUnreachableError: no domain controller answers.
         @raise BindRefusedError: the domain refuses the account, or does not know the server.
         """
         principal = self.check()
@@ -160,13 +160,13 @@ class KerberosAccount:
             return await self._in_thread(call)
         except CancelledError as error:
             realm = principal.rpartition("@")[2]
-            raise KdcAwayError(
+            raise KdcUnreachableError(
                 f"no domain controller of the realm {realm} has answered a Kerberos request in time"
             ) from error
         except gssapi.exceptions.GSSError as error:
             failure = describe_failure(str(error), principal, service)
             if failure.kind is FailureKind.AWAY:
-                raise KdcAwayError(failure.text) from error
+                raise KdcUnreachableError(failure.text) from error
             raise BindRefusedError(failure.text) from error
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
@@ -189,7 +189,7 @@ class KerberosAccount:
             Thread(target=work, name="msmq-kerberos", daemon=True).start()
         except RuntimeError as error:
             self._lock.release()
-            raise KdcAwayError(f"no thread can be started for Kerberos: {error}") from error
+            raise KdcUnreachableError(f"no thread can be started for Kerberos: {error}") from error
         return await done
 
 
