@@ -31,7 +31,7 @@ _SESSION: Final = (
 @click.group
 @common_options
 def outgoing() -> None:
-    """Watch, pause and resume the queues of what is sent to other queue managers."""
+    """Show, pause, resume and redirect the outgoing queues."""
 
 
 @outgoing.command("list")
@@ -90,6 +90,23 @@ def outgoing_resume(settings: Settings, name: str | None, everything: bool, next
     Each ends what was paused by the same option; paused_by names what else holds a queue.
     """
     _hold(settings, "resume", name, everything, next_hop)
+
+
+@outgoing.command("redirect")
+@click.argument("name")
+@click.option("--to", metavar="ADDRESS", help="An IP address or the name of a computer.")
+@click.option("--undo", is_flag=True, help="Send to the address in NAME again.")
+@common_options
+@pass_settings
+def outgoing_redirect(settings: Settings, name: str, to: str | None, undo: bool) -> None:
+    """Send what is sent to the direct format name NAME to another address, pending messages included.
+
+    It stays so, over restarts too, until --undo; nothing needs to have been sent to NAME before.
+    """
+    if (to is not None) == undo:
+        raise click.UsageError("give one of --to ADDRESS and --undo")
+    settings.output.one(settings.client.redirect_outgoing(name, to))
+    settings.output.flush()
 
 
 def _hold(settings: Settings, action: str, name: str | None, everything: bool, next_hop: str | None) -> None:

@@ -407,6 +407,12 @@ class IQueueManager(Interface):
     def resume_outgoing(name: str) -> Awaitable[Mapping[str, Any]]:
         """Send again from an outgoing queue that was paused; answers with it."""
 
+    def redirect_outgoing(name: str, to: str | None) -> Awaitable[Mapping[str, Any]]:
+        """Send what is sent to a direct name to another address, over restarts too; answers with its queue.
+
+        @param to: an IP address or the name of a computer; C{None} ends it.
+        """
+
     def pause_all_outgoing() -> Awaitable[Sequence[Mapping[str, Any]]]:
         """Send nothing to other queue managers, over restarts too; answers with every outgoing queue."""
 

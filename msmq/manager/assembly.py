@@ -60,6 +60,7 @@ from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.outgoing_holds import OutgoingHolds
+from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
 from msmq.manager.routes.route_table import RouteTable
 from msmq.manager.securing.assembly import MessageSecurity, SecurityProviders
 from msmq.manager.securing.certificate_publishing import UserDirectory
@@ -85,6 +86,7 @@ from msmq.queues.holds import Holds
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.redirects import Redirects
 from msmq.settings import SessionSettings
 from msmq.structures.status import MQError
 from msmq.transfer.incoming_streams import IncomingStreams
@@ -187,11 +189,14 @@ class Parts:
         self.reports = Reports(performer, outbox)
         reports = self.reports if report_messages else None
         self.foreign_sites = ForeignSites(router)
-        self.sequences = Sequences(performer, self.events, settings, reactor, self, self.foreign_sites)
+        self.redirects = Redirects()
+        self.sequences = Sequences(
+            performer, self.events, settings, reactor, self, self.foreign_sites, self.redirects
+        )
         self.departures = UnreadRemovals(performer, outbox, self.events, self.sequences)
         self.flow = FlowControl(performer, reactor)
         moved = MovedSenders(self.peers, router, gate, self._note)
-        acks = AckSessions(self.peers, moved)
+        acks = AckSessions(self.peers, moved, self.redirects)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
         self.turns = ArrivalCommits(performer, settings, streams, self.order_acks, reactor)
         local = LocalQueues(performer, outbox, self.events, reactor)
@@ -286,8 +291,10 @@ class Parts:
             self.handovers,
             reports,
             self.holds,
+            self.redirects,
         )
-        self.outgoing_holds = OutgoingHolds(self.holds, performer, self.transfer)
+        self.outgoing_redirects = OutgoingRedirects(self.redirects, performer, self.transfer)
+        self.outgoing_holds = OutgoingHolds(self.holds, self.outgoing_redirects, performer, self.transfer)
         self.keyed = KeyedMessages(clock, send_keys)
         self.transactions = Transactions(
             performer, outbox, self.departures, self.sequences, self.keyed, transactions
@@ -315,6 +322,7 @@ class Parts:
             self.sequences.load(snapshot.state)
             self.turns.load(snapshot.state)
             self.holds.load(snapshot.state)
+            self.redirects.load(snapshot.state)
             if self.permissions is not None:
                 self.permissions.load(snapshot.state)
             self.keyed.keys.load(snapshot.state, self.clock.now())
@@ -350,6 +358,7 @@ class Parts:
         self.order_acks.schedule()
         # What has expired while nobody looked leaves now.
         self.performer.perform(())
+        self.outgoing_redirects.start()
         self.outgoing_holds.start()
         self.transfer.bring_online()
         self._mend_lists()

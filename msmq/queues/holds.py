@@ -50,7 +50,8 @@ class Holds:
     """
 
     def __init__(self) -> None:
-        self._names: dict[FormatName, None] = {}
+        # With the key of each in the store, since names are equal that differ in case.
+        self._names: dict[FormatName, str] = {}
         self._hosts: dict[str, None] = {}
         self._is_all = False
 
@@ -79,7 +80,7 @@ class Holds:
         for key in sorted(state):
             if key.startswith(NAME):
                 try:
-                    self._names[parse_format_name(key[len(NAME) :], lenient=True)] = None
+                    self._names[parse_format_name(key[len(NAME) :], lenient=True)] = key
                 except MQError:
                     continue
             elif key.startswith(NEXT_HOP):
@@ -97,7 +98,7 @@ class Holds:
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if too much is paused.
         """
         self._check_room(held, name in self._names)
-        key = f"{NAME}{name}"
+        key = self._key(name)
         return PutState(key, _HELD) if held else RemoveState(key)
 
     def change_host(self, host: str, held: bool) -> Change:
@@ -117,7 +118,7 @@ class Holds:
     def set_name(self, name: FormatName, held: bool) -> None:
         """It is stored, and holds."""
         if held:
-            self._names[name] = None
+            self._names[name] = self._key(name)
         else:
             self._names.pop(name, None)
 
@@ -127,6 +128,9 @@ class Holds:
             self._hosts[host] = None
         else:
             self._hosts.pop(host, None)
+
+    def _key(self, name: FormatName) -> str:
+        return self._names.get(name, f"{NAME}{name}")
 
     # Questions
 

@@ -32,6 +32,31 @@ class HoldTests(ControlTestCase):
         resumed = self.post("/v1/outgoing/resume", {"next_hop": "127.0.0.9"}).json
         self.assertEqual([queue["paused_by"] for queue in resumed], [[]])
 
+    def test_redirect(self) -> None:
+        """A name is sent to another address, shown with it, and sent to its own again."""
+        shown = self.post(resource("outgoing", ELSEWHERE, "redirect"), {"to": "127.0.0.8"}).json
+        self.assertEqual(shown["redirected_to"], "127.0.0.8")
+        self.assertEqual(self.call("GET", "/v1/outgoing").json, [shown])
+        undone = self.post(resource("outgoing", ELSEWHERE, "redirect"), {"to": None}).json
+        self.assertIsNone(undone["redirected_to"])
+        reasons = [event.event.reason for event in self.successResultOf(self.node.store.read_events(0, 100))]
+        self.assertEqual(
+            [reason.partition(": done: ")[2] for reason in reasons],
+            [
+                f"outgoing redirect {ELSEWHERE} to 127.0.0.8",
+                f"outgoing redirect {ELSEWHERE} to the address in the name",
+            ],
+        )
+
+    def test_refused_redirects(self) -> None:
+        """No address, several keys, and names without an address."""
+        for wanted in ({}, {"to": 7}, {"to": "b", "x": 1}, {"to": "a b"}, {"to": "127.0.0.9"}):
+            answer = self.post(resource("outgoing", ELSEWHERE, "redirect"), wanted)
+            self.assertEqual(
+                (answer.status, answer.json["error"]), (400, "MQ_ERROR_INVALID_PARAMETER"), wanted
+            )
+        self.assertEqual(self.call("GET", "/v1/outgoing").json, [])
+
     def test_refusals(self) -> None:
         """Neither, both, what is no host, and what is no key."""
         for wanted in ({}, {"all": False}, {"all": True, "next_hop": "b"}, {"next_hop": "b", "x": 1}):

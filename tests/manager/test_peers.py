@@ -13,6 +13,7 @@ from msmq.manager.peers.peer_table import MOST_ADDRESSES, MOST_PEERS, Peers
 from msmq.manager.peers.receivers import ANYWHERE, MOST_DESTINATIONS, MOST_RECEIVERS, Receiver, Receivers
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.persistence.state_records import StateError
+from msmq.queues.redirects import Redirects
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA, GAMMA
@@ -90,28 +91,28 @@ class ReceiversTests(SynchronousTestCase):
 
     def test_destinations_have_an_end(self) -> None:
         """Those that were used longest ago are forgotten, in the store as well."""
-        receivers = Receivers()
+        receivers = Receivers(Redirects())
         here = Receiver(BETA, "10.0.0.1")
         names = [f"{ORDERS}{number}" for number in range(MOST_DESTINATIONS + 10)]
         state = self.stored(receivers, *((name, here) for name in names))
         self.assertEqual(len(state), MOST_DESTINATIONS)
-        again = Receivers()
+        again = Receivers(Redirects())
         self.assertEqual(again.load(state, ()), [])
         self.assertEqual([again.is_known(name, [here]) for name in (names[9], names[10])], [False, True])
 
     def test_receivers_of_one_have_an_end(self) -> None:
         """Sixteen took each other's place at one address; the first is forgotten for the next."""
-        receivers = Receivers()
+        receivers = Receivers(Redirects())
         known = [Receiver(UUID(int=number + 1), "10.0.0.1") for number in range(MOST_RECEIVERS + 1)]
         state = self.stored(receivers, *((ORDERS, receiver) for receiver in known))
         self.assertEqual(len(state), 1)
-        again = Receivers()
+        again = Receivers(Redirects())
         again.load(state, ())
         self.assertEqual([again.is_known(ORDERS, [receiver]) for receiver in known[:2]], [False, True])
 
     def test_who_may_tell(self) -> None:
         """Who got it, at the address at which he got it."""
-        receivers = Receivers()
+        receivers = Receivers(Redirects())
         receivers.sent(7, Receiver(BETA, "10.0.0.1"))
         for teller, expected in (
             (Receiver(BETA, "10.0.0.1"), True),
@@ -120,13 +121,13 @@ class ReceiversTests(SynchronousTestCase):
         ):
             self.assertIs(receivers.may_tell(7, None, teller), expected)
             self.assertIs(receivers.may_tell(8, None, teller), False)
-        trusting = Receivers(trusts=True)
+        trusting = Receivers(Redirects(), trusts=True)
         trusting.sent(7, Receiver(BETA, "10.0.0.1"))
         self.assertTrue(trusting.may_tell(7, None, Receiver(BETA, "10.0.0.2")))
 
     def test_a_sequence_is_kept_as_long_as_it_is_waited_for(self) -> None:
         """Its receivers are stored once, and removed with what is stored for another."""
-        receivers = Receivers()
+        receivers = Receivers(Redirects())
         for sequence in (7, 8):
             receivers.sent(sequence, Receiver(BETA, "10.0.0.1"))
         [(name, value)] = receivers.arrived([7, 7], {7})
@@ -135,14 +136,14 @@ class ReceiversTests(SynchronousTestCase):
         self.assertIn((name, None), changes)
         self.assertEqual(len(changes), 2)
         assert value is not None
-        again = Receivers()
+        again = Receivers(Redirects())
         self.assertEqual(again.load({name: value}, {7}), [])
         self.assertTrue(again.may_tell(7, None, Receiver(BETA, "10.0.0.1")))
-        self.assertEqual(Receivers().load({name: value}, ()), [(name, None)])
+        self.assertEqual(Receivers(Redirects()).load({name: value}, ()), [(name, None)])
 
     def test_many_sequences_that_are_not_waited_for_any_more(self) -> None:
         """They are removed in turns, while others come, and those that are waited for stay."""
-        receivers = Receivers()
+        receivers = Receivers(Redirects())
         state: dict[str, bytes | None] = {}
 
         def arrive(sequences: range, awaited: set[int]) -> int:
@@ -162,20 +163,20 @@ class ReceiversTests(SynchronousTestCase):
 
     def test_who_may_be_anywhere(self) -> None:
         """Of other names than direct ones the queue manager is known, not where it is; also when loaded."""
-        receivers = Receivers()
+        receivers = Receivers(Redirects())
         receivers.sent(7, Receiver(BETA, ANYWHERE))
         receivers.sent(8, Receiver(BETA, "10.0.0.1"))
         self.assertEqual((receivers.named(7), receivers.named(8)), (frozenset([BETA]), frozenset()))
         [(name, value)] = receivers.arrived([7], {7})
         assert value is not None
-        again = Receivers()
+        again = Receivers(Redirects())
         again.load({name: value}, {7})
         self.assertEqual(again.named(7), frozenset([BETA]))
 
     def test_damage_is_told(self) -> None:
         """Going on without it would let strangers acknowledge."""
-        state = self.stored(Receivers(), (ORDERS, Receiver(BETA, "10.0.0.1")))
+        state = self.stored(Receivers(Redirects()), (ORDERS, Receiver(BETA, "10.0.0.1")))
         [(name, value)] = state.items()
         for damaged in (b"", b"\xff" + value[1:], value[:-1], value + b"\0"):
             with self.assertRaises(StateError):
-                Receivers().load({name: damaged}, ())
+                Receivers(Redirects()).load({name: damaged}, ())

@@ -95,6 +95,14 @@ class HoldTests(NodesTestCase):
         self.clock.advance(1)
         self.assertEqual(self.there(), 4)
 
+    def test_case_of_names(self) -> None:
+        """A pause that is ended by the name in other letters stays ended after a restart."""
+        self.post(TO_BETA, b"1")
+        self.done(self.alpha.service.pause_outgoing(TO_BETA.replace("orders", "ORDERS")))
+        self.done(self.alpha.service.resume_outgoing(TO_BETA))
+        self.restart()
+        self.assertEqual(self.state(TO_BETA)[1], [])
+
     def test_all(self) -> None:
         """Everything is paused, what is sent to later too; the end of that leaves single pauses."""
         self.done(self.alpha.service.pause_outgoing(OTHER))

@@ -94,6 +94,25 @@ class TransferAPI:
         )
         return json_answer(request, dict(queue))
 
+    @app.route("/v1/outgoing/<path:name>/redirect", methods=["POST"])
+    async def redirect_outgoing(self, request: ControlRequest, name: str) -> bytes:
+        """Send to another address than the one in the name, or, with null, end that."""
+        refuse_rest(parameters(request), "those in the request body")
+        wanted = json_body(request, self._limits.document)
+        if "to" not in wanted:
+            raise MQError(
+                Status.MQ_ERROR_INVALID_PARAMETER, "the key to is missing: an address, or null to end it"
+            )
+        value = wanted.pop("to")
+        to = None if value is None else text("to", value)
+        refuse_rest(wanted, "to")
+        queue = await self._change(
+            request,
+            AuditedOperation("outgoing redirect", f"{name} to {to or 'the address in the name'}"),
+            lambda: self._manager.redirect_outgoing(name, to),
+        )
+        return json_answer(request, dict(queue))
+
     @app.route("/v1/outgoing/pause", methods=["POST"])
     async def pause_several(self, request: ControlRequest) -> bytes | None:
         """Send nothing more to one next hop, or to any other queue manager."""

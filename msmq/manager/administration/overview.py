@@ -85,6 +85,7 @@ class Overview:
             **describe_losses(self._parts.model),
             "events_dropped": self._parts.events.dropped,
             "outgoing_paused": self._parts.outgoing_holds.describe(),
+            "redirected_names": self._parts.outgoing_redirects.count,
             "directory": None
             if (integration := self._parts.integration) is None
             else integration.health.describe(),
@@ -211,6 +212,21 @@ class Overview:
         @raise MQError: as L{pause_next_hop}.
         """
         return Deferred.fromCoroutine(self._holds.hold_next_hop(host, False))
+
+    def redirect_outgoing(self, name: str, to: str | None) -> Deferred[dict[str, Any]]:
+        """Send what is sent to a direct name to another address, over restarts, or end that.
+
+        @param to: an IP address or the name of a computer; C{None} for the address in the name again.
+        @return: the outgoing queue.
+        @raise MQError: as L{OutgoingRedirects.redirect}.
+        """
+        return Deferred.fromCoroutine(self._redirect(name, to))
+
+    async def _redirect(self, name: str, to: str | None) -> dict[str, Any]:
+        self._parts.performer.check_running()
+        redirects = self._parts.outgoing_redirects
+        queue = await (redirects.end(name) if to is None else redirects.redirect(name, to))
+        return self._holds.describe_queue(queue)
 
     @property
     def _holds(self) -> OutgoingHolds:

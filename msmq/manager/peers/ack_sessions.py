@@ -10,6 +10,7 @@ from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
+from msmq.queues.redirects import Redirects
 from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck
 from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH
 from msmq.structures.names.direct_format_name import DirectFormatName
@@ -47,11 +48,13 @@ class AckSessions:
     another address for certain: an identifier that a peer states proves nothing.
 
     @param moved: decide whether a sender is at another address.
+    @param redirects: queues that go to another address than their names contain.
     """
 
-    def __init__(self, peers: Peers, moved: MovedSenders) -> None:
+    def __init__(self, peers: Peers, moved: MovedSenders, redirects: Redirects) -> None:
         self._peers = peers
         self._moved = moved
+        self._redirects = redirects
         self._sources: dict[int, UUID] = {}
         self._read: dict[int, UUID] = {}
         # By who may carry what waits in them.
@@ -88,7 +91,7 @@ class AckSessions:
         if source is None:
             return None
         peers = self._peers
-        address = _address(position)
+        address = self._address(position)
         there = None if address is None else peers.session_at(source, address)
         if there is not None:
             return there
@@ -101,7 +104,7 @@ class AckSessions:
         source = self.source(position)
         if source is None or session.remote_identifier not in (source, self._peers.brought_by(source)):
             return False
-        if self._peers.trusts or _address(position) in (None, session.remote_address):
+        if self._peers.trusts or self._address(position) in (None, session.remote_address):
             return True
         return self._moved.leads(session, source, is_unanswered=is_unanswered)
 
@@ -131,12 +134,11 @@ class AckSessions:
             if not queues:
                 del self._queues[carrier]
 
-
-def _address(position: MessagePosition) -> str | None:
-    """Where an acknowledgement goes, if the name of its queue says that."""
-    queue = position.queue
-    name = queue.destination if isinstance(queue, OutgoingQueue) else None
-    return name.address if isinstance(name, DirectFormatName) else None
+    def _address(self, position: MessagePosition) -> str | None:
+        """Where an acknowledgement goes, if the name of its queue says that."""
+        queue = position.queue
+        name = queue.destination if isinstance(queue, OutgoingQueue) else None
+        return self._redirects.dialled(name) if isinstance(name, DirectFormatName) else None
 
 
 def _remember(sources: dict[int, UUID], key: int, source: UUID) -> None:

@@ -14,6 +14,7 @@ from msmq.interfaces.session import ISession
 from msmq.persistence.state_records import StateChange, numbered, reading
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
+from msmq.queues.redirects import Redirects
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
@@ -85,10 +86,13 @@ class Receivers:
     What is learned of a destination is stored before a message leaves for it, and what is known of a
     sequence is stored with the messages of it that wait for FinalAcks only; so a restart forgets nothing.
 
+    @param redirects: names that go to another address: the receivers known under such a name before are at
+        the new address now, if the queue manager there states the same identifier.
     @param trusts: whether an identifier is believed at whatever address.
     """
 
-    def __init__(self, *, trusts: bool = False) -> None:
+    def __init__(self, redirects: Redirects, *, trusts: bool = False) -> None:
+        self._redirects = redirects
         self._trusts = trusts
         # Of both the one that was used longest ago comes first.
         self._by_sequence: dict[int, dict[Receiver, None]] = {}
@@ -194,7 +198,7 @@ class Receivers:
         if receivers is None and destination is not None:
             receivers = self._by_destination.get(destination, {})
         if receivers is not None:
-            return self._is_among(teller, receivers)
+            return self._is_among(teller, receivers) or self._has_moved(teller, receivers)
         return any(self._is_among(teller, known) for known in self._by_destination.values())
 
     def is_recorded(self, sequence: int) -> bool:
@@ -210,6 +214,14 @@ class Receivers:
         if self._trusts:
             return any(teller.identifier == receiver.identifier for receiver in receivers)
         return teller in receivers
+
+    def _has_moved(self, teller: Receiver, receivers: Iterable[Receiver]) -> bool:
+        """Whether an operator has redirected a name of one of these receivers to where the teller is."""
+        former = [receiver for receiver in receivers if receiver.identifier == teller.identifier]
+        if not former:
+            return False
+        redirected = (self._by_destination.get(name, {}) for name in self._redirects.folded)
+        return any(teller in known and any(each in known for each in former) for known in redirected)
 
 
 def places(queue: OutgoingQueue, session: ISession) -> Sequence[Receiver]:

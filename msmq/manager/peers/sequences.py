@@ -32,6 +32,7 @@ from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
+from msmq.queues.redirects import Redirects
 from msmq.settings import SessionSettings
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
@@ -64,6 +65,7 @@ class Sequences:
 
     @param listener: is notified of an outgoing queue from which more may be sent.
     @param foreign_sites: know which queue managers are acknowledged for by others.
+    @param redirects: queues that go to another address than their names contain.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -76,6 +78,7 @@ class Sequences:
         reactor: IReactorTime,
         listener: PerformerListener,
         foreign_sites: ForeignSites,
+        redirects: Redirects,
     ) -> None:
         self._performer = performer
         self._events = events
@@ -86,7 +89,7 @@ class Sequences:
             identifier, settings, {}, performer.clock.now()
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
-        self._receivers = Receivers(trusts=settings.trust_identifiers)
+        self._receivers = Receivers(redirects, trusts=settings.trust_identifiers)
         self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
         self._listener = listener

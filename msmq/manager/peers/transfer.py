@@ -41,6 +41,7 @@ from msmq.queues.holds import Holds
 from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.redirects import Redirects
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.structures.management import ConnectionStatus
 from msmq.structures.packet.message_class import MessageClass
@@ -87,6 +88,7 @@ class MessageTransfer:
         handovers: Handovers,
         reports: Reports | None,
         holds: Holds,
+        redirects: Redirects,
     ) -> None:
         self._handovers = handovers
         self.arrivals = arrivals
@@ -94,7 +96,7 @@ class MessageTransfer:
         self._performer = performer
         self._sessions = sessions
         self._peers = peers
-        self.hops = NextHops(sessions, peers, acks, moved, ways, names, holds)
+        self.hops = NextHops(sessions, peers, acks, moved, ways, names, holds, redirects)
         self._search = SenderSearch(self.hops, acks, performer, self.ready)
         self._ways = ways
         self._encryption = encryption
@@ -191,6 +193,11 @@ class MessageTransfer:
         queue = self.hops.owner_found(identifier)
         if queue is not None:
             self.ready(queue)
+
+    def redirected(self, queue: OutgoingQueue) -> None:
+        """Another host is dialled for an outgoing queue: its pending messages are sent there."""
+        self.hops.redirected(queue)
+        self.ready(queue)
 
     def forget(self, queue: OutgoingQueue) -> None:
         """An outgoing queue is about to go."""

@@ -8,8 +8,6 @@ from uuid import UUID
 from msmq.interfaces.session import IConnector, ISession, RoutedHop
 from msmq.interfaces.sessions import ISessions
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
-from msmq.structures.names.direct_format_name import DirectFormatName
-from msmq.structures.names.format_name import FormatName
 
 STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 """The states in which nothing is sent from a queue."""
@@ -40,8 +38,12 @@ class NextHop:
     """
 
     def __init__(
-        self, key: Key, sessions: ISessions, name: FormatName, routed: tuple[RoutedHop, ...]
+        self, key: Key, sessions: ISessions, host: str | None, routed: tuple[RoutedHop, ...]
     ) -> None:
+        """Dial a host, or what routing named; neither where only a session of the other side will do.
+
+        @param host: the address or computer name that is dialled for direct names.
+        """
         self.key = key
         self.queues: dict[OutgoingQueue, None] = {}
         self.busy: dict[OutgoingQueue, None] = {}
@@ -51,8 +53,8 @@ class NextHop:
         self.identifier: UUID | None = key if isinstance(key, UUID) else None
         self.routed = routed
         self.connector: IConnector | None = None
-        if isinstance(name, DirectFormatName):
-            self.connector = sessions.connector(name.address, self.is_waited_for, self)
+        if host is not None:
+            self.connector = sessions.connector(host, self.is_waited_for, self)
         elif routed:
             self.connector = sessions.routed_connector(lambda: self.routed, self.is_waited_for, self)
 

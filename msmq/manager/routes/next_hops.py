@@ -17,9 +17,9 @@ from msmq.manager.routes.route_table import RouteTable
 from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
-from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER
+from msmq.queues.redirects import Redirects
 from msmq.structures.names.direct_format_name import DirectFormatName
-from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
+from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
@@ -46,11 +46,13 @@ class NextHops:
         ways: RouteTable,
         names: PublicNames | None,
         holds: Holds,
+        redirects: Redirects,
     ) -> None:
         """Dial by what the names say, and by what routing knows.
 
         @param moved: know senders at other addresses than their acknowledgements are for.
         @param holds: next hops that are paused; messages take those that are not.
+        @param redirects: direct names for which another host is dialled.
         @param names: know the queue managers of public queues; C{None} in workgroup mode.
         """
         self._sessions = sessions
@@ -60,6 +62,7 @@ class NextHops:
         self._ways = ways
         self._names = names
         self._holds = holds
+        self._redirects = redirects
         self._by_destination: dict[UUID, dict[OutgoingQueue, None]] = {}
         self._public: dict[UUID, OutgoingQueue] = {}
         self._hops: dict[Key, NextHop] = {}
@@ -86,21 +89,23 @@ class NextHops:
     def _assign(self, queue: OutgoingQueue) -> NextHop:
         name = queue.destination
         if isinstance(name, DirectFormatName):
-            key: Key = name.address.lower().rstrip(".")
+            host: str | None = self._redirects.dialled(name)
+            key: Key = str(host).lower().rstrip(".")
             routed: tuple[RoutedHop, ...] = ()
         else:
+            host = None
             key, routed = self._way(queue)
         hop = self._hops.get(key)
         if hop is None:
-            hop = self._hops[key] = self._make(key, name, routed)
+            hop = self._hops[key] = self._make(key, host, routed)
         hop.queues[queue] = hop.busy[queue] = None
         self._by_queue[queue] = hop
         if is_for_acknowledgements(name):
             self._divided.add(queue)
         return hop
 
-    def _make(self, key: Key, name: FormatName, routed: tuple[RoutedHop, ...]) -> NextHop:
-        hop = NextHop(key, self._sessions, name, routed)
+    def _make(self, key: Key, host: str | None, routed: tuple[RoutedHop, ...]) -> NextHop:
+        hop = NextHop(key, self._sessions, host, routed)
         for identifier in hop.identifiers:
             self._by_identifier.setdefault(identifier, {})[hop] = None
         return hop
@@ -193,6 +198,12 @@ class NextHops:
         self._leave(queue)
         self._assign(queue)
         return queue
+
+    def redirected(self, queue: OutgoingQueue) -> None:
+        """Another host is dialled for a queue from now on."""
+        if queue in self._by_queue:
+            self._leave(queue)
+        self._assign(queue)
 
     def _leave(self, queue: OutgoingQueue) -> None:
         """A queue goes another way; what it has on a session that is open stays there."""
@@ -410,8 +421,7 @@ class NextHops:
                 key = (source,)
                 elsewhere = self._hops.get(key)
                 if elsewhere is None:
-                    name = PrivateFormatName(source, ORDER_QUEUE_NUMBER)
-                    elsewhere = self._hops[key] = self._make(key, name, (routed,))
+                    elsewhere = self._hops[key] = self._make(key, None, (routed,))
                 elsewhere.busy[queue] = None
                 self._elsewhere.setdefault(queue, {})[key] = None
                 found[elsewhere] = None

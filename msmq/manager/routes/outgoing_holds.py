@@ -11,6 +11,7 @@ from msmq.manager.administration.descriptions import describe_outgoing
 from msmq.manager.applications.targets import name_of_outgoing, outgoing_queue
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
+from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
 from msmq.queues.holds import Holds, host_text
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED
 from msmq.queues.outgoing import OutgoingQueue
@@ -24,8 +25,11 @@ class OutgoingHolds:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, holds: Holds, performer: Performer, transfer: MessageTransfer) -> None:
+    def __init__(
+        self, holds: Holds, redirects: OutgoingRedirects, performer: Performer, transfer: MessageTransfer
+    ) -> None:
         self._holds = holds
+        self._redirects = redirects
         self._performer = performer
         self._transfer = transfer
 
@@ -49,7 +53,7 @@ class OutgoingHolds:
         }
 
     def describe_queue(self, queue: OutgoingQueue) -> dict[str, Any]:
-        """One outgoing queue, and why it is paused: C{paused_by}."""
+        """One outgoing queue, why it is paused (C{paused_by}), and where it is sent (C{redirected_to})."""
         [described] = self.describe_queues([queue])
         return described
 
@@ -60,7 +64,8 @@ class OutgoingHolds:
         for queue in queues:
             reasons = [reason.value for reason in self._transfer.hops.held_by(queue)]
             shown = describe_outgoing(queue, uncommitted.get(queue, NOTHING_UNCOMMITTED))
-            described.append({**shown, "paused_by": reasons})
+            redirected_to = self._redirects.host(queue)
+            described.append({**shown, "paused_by": reasons, "redirected_to": redirected_to})
         return described
 
     async def pause(self, text: str) -> dict[str, Any]:
@@ -81,10 +86,15 @@ class OutgoingHolds:
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is no such outgoing queue, or as L{pause}.
         """
-        queue = outgoing_queue(self._performer.model, text)
-        if self._holds.holds_name(queue.destination):
-            await self._performer.commit([self._holds.change_name(queue.destination, False)])
-            self._holds.set_name(queue.destination, False)
+        model = self._performer.model
+        name = name_of_outgoing(model, text)
+        if self._holds.holds_name(name):
+            await self._performer.commit([self._holds.change_name(name, False)])
+            self._holds.set_name(name, False)
+            # An empty queue may have been forgotten meanwhile.
+            queue = model.collection.outgoing(name, self._performer.clock.now())
+        else:
+            queue = outgoing_queue(model, text)
         self._apply([queue])
         return self.describe_queue(queue)
 

@@ -1,0 +1,97 @@
+"""Outgoing queues with direct names are sent to another address than the one in the name."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from twisted.logger import Logger
+
+from msmq.manager.applications.targets import name_of_outgoing
+from msmq.manager.peers.transfer import MessageTransfer
+from msmq.manager.performer import Performer
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.redirects import Redirects, check_redirected, redirect_address
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.status import MQError, Status
+
+
+class OutgoingRedirects:
+    """What an operator has redirected; it stays so over restarts, until the operator ends it.
+
+    The messages themselves do not change: they still contain the name that their sender used, of which the
+    receiver regards the name of the queue alone.
+
+    Each answer comes when the store has the change.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, redirects: Redirects, performer: Performer, transfer: MessageTransfer) -> None:
+        self._redirects = redirects
+        self._performer = performer
+        self._transfer = transfer
+
+    def start(self) -> None:
+        """Have a queue for each name that is redirected, so that it is listed, and log which these are."""
+        now = self._performer.clock.now()
+        names = self._redirects.names
+        for name in names:
+            self._performer.model.collection.outgoing(name, now)
+        if names:
+            more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+            self.log.warn(
+                "outgoing queues are redirected since before the start: {names}",
+                names=", ".join(f"{name} to {self._redirects.host(name)}" for name in names[:10]) + more,
+            )
+
+    def host(self, queue: OutgoingQueue) -> str | None:
+        """The address to which a queue is redirected; C{None} if it is not."""
+        return self._redirects.host(queue.destination)
+
+    @property
+    def count(self) -> int:
+        """How many names are redirected: the key C{redirected_names} of C{msmq status}."""
+        return len(self._redirects.names)
+
+    async def redirect(self, text: str, to: str) -> OutgoingQueue:
+        """Send what is sent to a direct name to another address, pending messages included.
+
+        @param text: the name; nothing needs to have been sent to it before.
+        @param to: an IP address or the name of a computer.
+        @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a name without an address;
+            MQ_ERROR_ILLEGAL_OPERATION for a queue of this queue manager, or an address of its own;
+            MQ_ERROR_INVALID_PARAMETER for what is not an address, or is the one in the name;
+            MQ_ERROR_INSUFFICIENT_RESOURCES; or the store failed.
+        """
+        name = self._name(text)
+        target = redirect_address(to)
+        if self._performer.model.is_local(target):
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_OPERATION,
+                f"{name} cannot be redirected to {target.address}, an address of this queue manager",
+            )
+        if target.address.lower() == name.address.lower():
+            raise MQError(
+                Status.MQ_ERROR_INVALID_PARAMETER,
+                f"{target.address} is the address in the name already; --undo ends a redirect",
+            )
+        return await self._set(name, target.address)
+
+    async def end(self, text: str) -> OutgoingQueue:
+        """Send to the address in the name again; nothing changes for a name that is not redirected.
+
+        @raise MQError: as L{redirect}, for the name.
+        """
+        return await self._set(self._name(text), None)
+
+    def _name(self, text: str) -> DirectFormatName:
+        return check_redirected(name_of_outgoing(self._performer.model, text))
+
+    async def _set(self, name: DirectFormatName, host: str | None) -> OutgoingQueue:
+        performer = self._performer
+        if self._redirects.host(name) != host:
+            await performer.commit([self._redirects.change(name, host)])
+            self._redirects.set(name, host)
+            queue = performer.model.collection.outgoing(name, performer.clock.now())
+            self._transfer.redirected(queue)
+        return performer.model.collection.outgoing(name, performer.clock.now())

@@ -1,0 +1,128 @@
+"""Outgoing queues that an operator sends to another address than their name contains, over restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.names.format_name import FormatName, parse_format_name
+from msmq.structures.status import MQError, Status
+from msmq.wire.addresses import read_address
+
+MOST_REDIRECTS: Final = 10_000
+"""Names that may be redirected at one time."""
+
+REDIRECT: Final = "outgoing.redirect."
+"""The prefix of a value in the store; the format name follows."""
+
+_DIALLED: Final = (DirectProtocol.TCP, DirectProtocol.OS)
+
+
+def redirect_address(text: str) -> DirectFormatName:
+    """A direct name at the address to which a queue is redirected: its C{address} is what is dialled.
+
+    @param text: an IP address, with or without brackets, or the name of a computer.
+    @raise MQError: MQ_ERROR_INVALID_PARAMETER for anything else, a port included.
+    """
+    host = text.strip().removeprefix("[").removesuffix("]").rstrip(".")
+    is_address = read_address(host) is not None
+    protocol = DirectProtocol.TCP if is_address else DirectProtocol.OS
+    name: FormatName | None = None
+    if is_address or not set(host) & set(":/"):
+        with suppress(MQError):
+            name = parse_format_name(f"DIRECT={protocol.value}:{host}\\private$\\any")
+    if not isinstance(name, DirectFormatName) or name.address != host:
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"{' '.join(text[:300].split())} is not an address; give an IP address or the name of a "
+            "computer, without a port",
+        )
+    return name
+
+
+class Redirects:
+    """The names of outgoing queues that are redirected, with the addresses that are dialled instead.
+
+    A change is stored first and then takes effect, as with L{Holds<msmq.queues.holds.Holds>}.
+    """
+
+    def __init__(self) -> None:
+        self._hosts: dict[FormatName, str] = {}
+        # With the key of each in the store, since names are equal that differ in case.
+        self._keys: dict[FormatName, str] = {}
+        self._folded: dict[FormatName, str] = {}
+
+    @property
+    def names(self) -> Sequence[FormatName]:
+        """The names that are redirected."""
+        return tuple(self._hosts)
+
+    @property
+    def folded(self) -> Iterable[str]:
+        """The texts of these names, casefolded."""
+        return self._folded.values()
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Restore what the store kept; a name that cannot be read is left out."""
+        for key in sorted(state):
+            if key.startswith(REDIRECT):
+                try:
+                    name = parse_format_name(key[len(REDIRECT) :], lenient=True)
+                    host = redirect_address(state[key].decode()).address
+                    self._keys[name] = key
+                    self.set(name, host)
+                except (MQError, UnicodeDecodeError):
+                    continue
+
+    def change(self, name: FormatName, host: str | None) -> Change:
+        """What has to be stored to redirect a name, or, with C{None}, to end that.
+
+        @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if too many names are redirected.
+        """
+        if host is None:
+            return RemoveState(self._key(name))
+        if name not in self._hosts and len(self._hosts) >= MOST_REDIRECTS:
+            raise MQError(
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+                f"{MOST_REDIRECTS} names are redirected already; use [hosts] for all names at one address",
+            )
+        return PutState(self._key(name), host.encode())
+
+    def set(self, name: FormatName, host: str | None) -> None:
+        """The change is stored, and takes effect."""
+        if host is None:
+            self._hosts.pop(name, None)
+            self._keys.pop(name, None)
+            self._folded.pop(name, None)
+        else:
+            self._hosts[name] = host
+            self._keys[name] = self._key(name)
+            self._folded[name] = str(name).casefold()
+
+    def _key(self, name: FormatName) -> str:
+        return self._keys.get(name, f"{REDIRECT}{name}")
+
+    def host(self, name: FormatName) -> str | None:
+        """The address to which a name is redirected; C{None} if it is not."""
+        return self._hosts.get(name)
+
+    def dialled(self, name: DirectFormatName) -> str:
+        """The address or computer name that is dialled for a direct name."""
+        return self._hosts.get(name, name.address)
+
+
+def check_redirected(name: FormatName) -> DirectFormatName:
+    """The name of an outgoing queue, if it is one that can be redirected.
+
+    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a name that contains no address.
+    """
+    if isinstance(name, DirectFormatName) and name.protocol in _DIALLED:
+        return name
+    raise MQError(
+        Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+        f"{name} cannot be redirected: only DIRECT=TCP: and DIRECT=OS: names contain an address; the address "
+        "of any other queue manager is looked up in the directory, so change it there",
+    )
