@@ -1,4 +1,5 @@
-"""A large estate read from a real directory server: 10,000 queues in one read, and 100,000 users in another.
+"""A large estate read from a real directory server: 10,000 queues in one read, and 100,000 users in another;
+a distribution list of 4,000 queues, and one with all users as members, which is refused.
 
 The reads go through C{LdapDirectory} in a process with a reactor and the garbage collector of a server.
 Each turn of the reactor is measured in processor time, since on a busy machine its time on the clock is also
@@ -35,12 +36,15 @@ from msmq.membership.objects import DirectoryObject, QueueObject, UserObject
 from msmq.membership.queries import SortOrder
 from msmq.net.clock import SystemClock
 from msmq.service.collector import settle
+from msmq.structures.names.format_name import DistributionListFormatName
 
 QUEUES: Final = 10_000
 USERS: Final = 100_000
 COMPUTERS: Final = 200
 """Queue managers that the queues are spread over."""
 ROUNDS: Final = 5
+LISTED: Final = 4_000
+"""Queues of a distribution list; a message is sent to at most 4,096."""
 SUFFIX: Final = "dc=example,dc=com"
 """Of the estate that docs/ldap ships."""
 LONGEST_TURN: Final = 20.0
@@ -54,6 +58,8 @@ _READS: Final[dict[str, tuple[type[DirectoryObject], tuple[str, ...] | None, tup
     "users": (UserObject, ("security_identifier",), ()),
     "users by SID": (UserObject, ("security_identifier",), (SortOrder(1),)),
 }
+_LISTS: Final = {"members of a list": 8 * 10**6, "members of a list of users": 8 * 10**6 + 1}
+"""Distribution lists, and the numbers that their identifiers are made of."""
 
 
 @attrs.frozen
@@ -132,6 +138,23 @@ def entries(queues: int, users: int) -> Iterator[str]:
             f"mSMQQueueType:: {identifier(7)}\nmSMQJournal: FALSE\nmSMQAuthenticate: TRUE\n"
             "mSMQPrivacyLevel: 1\nmSMQTransactional: TRUE\nmSMQBasePriority: 0\nmSMQQueueQuota: 1024\n\n"
         )
+    for (name, number), members in zip(
+        _LISTS.items(),
+        (
+            (
+                f"cn=orders.{each:05},cn=msmq,cn=QM{each % COMPUTERS:04},cn=Computers,{SUFFIX}"
+                for each in range(min(queues, LISTED))
+            ),
+            (f"cn=user {each:06},cn=Users,{SUFFIX}" for each in range(users - 1)),
+        ),
+        strict=True,
+    ):
+        yield (
+            f"dn: cn={name},{SUFFIX}\nobjectClass: groupOfNames\nobjectClass: group\n"
+            f"cn: {name}\nobjectGUID:: {identifier(number)}\n"
+        )
+        yield from (f"member: {each}\n" for each in members)
+        yield "\n"
     # The estate that is shipped has one user.
     for number in range(users - 1):
         sid = bytes.fromhex("010500000000000515000000010000000200000003000000") + number.to_bytes(4, "little")
@@ -142,11 +165,20 @@ def entries(queues: int, users: int) -> Iterator[str]:
         )
 
 
-async def _read(directory: LdapDirectory, reactor: Any, name: str, turns: _Turns) -> Reading:
+async def _resolve(directory: LdapDirectory, name: str) -> int:
+    """The members of a distribution list; none if it is refused."""
+    try:
+        return len(
+            await directory.resolve_distribution_list(DistributionListFormatName(UUID(int=_LISTS[name])))
+        )
+    except DirectoryError as error:
+        if "a message is sent to at most" not in error.detail:
+            raise
+        return 0
+
+
+async def _take_all(directory: LdapDirectory, reactor: Any, name: str) -> int:
     of, attributes, order = _READS[name]
-    collections = _Collections()
-    turns.begin()
-    seconds, processor = time.perf_counter(), time.process_time()
     handle = await directory.begin_read(of, (), attributes, order)
     found = 0
     try:
@@ -159,6 +191,14 @@ async def _read(directory: LdapDirectory, reactor: Any, name: str, turns: _Turns
         if error.result is not DirectoryOperationResult.END_OF_DATA:
             raise
     await directory.end_read(handle)
+    return found
+
+
+async def _read(directory: LdapDirectory, reactor: Any, name: str, turns: _Turns) -> Reading:
+    collections = _Collections()
+    turns.begin()
+    seconds, processor = time.perf_counter(), time.process_time()
+    found = await (_resolve(directory, name) if name in _LISTS else _take_all(directory, reactor, name))
     await deferLater(reactor, 0)
     gc.callbacks.clear()
     return Reading(
@@ -244,7 +284,7 @@ def measure(queues: int = QUEUES, users: int = USERS, rounds: int = ROUNDS) -> l
         server.add("".join(entries(queues, users)))
         server.start()
         results: list[Result] = []
-        for name in _READS:
+        for name in (*_READS, *_LISTS):
             results += _results(name, readings(server.port, password, ADMINISTRATOR, name, rounds))
     finally:
         server.remove()
@@ -279,7 +319,7 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=QUEUES)
     parser.add_argument("--users", type=int, default=USERS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--read", choices=tuple(_READS), help=argparse.SUPPRESS)
+    parser.add_argument("--read", choices=(*_READS, *_LISTS), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--password", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--bind-dn", help=argparse.SUPPRESS)

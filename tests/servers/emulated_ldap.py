@@ -15,7 +15,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.settings import LdapServer
-from msmq.directory.ldap.transport.wire import whole_message
+from msmq.directory.ldap.transport.decoder import message_length
 
 SUFFIX: Final = "DC=example,DC=com"
 PAGED: Final = b"1.2.840.113556.1.4.319"
@@ -157,7 +157,7 @@ class _Connection(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         self._buffer += data
-        while (end := whole_message(self._buffer, 0)) is not None:
+        while (end := message_length(self._buffer, 0)) is not None and end <= len(self._buffer):
             message, _ = pureber.berDecodeObject(_REQUESTS, self._buffer[:end])
             self._buffer = self._buffer[end:]
             self._take(message.id, message.value, message.controls or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -111,18 +111,49 @@ class Operations:
 
     async def entries(self, names: Iterable[str], attributes: Sequence[str]) -> dict[str, Entry]:
         """The entries of these names that there are, by their names as L{folded} has them."""
-        wanted = list({folded(name): name for name in names}.items())
-        found: dict[str, Entry] = {}
-        for start in range(0, len(wanted), LOOK_UPS_AT_ONCE):
-            some = wanted[start : start + LOOK_UPS_AT_ONCE]
-            asked = [Deferred.fromCoroutine(self.entry(name, attributes)) for _, name in some]
-            outcomes = await DeferredList(asked, consumeErrors=True)
-            for (key, _), (succeeded, outcome) in zip(some, outcomes, strict=True):
-                if not succeeded:
-                    raise _error_of(outcome)
-                if outcome is not None:
-                    found[key] = outcome
+        found, _ = await self.look_up(names, attributes)
         return found
+
+    async def look_up(
+        self, names: Iterable[str], attributes: Sequence[str]
+    ) -> tuple[dict[str, Entry], list[str]]:
+        """As L{entries}, and the names of which there is none.
+
+        @raise ValueError: one of them is no distinguished name.
+        """
+        found: dict[str, Entry] = {}
+        missing: list[str] = []
+        seen: set[str] = set()
+        # Names are compared as they are looked up, since thousands take longer than a turn may.
+        some: dict[str, str] = {}
+        for name in names:
+            key = folded(name)
+            if key in seen:
+                continue
+            seen.add(key)
+            some[key] = name
+            if len(some) == LOOK_UPS_AT_ONCE:
+                await self._look_up_some(some, attributes, found, missing)
+                some = {}
+        await self._look_up_some(some, attributes, found, missing)
+        return found, missing
+
+    async def _look_up_some(
+        self,
+        names: Mapping[str, str],
+        attributes: Sequence[str],
+        found: dict[str, Entry],
+        missing: list[str],
+    ) -> None:
+        asked = [Deferred.fromCoroutine(self.entry(name, attributes)) for name in names.values()]
+        outcomes = await DeferredList(asked, consumeErrors=True)
+        for (key, name), (succeeded, outcome) in zip(names.items(), outcomes, strict=True):
+            if not succeeded:
+                raise _error_of(outcome)
+            if outcome is None:
+                missing.append(name)
+            else:
+                found[key] = outcome
 
     async def by_identifier(
         self, class_name: str, identifier: UUID, attributes: Sequence[str]

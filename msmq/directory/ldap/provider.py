@@ -13,7 +13,6 @@ from zope.interface import implementer
 from msmq.directory.ldap.accounts import LdapAccounts
 from msmq.directory.ldap.entries.mapping import CLASSES, GUID, SID, found_names
 from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
-from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.publishing import ObjectWriter
 from msmq.directory.ldap.searching import ObjectSearch
@@ -51,6 +50,9 @@ _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 
 ORDERED_AT_ONCE: Final = 250
 """How many objects of a sorted read are compared in one turn of the reactor."""
+
+MEMBERS_AT_ONCE: Final = 250
+"""Members of a distribution list whose format names are read in one turn of the reactor."""
 
 T = TypeVar("T")
 
@@ -249,24 +251,29 @@ class LdapDirectory:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no {name}")
         if len(found) > 1:
             raise ambiguous(f"the identifier of {name}", found)
-        names = [value.decode(errors="replace") for value in found[0].all("member")]
-        if len(names) > MOST_ELEMENTS:
+        members = found[0].all("member")
+        if len(members) > MOST_ELEMENTS:
             raise _generic(
-                f"{found[0].name} has {len(names)} members;"
+                f"{found[0].name} has {len(members)} members;"
                 f" a message is sent to at most {MOST_ELEMENTS} queues"
             )
+        names = [value.decode(errors="replace") for value in members]
         try:
-            entries = await self._operations.entries(names, _MEMBER_ATTRIBUTES)
+            entries, missing = await self._operations.look_up(names, _MEMBER_ATTRIBUTES)
         except ValueError as error:
             raise _generic(f"{found[0].name} has a member that is none: {error}") from error
-        missing = [name for name in names if folded(name) not in entries]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise DirectoryError(
                 DirectoryOperationResult.OBJECT_NOT_FOUND,
                 f"{found[0].name}: member {missing[0]} does not exist{more}",
             )
-        return [_format_name(entry) for entry in entries.values()]
+        resolved = []
+        for entry in entries.values():
+            resolved.append(_format_name(entry))
+            if not len(resolved) % MEMBERS_AT_ONCE:
+                await deferLater(self._reactor, 0)
+        return resolved
 
     async def _object_sid(self, computer_name: str) -> bytes:
         found = await self._operations.computer(computer_name, (SID,))

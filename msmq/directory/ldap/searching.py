@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -46,6 +46,9 @@ MOST_OBJECTS: Final = 100_000
 OBJECTS_AT_ONCE: Final = 20
 """How many objects are made of entries before others get a turn."""
 
+VALUES_AT_ONCE: Final = 400
+"""How many values these entries may have together, if they are several."""
+
 NAMES_RELEASED_AT_ONCE: Final = 5000
 """How many names of entries are freed in one turn of the reactor."""
 
@@ -56,6 +59,10 @@ _COMPUTER_NAMES: Final = {
     (QueueObject, "qualified_pathname"): "dNSHostName",
 }
 """By which attribute of its computer an object is found, where that is asked for."""
+
+
+TABLES: Final = 64
+"""Tables that the values of one kind are spread over."""
 
 
 @attrs.frozen
@@ -133,10 +140,9 @@ class ObjectSearch:
 
         async def take(entries: Sequence[Entry], is_one: bool = False) -> bool:
             faults = Faults()
-            for start in range(0, len(entries), OBJECTS_AT_ONCE):
-                if start:
+            for some in _slices(entries):
+                if some[0] is not entries[0]:
                     await deferLater(self._reactor, 0)
-                some = entries[start : start + OBJECTS_AT_ONCE]
                 await self._look_up(of, some, needed, known, faults)
                 for entry in some:
                     made = to_object(of, entry, needed, known.related, faults)
@@ -247,7 +253,8 @@ class _Known:
     """What one read has found out beside its entries.
 
     @ivar looked_up: the names of what is there or is not.
-    @ivar named: by kind and value of what only one of the objects can have, the name of its entry.
+    @ivar named: by kind and value of what only one of the objects can have, the name of its entry; in
+        L{TABLES} tables each, since one table of a hundred thousand takes long to grow.
     """
 
     enterprise: str
@@ -255,7 +262,7 @@ class _Known:
     computers: dict[str, Entry] = attrs.field(factory=dict)
     identifiers: dict[str, UUID] = attrs.field(factory=dict)
     looked_up: set[str] = attrs.field(factory=set)
-    named: defaultdict[str, dict[object, str]] = attrs.field(factory=lambda: defaultdict(dict))
+    named: defaultdict[tuple[str, int], dict[object, str]] = attrs.field(factory=lambda: defaultdict(dict))
 
     def note(
         self, of: type[DirectoryObject], entry: Entry, made: DirectoryEntry[Any], faults: Faults
@@ -267,16 +274,18 @@ class _Known:
         elif of is UserObject and "security_identifier" in made.values:
             unique.append(("SID", made["security_identifier"]))
         for what, value in unique:
-            other = self.named[what].setdefault(value, entry.name)
+            other = self.named[what, hash(value) % TABLES].setdefault(value, entry.name)
             if other != entry.name:
                 faults.add(entry, f"has the same {what} as {other}")
 
     async def release(self, reactor: IReactorTime) -> None:
         """Forget a large number of names a few at a time, since that takes as long as learning them."""
+        count = 0
         for names in self.named.values():
-            while len(names) > NAMES_RELEASED_AT_ONCE:
-                for _ in range(NAMES_RELEASED_AT_ONCE):
-                    names.popitem()
+            count += len(names)
+            names.clear()
+            if count > NAMES_RELEASED_AT_ONCE:
+                count = 0
                 await deferLater(reactor, 0)
 
     @property
@@ -296,6 +305,21 @@ class _Known:
         new = {key: name for key, name in names.items() if key not in self.looked_up}
         self.looked_up |= new.keys()
         return list(new.values())
+
+
+def _slices(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """The entries of a page, as many at a time as objects are made of in one turn of the reactor."""
+    some: list[Entry] = []
+    count = 0
+    for entry in entries:
+        values = sum(map(len, entry.values.values()))
+        if some and (len(some) == OBJECTS_AT_ONCE or count + values > VALUES_AT_ONCE):
+            yield some
+            some, count = [], 0
+        some.append(entry)
+        count += values
+    if some:
+        yield some
 
 
 def _shown(expression: AttributeFilter) -> str:

@@ -13,6 +13,7 @@ from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.directory.ldap.entries.faults import MOST_LINES, MOST_REMEMBERED, FaultLog, Faults
+from msmq.directory.ldap.entries.reading import MOST_LINKS, MOST_LISTED
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.identifying import identify
 from msmq.directory.ldap.provider import LdapDirectory
@@ -110,6 +111,22 @@ class BadObjectTests(FaultTestCase):
             "CN=msmq,CN=EPSILON,CN=Computers,DC=example,DC=com: 2 values, where one is allowed",
         ):
             self.assertIn(told, said)
+
+    async def test_wide_lists(self) -> None:
+        """A list with more values than any estate has is left out and reported by its name and number."""
+        gates = [f"CN=msmq,CN=G{number},{SUFFIX}".encode() for number in range(MOST_LINKS + 1)]
+        sites = [pack_guid(UUID(int=number)) for number in range(MOST_LISTED + 1)]
+        self.server.range_limit = 10_000
+        self.manager("ALPHA", ALPHA, mSMQOutRoutingServers=gates, mSMQSites=sites, mSMQQuota=[b"5"])
+        with capturedLogs() as events:
+            found = await self.directory.read(QueueManagerObject, [equals("identifier", ALPHA)])
+        self.assertEqual(found["queue_manager_quota"], 5)
+        for name in ("out_routing_server_identifier_list", "site_identifier_list"):
+            self.assertNotIn(name, found.values)
+        said = "\n".join(formatEvent(event) or "" for event in events)
+        self.assertIn(f"mSMQOutRoutingServers: {MOST_LINKS + 1} values, of which at most {MOST_LINKS}", said)
+        self.assertIn(f"mSMQSites: {MOST_LISTED + 1} values, of which at most {MOST_LISTED}", said)
+        self.assertNotIn("CN=G1,", str(self.server.requests))
 
 
 class DuplicateTests(FaultTestCase):

@@ -13,11 +13,11 @@ from twisted.trial.unittest import TestCase
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.searching import OBJECTS_AT_ONCE, ObjectSearch
+from msmq.directory.ldap.searching import OBJECTS_AT_ONCE, VALUES_AT_ONCE, ObjectSearch
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.membership.entry import DirectoryEntry
-from msmq.membership.objects import QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.membership.queries import SortOrder
 from msmq.net.clock import SystemClock
 from tests.servers.emulated_ldap import SUFFIX, EmulatedDirectory
@@ -52,7 +52,7 @@ class LongReadTests(TestCase):
     """A directory with more queues than one page of a search has."""
 
     def setUp(self) -> None:
-        server = EmulatedDirectory(capabilities=())
+        server = self.server = EmulatedDirectory(capabilities=())
         port, address = server.listen(reactor, "127.34.0.9")
         self.addCleanup(port.stopListening)
         computer = f"CN=ALPHA,CN=Computers,{SUFFIX}"
@@ -79,6 +79,22 @@ class LongReadTests(TestCase):
         # The end of one page and the beginning of the next may be in one turn.
         self.assertLessEqual(max(turns.appended.values()), 2 * OBJECTS_AT_ONCE)
         self.assertGreaterEqual(len(turns.appended), QUEUES // (2 * OBJECTS_AT_ONCE))
+
+    async def test_wide_objects(self) -> None:
+        """Of objects with long lists fewer are made in one turn."""
+        sites = [pack_guid(UUID(int=number)) for number in range(VALUES_AT_ONCE)]
+        for number in range(OBJECTS_AT_ONCE):
+            name = f"CN=msmq,CN=WIDE{number},CN=Computers,{SUFFIX}"
+            values = {"objectGUID": [pack_guid(UUID(int=10_000 + number))], "mSMQSites": sites}
+            self.server.add(name, objectClass=[b"mSMQConfiguration"], **values)
+        connection = LdapConnection(self.settings, reactor)
+        self.addCleanup(connection.close)
+        searching = ObjectSearch(Operations(connection), IReactorTime(reactor))
+        turns = Turns()
+        self.addCleanup(turns.stop)
+        await searching.collect(QueueManagerObject, (), ("site_identifier_list",), turns)
+        self.assertEqual(len(turns), OBJECTS_AT_ONCE)
+        self.assertEqual(max(turns.appended.values()), 1)
 
     async def test_sorted(self) -> None:
         """A long read that is sorted answers all objects in their order."""

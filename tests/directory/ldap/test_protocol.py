@@ -14,9 +14,16 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
 from msmq.directory.ldap.transport import protocol
+from msmq.directory.ldap.transport.decoder import PARTS_AT_ONCE
 from msmq.directory.ldap.transport.filters import ANYTHING
-from msmq.directory.ldap.transport.protocol import MESSAGES_AT_ONCE, LdapDisconnectedError, LdapProtocol
-from msmq.directory.ldap.transport.wire import Scope, SearchRequest, StartTls
+from msmq.directory.ldap.transport.protocol import (
+    MESSAGES_AT_ONCE,
+    LdapAnswerError,
+    LdapDisconnectedError,
+    LdapProtocol,
+)
+from msmq.directory.ldap.transport.wire import Abandon, Scope, SearchRequest, StartTls, encode
+from tests.directory.ldap.encoding import group
 
 SEARCH = SearchRequest("DC=example", Scope.TREE, ANYTHING)
 
@@ -63,11 +70,7 @@ class LdapProtocolTests(SynchronousTestCase):
         self.protocol.dataReceived(b"".join(entry(1, f"CN={n}") for n in range(1000)) + done(1))
         slices = 1
         while not asked.called:
-            # The clock would run one turn after the other as long as no time passes.
-            [turn] = [call for call in self.clock.getDelayedCalls() if call.getTime() == 0]
-            function = turn.func
-            turn.cancel()
-            function()
+            self.turn()
             slices += 1
         self.assertEqual(slices, -(-1001 // MESSAGES_AT_ONCE))
         self.assertEqual(len(self.successResultOf(asked).entries), 1000)
@@ -83,14 +86,47 @@ class LdapProtocolTests(SynchronousTestCase):
         self.assertEqual(len(self.successResultOf(asked).entries), 40)
 
     def test_more_than_there_can_be(self) -> None:
-        """A server whose answer has no end is left before it fills the memory."""
+        """An answer without an end fails before it fills the memory; its rest is not wanted."""
         self.patch(protocol, "MOST_BYTES", 1000)
+        asked, other = self.protocol.ask(SEARCH), self.protocol.ask(SEARCH)
+        self.protocol.dataReceived(entry(1, "CN=x", 200) * 3)
+        self.assertNoResult(asked)
+        self.protocol.dataReceived(entry(1, "CN=x", 200) * 2)
+        refused = self.failureResultOf(asked, LdapAnswerError)
+        self.assertIn("an answer has more than 1000 bytes", str(refused.value))
+        self.assertTrue(self.transport.value().endswith(encode(3, Abandon(1))))
+        self.protocol.dataReceived(entry(1, "CN=x", 200) + entry(2, "CN=y") + done(2))
+        self.assertEqual([each.name for each in self.successResultOf(other).entries], ["CN=y"])
+
+    def test_message_that_is_too_long(self) -> None:
+        """A message that is too long fails its request by the name of the entry, and is discarded."""
+        self.patch(protocol, "LONGEST_MESSAGE", 10_000)
+        for size in (10_000, 100_000):
+            self.setUp()
+            asked, other = self.protocol.ask(SEARCH), self.protocol.ask(SEARCH)
+            data = entry(1, "CN=huge", size) + done(1) + entry(2, "CN=y") + done(2)
+            for start in range(0, len(data), 3000):
+                self.protocol.dataReceived(data[start : start + 3000])
+            refused = self.failureResultOf(asked, LdapAnswerError)
+            self.assertIn(f"CN=huge has {len(entry(1, 'CN=huge', size))} bytes", str(refused.value))
+            self.assertEqual([each.name for each in self.successResultOf(other).entries], ["CN=y"])
+
+    def test_many_values_in_several_turns(self) -> None:
+        """The members of a large group, which come in one message, are decoded in several turns."""
         asked = self.protocol.ask(SEARCH)
-        self.protocol.dataReceived(entry(1, "CN=x", 200) * 4)
-        self.assertTrue(self.protocol.is_connected)
-        self.protocol.dataReceived(entry(1, "CN=x", 200))
-        self.assertIn("an answer has more than 1000 bytes", self.fault_of(asked))
-        self.assertFalse(self.protocol.is_connected)
+        self.protocol.dataReceived(group(10 * PARTS_AT_ONCE, number=1) + done(1))
+        for _ in range(10):
+            self.assertNoResult(asked)
+            self.turn()
+        [found] = self.successResultOf(asked).entries
+        self.assertEqual(len(found.all("member")), 10 * PARTS_AT_ONCE)
+
+    def turn(self) -> None:
+        """One turn of the reactor; the clock would run all of them as long as no time passes."""
+        [turn] = [call for call in self.clock.getDelayedCalls() if call.getTime() == 0]
+        function = turn.func
+        turn.cancel()
+        function()
 
     def test_silence(self) -> None:
         """A server that does not answer in time is left, and whatever else was asked fails with it."""

@@ -13,9 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
+from msmq.directory.ldap.transport.decoder import decode
 from msmq.directory.ldap.transport.referrals import writable_servers
 from msmq.directory.ldap.transport.results import describe
-from msmq.directory.ldap.transport.wire import LdapWireError, Result, decode
+from msmq.directory.ldap.transport.wire import LdapWireError, Result
 from msmq.interfaces import DirectoryError
 from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.objects import QueueManagerObject, QueueObject

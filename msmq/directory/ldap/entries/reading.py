@@ -43,6 +43,12 @@ SERVER_BITS: Final = {
 }
 """[MS-MQDSSM] 3.1.6.1.1.5 the bits of mSMQServiceType."""
 
+MOST_LINKS: Final = 400
+"""Values of an attribute that names other entries."""
+
+MOST_LISTED: Final = 2000
+"""Values of an attribute with a list of anything else; a user has no more certificates, all of a megabyte."""
+
 _CLUSTER: Final = b"MSClusterVirtualServer"
 _PATH_PREFIX: Final = "LDAP://"
 
@@ -78,8 +84,9 @@ def computer_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]
 def links_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
     """Which attributes lead to other entries, and the names of those."""
     for name, attribute in CLASSES[of].links.items():
-        if name in wanted:
-            for value in entry.all(attribute):
+        values = entry.all(attribute) if name in wanted else ()
+        if len(values) <= MOST_LINKS:
+            for value in values:
                 yield name, value.decode(errors="replace")
 
 
@@ -126,7 +133,13 @@ def _values(
             if value is not None:
                 yield name, unpack_time(value)
         elif name in kept.links:
-            yield from _link(of, name, entry.all(kept.links[name]), related)
+            values = entry.all(kept.links[name])
+            try:
+                _check_count(values, MOST_LINKS)
+            except ValueError as error:
+                faults.add(entry, f"{kept.links[name]}: {error}", kept.links[name])
+            else:
+                yield from _link(of, name, values, related)
     yield from _computed(of, entry, wanted, related, faults)
     computer_name = computer_of(of, entry, wanted)
     computer = None if computer_name is None else related.computers.get(folded(computer_name))
@@ -140,6 +153,8 @@ def _column(name: str, column: MappedAttribute, entry: Entry, faults: Faults) ->
         try:
             if column.is_single:
                 _single(values)
+            else:
+                _check_count(values, MOST_LISTED)
             value = column.syntax.unpack(values)
         except ValueError as error:
             faults.add(entry, f"{column.attribute}: {error}", column.attribute)
@@ -234,6 +249,12 @@ def _single(values: Sequence[bytes]) -> bytes:
     if len(values) > 1:
         raise ValueError(f"{len(values)} values, where one is allowed")
     return values[0]
+
+
+def _check_count(values: Sequence[bytes], most: int) -> None:
+    """@raise ValueError: there are more than are read."""
+    if len(values) > most:
+        raise ValueError(f"{len(values)} values, of which at most {most} are read")
 
 
 def _needed(value: str) -> str:

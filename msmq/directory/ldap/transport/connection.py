@@ -18,7 +18,12 @@ from msmq.directory.ldap.transport.kerberos.bind_exchange import BindRefusedErro
 from msmq.directory.ldap.transport.kerberos.binding import bind
 from msmq.directory.ldap.transport.kerberos.keytab import KeytabError
 from msmq.directory.ldap.transport.kerberos.tickets import KerberosAccount
-from msmq.directory.ldap.transport.protocol import Answered, LdapDisconnectedError, LdapProtocol
+from msmq.directory.ldap.transport.protocol import (
+    Answered,
+    LdapAnswerError,
+    LdapDisconnectedError,
+    LdapProtocol,
+)
 from msmq.directory.ldap.transport.referrals import (
     WRITER_TIME,
     is_elsewhere,
@@ -262,7 +267,7 @@ class LdapConnection:
 
         @param repeatable: a server that is lost before it has answered may have heard it, and another may be
             asked the same.
-        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}.
+        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}; C{GENERIC_ERROR} for an answer that is too large.
         """
         while True:
             await self._reach()
@@ -271,6 +276,8 @@ class LdapConnection:
                 raise self._away("the connection was lost")
             try:
                 return await protocol.ask(request, controls)
+            except LdapAnswerError as error:
+                raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, str(error)) from error
             except LdapDisconnectedError as error:
                 self._try_last(self._server)
                 if not repeatable or self._is_closed or len(self.servers) == 1:

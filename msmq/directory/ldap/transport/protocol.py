@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,16 +13,25 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from msmq.directory.ldap.settings import ANSWER_TIMEOUT
+from msmq.directory.ldap.transport.decoder import (
+    HEAD,
+    LONGEST_MESSAGE,
+    LdapTooLongError,
+    decoding,
+    message_length,
+    message_number,
+    too_long,
+)
 from msmq.directory.ldap.transport.wire import (
+    Abandon,
+    Answer,
     Entry,
     LdapControl,
     LdapWireError,
     Request,
     Result,
     SearchReference,
-    decode,
     encode,
-    whole_message,
 )
 from msmq.errors import MsmqError
 
@@ -32,10 +41,14 @@ MOST_ENTRIES: Final = 100_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 """How many bytes all entries of one answer may have."""
 
-MESSAGES_AT_ONCE: Final = 4
-"""How many messages are decoded before others get a turn; each takes up to half a millisecond."""
+BYTES_OF_A_VALUE: Final = 64
+"""Bytes that an entry takes in memory for each value, in addition to those in which it was sent."""
+
+MESSAGES_AT_ONCE: Final = 16
+"""Messages that are decoded in one turn of the reactor, if none of them is long."""
 
 BYTES_AT_ONCE: Final = 64 * 1024
+"""Bytes after which no further message is begun in a turn."""
 
 _MOST_WAITING: Final = 1024 * 1024
 _HIGHEST_NUMBER: Final = 2**31 - 1
@@ -43,6 +56,10 @@ _HIGHEST_NUMBER: Final = 2**31 - 1
 
 class LdapDisconnectedError(MsmqError):
     """A server cannot be reached, or is not reached any more, or says nothing."""
+
+
+class LdapAnswerError(MsmqError):
+    """The answer to one request is larger than is taken; the connection is not affected."""
 
 
 @attrs.frozen
@@ -69,8 +86,10 @@ class _Asked:
 class LdapProtocol(Protocol):
     """Asks a server and collects its answers.
 
-    Messages that arrive together are decoded a few at a time, and the server is held up while many wait.
+    Messages that arrive together are decoded a few at a time, and a long one in several turns of the
+    reactor; the server is held up while many wait.
     A server that breaks the rules, or lets one answer wait too long, is left; whatever was asked of it fails.
+    An answer that is too large fails alone, and the server is asked to send no more of it.
 
     @ivar is_connected: whether anything can be asked.
     """
@@ -82,8 +101,11 @@ class LdapProtocol(Protocol):
         self._asked: dict[int, _Asked] = {}
         self._last_number = 0
         self._buffer = bytearray()
+        self._to_discard = 0
         self._waiting: deque[bytes] = deque()
+        self._steps: Generator[None, None, tuple[int, Answer]] | None = None
         self._bytes_waiting = 0
+        self._size = 0
         self._is_held_up = False
         self._next_turn: IDelayedCall | None = None
         self._fault = ""
@@ -92,18 +114,26 @@ class LdapProtocol(Protocol):
         """Send a request; whatever result the server gives comes through the Deferred.
 
         @raise LdapDisconnectedError: through the Deferred.
+        @raise LdapAnswerError: likewise; the answer is too large.
         """
-        transport: Any = self.transport
         if not self.is_connected:
             return fail(LdapDisconnectedError(self._fault or "the connection is closed"))
-        number = self._last_number = self._last_number % _HIGHEST_NUMBER + 1
+        number = self._next_number()
         timeout = self._reactor.callLater(
             self._answer_timeout, self._leave, f"no answer within {self._answer_timeout:g} seconds"
         )
         deferred: Deferred[Answered] = Deferred()
         self._asked[number] = _Asked(deferred, timeout)
-        transport.write(encode(number, request, controls))
+        self._write(number, request, controls)
         return deferred
+
+    def _next_number(self) -> int:
+        self._last_number = self._last_number % _HIGHEST_NUMBER + 1
+        return self._last_number
+
+    def _write(self, number: int, request: Request, controls: Sequence[LdapControl] = ()) -> None:
+        transport: Any = self.transport
+        transport.write(encode(number, request, controls))
 
     def start_tls(self, options: Any) -> None:
         """Speak TLS from now on; what came in the open behind the server's consent is nothing to go by.
@@ -128,19 +158,38 @@ class LdapProtocol(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """See L{Protocol.dataReceived}."""
+        if self._to_discard:
+            discarded = min(len(data), self._to_discard)
+            self._to_discard -= discarded
+            data = data[discarded:]
         self._buffer += data
-        start = 0
         try:
-            while (end := whole_message(self._buffer, start)) is not None:
-                self._waiting.append(bytes(self._buffer[start:end]))
-                self._bytes_waiting += end - start
-                start = end
+            del self._buffer[: self._separate()]
         except LdapWireError as error:
             self._leave(str(error))
             return
-        del self._buffer[:start]
         if self._next_turn is None:
             self._take_some()
+
+    def _separate(self) -> int:
+        """Queue the whole messages of the buffer; answers how many of its bytes are taken."""
+        start = 0
+        while (length := message_length(self._buffer, start)) is not None:
+            there = len(self._buffer) - start
+            if length > LONGEST_MESSAGE:
+                if there < HEAD:
+                    break
+                self._refuse(too_long(bytes(self._buffer[start : start + HEAD]), length))
+                self._to_discard = max(0, length - there)
+                start += min(there, length)
+                continue
+            if there < length:
+                break
+            with memoryview(self._buffer) as view:
+                self._waiting.append(bytes(view[start : start + length]))
+            self._bytes_waiting += length
+            start += length
+        return start
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """See L{Protocol.connectionLost}."""
@@ -150,17 +199,24 @@ class LdapProtocol(Protocol):
         self._next_turn = None
         taken = 0
         for _ in range(MESSAGES_AT_ONCE):
-            if not self._waiting or taken > BYTES_AT_ONCE:
-                break
-            message = self._waiting.popleft()
-            taken += len(message)
-            self._bytes_waiting -= len(message)
+            if self._steps is None:
+                if not self._waiting or taken > BYTES_AT_ONCE:
+                    break
+                message = self._waiting.popleft()
+                taken += len(message)
+                self._bytes_waiting -= len(message)
+            else:
+                message = b""
             try:
-                self._take(message)
+                if self._decode_step(message):
+                    break
+            except LdapTooLongError as error:
+                self._steps = None
+                self._refuse(error)
             except LdapWireError as error:
                 self._leave(str(error))
         transport: Any = self.transport
-        if self._waiting:
+        if self._waiting or self._steps is not None:
             self._next_turn = self._reactor.callLater(0, self._take_some)
         # More than one answer has to fit in, or one that is longer could never be taken.
         if not self._is_held_up and self._bytes_waiting > _MOST_WAITING:
@@ -171,8 +227,26 @@ class LdapProtocol(Protocol):
             if self.is_connected:
                 transport.resumeProducing()
 
-    def _take(self, message: bytes) -> None:
-        number, answer = decode(message)
+    def _decode_step(self, message: bytes) -> bool:
+        """Decode one step of a message; answers whether more steps are left.
+
+        @param message: empty for the one that is being decoded.
+        """
+        if self._steps is None:
+            number = message_number(message)
+            if number and number not in self._asked:
+                return False
+            self._steps = decoding(message)
+            self._size = len(message)
+        try:
+            next(self._steps)
+        except StopIteration as ended:
+            self._steps = None
+            self._take(*ended.value)
+            return False
+        return True
+
+    def _take(self, number: int, answer: Answer) -> None:
         if number == 0:
             said = answer.message if isinstance(answer, Result) else ""
             self._leave(f"the server hung up: {said}")
@@ -182,17 +256,25 @@ class LdapProtocol(Protocol):
             return
         if isinstance(answer, Entry):
             asked.entries.append(answer)
-            asked.size += len(message)
+            asked.size += self._size + BYTES_OF_A_VALUE * sum(map(len, answer.values.values()))
             if len(asked.entries) > MOST_ENTRIES:
-                self._leave(f"an answer has more than {MOST_ENTRIES} entries")
+                self._refuse(LdapTooLongError(number, f"an answer has more than {MOST_ENTRIES} entries"))
             elif asked.size > MOST_BYTES:
-                self._leave(f"an answer has more than {MOST_BYTES} bytes")
+                self._refuse(LdapTooLongError(number, f"an answer has more than {MOST_BYTES} bytes"))
         elif isinstance(answer, SearchReference):
             asked.is_partial = True
         elif isinstance(answer, Result):
             del self._asked[number]
             asked.timeout.cancel()
             asked.deferred.callback(Answered(answer, asked.entries, asked.is_partial))
+
+    def _refuse(self, error: LdapTooLongError) -> None:
+        """Fail one request, and have the server send no more of the answer to it."""
+        asked = self._asked.pop(error.number, None)
+        if asked is not None:
+            asked.timeout.cancel()
+            self._write(self._next_number(), Abandon(error.number))
+            asked.deferred.errback(LdapAnswerError(str(error)))
 
     def _leave(self, fault: str) -> None:
         if self.is_connected:
@@ -205,7 +287,8 @@ class LdapProtocol(Protocol):
         self.is_connected = False
         self._fault = fault
         self._waiting.clear()
-        self._bytes_waiting = 0
+        self._steps = None
+        self._to_discard = self._bytes_waiting = 0
         self._buffer.clear()
         if self._next_turn is not None:
             self._next_turn.cancel()

@@ -1,6 +1,7 @@
-"""LDAP messages as bytes: what is asked, what is answered, and where one message ends.
+"""RFC 4511 the requests of an LDAP client and the answers to them, and requests as bytes.
 
 The encoding is ldaptor's; values are bytes on both sides, and nothing is escaped on the way.
+L{msmq.directory.ldap.transport.decoder} reads the answers.
 """
 
 from __future__ import annotations
@@ -15,17 +16,9 @@ from ldaptor.protocols import pureber, pureldap
 from msmq.directory.ldap.transport.filters import All, Equal, Filter, Present
 from msmq.errors import MsmqError
 
-LONGEST_MESSAGE: Final = 16 * 1024 * 1024
-"""How many bytes an answer may have; MSMQ's longest attribute has one million."""
-
 PAGED_RESULTS: Final = b"1.2.840.113556.1.4.319"
 SECURITY_PARTS: Final = b"1.2.840.113556.1.4.801"
 """The control by which Active Directory is told which parts of a security descriptor are meant."""
-
-_SEQUENCE: Final = 0x30
-_REFERRAL: Final = 10
-_REFERRALS: Final = 0xA3
-"""RFC 4511 4.1.9 the tag of the referral in a result, which ldaptor passes over."""
 
 _ADD: Final = 0
 _DELETE: Final = 1
@@ -35,25 +28,6 @@ _REPLACE: Final = 2
 
 class LdapWireError(MsmqError):
     """What a server sent is no LDAP."""
-
-
-class _KnownTags(pureber.BERDecoderContext):  # type: ignore[misc]
-    """The basic elements; ldaptor prints one of another tag to standard output, and goes on without it."""
-
-    def lookup_id(self, id: int) -> Any:
-        """The class of an element."""
-        found = super().lookup_id(id)
-        if found is None:
-            raise LdapWireError(f"an element of the unknown tag 0x{id:02X} in an LDAP message")
-        return found
-
-
-_DECODER: Final = pureldap.LDAPBERDecoderContext_TopLevel(
-    inherit=pureldap.LDAPBERDecoderContext_LDAPMessage(
-        fallback=pureldap.LDAPBERDecoderContext(fallback=_KnownTags()),
-        inherit=pureldap.LDAPBERDecoderContext(fallback=_KnownTags()),
-    )
-)
 
 
 class Scope(enum.Enum):
@@ -140,7 +114,17 @@ class Delete:
     name: str
 
 
-Request: TypeAlias = Bind | SaslBind | StartTls | SearchRequest | Add | Modify | Exchange | Delete
+@attrs.frozen
+class Abandon:
+    """RFC 4511 4.11 want no more of the answer to a request; it is not answered itself.
+
+    @ivar number: the messageID of the request.
+    """
+
+    number: int
+
+
+Request: TypeAlias = Bind | SaslBind | StartTls | SearchRequest | Add | Modify | Exchange | Delete | Abandon
 
 
 @attrs.frozen
@@ -206,50 +190,6 @@ def encode(number: int, request: Request, controls: Sequence[LdapControl] = ()) 
     return bytes(message.toWire())
 
 
-def decode(message: bytes) -> tuple[int, Answer]:
-    """The messageID and the contents of one whole LDAPMessage.
-
-    @raise LdapWireError: it is none, or none that a server sends.
-    """
-    try:
-        decoded, used = pureber.berDecodeObject(_DECODER, message)
-        if decoded is None or used != len(message):
-            raise LdapWireError(f"{len(message)} bytes are no LDAP message")
-        answer = _answer(decoded)
-        if isinstance(answer, Result) and answer.code == _REFERRAL:
-            answer = attrs.evolve(answer, referrals=_referrals(message))
-        return decoded.id, answer
-    except LdapWireError:
-        raise
-    # What ldaptor raises for malformed input is not told; assertions and look-up errors are among it.
-    except Exception as error:
-        raise LdapWireError(f"an LDAP message cannot be read: {type(error).__name__} {error}") from error
-
-
-def whole_message(data: bytes | bytearray, start: int) -> int | None:
-    """Where the message that begins at C{start} ends; C{None} if that has not arrived.
-
-    @raise LdapWireError: none begins there, or it is too long.
-    """
-    if len(data) < start + 2:
-        return None
-    if data[start] != _SEQUENCE:
-        raise LdapWireError(f"an LDAP message begins with 0x{data[start]:02X}")
-    length, head = data[start + 1], 2
-    if length & 0x80:
-        digits = length & 0x7F
-        if not 1 <= digits <= 4:
-            raise LdapWireError(f"the length of an LDAP message has {digits} bytes")
-        head += digits
-        if len(data) < start + head:
-            return None
-        length = int.from_bytes(data[start + 2 : start + head], "big")
-    if length > LONGEST_MESSAGE:
-        raise LdapWireError(f"an LDAP message of {length} bytes; at most {LONGEST_MESSAGE} are taken")
-    end = start + head + length
-    return end if len(data) >= end else None
-
-
 def paged(size: int, cookie: bytes) -> LdapControl:
     """RFC 2696 ask for at most so many entries, after those before C{cookie}."""
     value = pureber.BERSequence([pureber.BERInteger(size), pureber.BEROctetString(cookie)])
@@ -282,6 +222,8 @@ def _operation(request: Request) -> Any:
             return pureldap.LDAPModifyRequest(object=name, modification=_exchanged(former, values))
         case Delete(name):
             return pureldap.LDAPDelRequest(entry=name)
+        case Abandon(abandoned):
+            return pureldap.LDAPAbandonRequest(id=abandoned)
 
 
 def _change(kind: int, name: str, values: Sequence[bytes]) -> Any:
@@ -319,56 +261,3 @@ def _filter(wanted: Filter) -> Any:
             return pureldap.LDAPFilter_present(attribute)
         case All(terms):
             return pureldap.LDAPFilter_and([_filter(term) for term in terms])
-
-
-def _answer(message: Any) -> Answer:
-    value = message.value
-    if isinstance(value, pureldap.LDAPSearchResultEntry):
-        values = {name.decode().lower(): tuple(held) for name, held in value.attributes if held}
-        return Entry(value.objectName.decode(), values)
-    if isinstance(value, pureldap.LDAPSearchResultReference):
-        return SearchReference()
-    if isinstance(value, pureldap.LDAPResult):
-        text = value.errorMessage
-        # Active Directory ends its texts with a NUL.
-        said = (text if isinstance(text, str) else text.decode(errors="replace")).rstrip("\0\n ")
-        step = getattr(value, "serverSaslCreds", None) or b""
-        return Result(value.resultCode, said, _cookie(message.controls or ()), credentials=step)
-    raise LdapWireError(f"a server does not send {type(value).__name__}")
-
-
-def _cookie(controls: Sequence[tuple[bytes, Any, bytes]]) -> bytes:
-    for kind, _, value in controls:
-        if kind == PAGED_RESULTS:
-            held, _ = pureber.berDecodeObject(_KnownTags(), value)
-            return bytes(held[1].value)
-    return b""
-
-
-def _referrals(message: bytes) -> tuple[str, ...]:
-    """The URLs of a referral, in the third part and behind of the operation of a whole message."""
-    [(_, sequence)] = _elements(message)
-    [_, (_, operation), *_] = _elements(sequence)
-    for tag, content in _elements(operation)[3:]:
-        if tag == _REFERRALS:
-            return tuple(url.decode(errors="replace") for _, url in _elements(content))
-    return ()
-
-
-def _elements(data: bytes) -> list[tuple[int, bytes]]:
-    """The tags and contents of BER elements that stand one after the other.
-
-    @raise LdapWireError: one ends behind the data.
-    """
-    found, place = [], 0
-    while place < len(data):
-        length, start = data[place + 1] if place + 1 < len(data) else 0, place + 2
-        if length & 0x80:
-            digits = length & 0x7F
-            length = int.from_bytes(data[start : start + digits], "big")
-            start += digits
-        if start + length > len(data):
-            raise LdapWireError(f"an element of {length} bytes in an LDAP message of {len(data)}")
-        found.append((data[place], data[start : start + length]))
-        place = start + length
-    return found

@@ -8,8 +8,9 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.ldap.settings import parse_settings
+from msmq.directory.ldap.transport.decoder import decode
 from msmq.directory.ldap.transport.kerberos.tickets import CACHES, CACHES_APART, KerberosAccount
-from msmq.directory.ldap.transport.wire import SaslBind, decode, encode
+from msmq.directory.ldap.transport.wire import SaslBind, encode
 
 
 class KeytabSettingsTests(SynchronousTestCase):

@@ -1,0 +1,327 @@
+"""RFC 4511 5.1 the messages of an LDAP server, decoded in steps.
+
+The BER of LDAP has definite lengths only, so each element is found by its header. One entry may have a
+hundred thousand values (the members of a group in OpenLDAP), which are taken some at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+from msmq.directory.ldap.transport.wire import (
+    PAGED_RESULTS,
+    Answer,
+    Entry,
+    LdapWireError,
+    Result,
+    SearchReference,
+)
+
+LONGEST_MESSAGE: Final = 16 * 1024 * 1024
+"""Bytes of a message that is decoded; MSMQ's longest attribute has one million."""
+
+LONGEST_PASSED_OVER: Final = 1024 * 1024 * 1024
+"""Bytes of a message that is discarded instead; a longer one is no LDAP."""
+
+PARTS_AT_ONCE: Final = 4000
+"""Attributes and values of an entry that are decoded in one step."""
+
+MOST_PARTS: Final = 250_000
+"""Attributes and values of one entry."""
+
+MOST_REFERRALS: Final = 100
+MOST_CONTROLS: Final = 100
+MOST_ELEMENTS: Final = 16
+"""Elements of a result, or of a control, that are looked at; RFC 4511 has three."""
+LONGEST_TEXT: Final = 1000
+"""Characters of a diagnostic message that are kept."""
+
+HEAD: Final = 4096
+"""Bytes in which the messageID of a message is, and the name of its entry if that is not very long."""
+
+_INTEGER: Final = 0x02
+_OCTET_STRING: Final = 0x04
+_ENUMERATED: Final = 0x0A
+_SEQUENCE: Final = 0x30
+_SET: Final = 0x31
+_CONTROLS: Final = 0xA0
+
+_ENTRY: Final = 0x64
+_REFERENCE: Final = 0x73
+_RESULTS: Final = {
+    0x61: "BindResponse",
+    0x65: "SearchResultDone",
+    0x67: "ModifyResponse",
+    0x69: "AddResponse",
+    0x6B: "DelResponse",
+    0x78: "ExtendedResponse",
+}
+_REFERRALS: Final = 0xA3
+_CREDENTIALS: Final = 0x87
+"""RFC 4511 4.1.9 referral of a result, and 4.2.2 serverSaslCreds of a BindResponse."""
+
+_MOST_DIGITS: Final = 4
+
+
+class LdapTooLongError(LdapWireError):
+    """One message of a server is longer, or has more parts, than is taken; the next one can be read.
+
+    @ivar number: its messageID.
+    """
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+def message_length(data: bytes | bytearray, start: int) -> int | None:
+    """The bytes of the message that begins at C{start}; C{None} if its header has not arrived.
+
+    @raise LdapWireError: none begins there, or it is longer than L{LONGEST_PASSED_OVER}.
+    """
+    if len(data) < start + 2:
+        return None
+    if data[start] != _SEQUENCE:
+        raise LdapWireError(f"an LDAP message begins with 0x{data[start]:02X}")
+    length, head = data[start + 1], 2
+    if length & 0x80:
+        digits = length & 0x7F
+        if not 1 <= digits <= _MOST_DIGITS:
+            raise LdapWireError(f"the length of an LDAP message has {digits} bytes")
+        head += digits
+        if len(data) < start + head:
+            return None
+        length = int.from_bytes(data[start + 2 : start + head], "big")
+    if length > LONGEST_PASSED_OVER:
+        raise LdapWireError(f"an LDAP message of {length} bytes; at most {LONGEST_MESSAGE} are taken")
+    return head + length
+
+
+def message_number(message: bytes) -> int:
+    """The messageID of a message, of which the head is enough.
+
+    @raise LdapWireError: it has none.
+    """
+    _, place, _ = _header(message, 0)
+    return _number(message, place, len(message))[0]
+
+
+def too_long(head: bytes, length: int) -> LdapTooLongError:
+    """The error of a message that is discarded.
+
+    @param head: its first bytes, L{HEAD} of them.
+    @param length: in bytes.
+    @raise LdapWireError: it is none.
+    """
+    _, place, _ = _header(head, 0)
+    number, place = _number(head, place, len(head))
+    name = "an answer"
+    if head[place : place + 1] == bytes([_ENTRY]):
+        _, start, _ = _header(head, place)
+        _, start, stop = _header(head, start)
+        name = _text(head[start:stop])[:LONGEST_TEXT] or name
+    return LdapTooLongError(number, f"{name} has {length} bytes; at most {LONGEST_MESSAGE} are taken")
+
+
+def decode(message: bytes) -> tuple[int, Answer]:
+    """The messageID and the contents of one whole LDAPMessage, in one step.
+
+    @raise LdapWireError: as L{decoding} does.
+    """
+    steps = decoding(message)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            found: tuple[int, Answer] = ended.value
+            return found
+
+
+def decoding(message: bytes) -> Generator[None, None, tuple[int, Answer]]:
+    """The messageID and the contents of one whole LDAPMessage.
+
+    Elements that later versions of the protocol may add behind those that are known are passed over
+    (RFC 4511 4).
+
+    @return: a generator that yields between the steps, each of at most L{PARTS_AT_ONCE} parts.
+    @raise LdapTooLongError: an entry has more parts than L{MOST_PARTS}.
+    @raise LdapWireError: it is none, or none that a server sends.
+    """
+    tag, place, end = _element(message, 0, len(message))
+    if tag != _SEQUENCE or end != len(message):
+        raise LdapWireError(f"{len(message)} bytes are no LDAP message")
+    number, place = _number(message, place, end)
+    tag, start, stop = _element(message, place, end)
+    if tag == _ENTRY:
+        return number, (yield from _entry(message, start, stop, number))
+    if tag == _REFERENCE:
+        return number, SearchReference()
+    if tag not in _RESULTS:
+        raise LdapWireError(f"an LDAP message of the kind 0x{tag:02X}, which a server does not send")
+    return number, _result(message, start, stop, _cookie(message, stop, end))
+
+
+def _entry(data: bytes, place: int, end: int, number: int) -> Generator[None, None, Entry]:
+    """RFC 4511 4.5.2 SearchResultEntry."""
+    start, place = _expected(data, place, end, _OCTET_STRING, "the name of an entry")
+    name = _text(data[start:place])
+    place, end = _expected(data, place, end, _SEQUENCE, "the attributes of an entry")
+    held: dict[str, tuple[bytes, ...]] = {}
+    parts = 0
+    while place < end:
+        start, after = _expected(data, place, end, _SEQUENCE, "an attribute")
+        stop, value = _expected(data, start, after, _OCTET_STRING, "the name of an attribute")
+        attribute = _text(data[stop:value]).lower()
+        if attribute in held:
+            raise LdapWireError(f"{name}: the attribute {attribute} twice in one LDAP message")
+        value, stop = _expected(data, value, after, _SET, f"the values of {attribute}")
+        values: list[bytes] = []
+        while value < stop:
+            upto = value + 2
+            # Most values are short, and a call for each is half of the time.
+            if (
+                upto <= stop
+                and data[value] == _OCTET_STRING
+                and upto + data[value + 1] <= min(stop, upto + 127)
+            ):
+                value = upto + data[value + 1]
+            else:
+                upto, value = _expected(data, value, stop, _OCTET_STRING, f"a value of {attribute}")
+            values.append(data[upto:value])
+            parts += 1
+            if not parts % PARTS_AT_ONCE:
+                _check_parts(name, parts, number)
+                yield
+        if values:
+            held[attribute] = tuple(values)
+        place = after
+        parts += 1
+        if not parts % PARTS_AT_ONCE:
+            _check_parts(name, parts, number)
+            yield
+    return Entry(name, held)
+
+
+def _check_parts(name: str, parts: int, number: int) -> None:
+    if parts > MOST_PARTS:
+        raise LdapTooLongError(
+            number, f"{name[:LONGEST_TEXT]} has more than {MOST_PARTS} attributes and values"
+        )
+
+
+def _result(data: bytes, place: int, end: int, cookie: bytes) -> Result:
+    """RFC 4511 4.1.9 LDAPResult, with what a BindResponse has in addition."""
+    start, place = _expected(data, place, end, _ENUMERATED, "the code of a result")
+    if not 1 <= place - start <= _MOST_DIGITS:
+        raise LdapWireError(f"the code of a result in an LDAP message has {place - start} bytes")
+    code = int.from_bytes(data[start:place], "big")
+    _, place = _expected(data, place, end, _OCTET_STRING, "the name in a result")
+    start, place = _expected(data, place, end, _OCTET_STRING, "the text of a result")
+    # Active Directory ends its texts with a NUL.
+    said = _text(data[start : min(place, start + 4 * LONGEST_TEXT)])[:LONGEST_TEXT].rstrip("\0\n ")
+    referrals: tuple[str, ...] = ()
+    credentials = b""
+    for _ in range(MOST_ELEMENTS):
+        if place >= end:
+            break
+        tag, start, place = _element(data, place, end)
+        if tag == _REFERRALS:
+            referrals = _urls(data, start, place)
+        elif tag == _CREDENTIALS:
+            credentials = data[start:place]
+    return Result(code, said, cookie, referrals, credentials)
+
+
+def _urls(data: bytes, place: int, end: int) -> tuple[str, ...]:
+    found: list[str] = []
+    while place < end and len(found) < MOST_REFERRALS:
+        start, place = _expected(data, place, end, _OCTET_STRING, "the URL of a referral")
+        found.append(_text(data[start : min(place, start + 4 * LONGEST_TEXT)]))
+    return tuple(found)
+
+
+def _cookie(data: bytes, place: int, end: int) -> bytes:
+    """RFC 2696 the cookie in the controls of a message; empty if there is none."""
+    if place == end:
+        return b""
+    tag, place, end = _element(data, place, end)
+    if tag != _CONTROLS:
+        return b""
+    count = 0
+    while place < end:
+        count += 1
+        if count > MOST_CONTROLS:
+            raise LdapWireError(f"an LDAP message has more than {MOST_CONTROLS} controls")
+        start, after = _expected(data, place, end, _SEQUENCE, "a control")
+        kind, start = _expected(data, start, after, _OCTET_STRING, "the OID of a control")
+        if data[kind:start] == PAGED_RESULTS:
+            return _page(data, start, after)
+        place = after
+    return b""
+
+
+def _page(data: bytes, place: int, end: int) -> bytes:
+    # criticality may stand before the value.
+    for _ in range(MOST_ELEMENTS):
+        if place >= end:
+            break
+        tag, start, place = _element(data, place, end)
+        if tag == _OCTET_STRING:
+            start, place = _expected(data, start, place, _SEQUENCE, "the value of the control of pages")
+            _, start = _expected(data, start, place, _INTEGER, "the size of a page")
+            start, place = _expected(data, start, place, _OCTET_STRING, "the cookie of a page")
+            return data[start:place]
+    return b""
+
+
+def _number(data: bytes, place: int, end: int) -> tuple[int, int]:
+    """The messageID, and where the next element begins."""
+    start, place = _expected(data, place, end, _INTEGER, "the messageID")
+    if not 1 <= place - start <= _MOST_DIGITS:
+        raise LdapWireError(f"the messageID of an LDAP message has {place - start} bytes")
+    return int.from_bytes(data[start:place], "big"), place
+
+
+def _text(data: bytes) -> str:
+    # A name that is not UTF-8 is that of one entry; the others of an answer can be used.
+    return data.decode("utf-8", "replace")
+
+
+def _expected(data: bytes, place: int, end: int, tag: int, what: str) -> tuple[int, int]:
+    """Where the contents of an element begin and end.
+
+    @raise LdapWireError: it has another tag.
+    """
+    found, start, stop = _element(data, place, end)
+    if found != tag:
+        raise LdapWireError(f"{what} in an LDAP message has the tag 0x{found:02X} and not 0x{tag:02X}")
+    return start, stop
+
+
+def _element(data: bytes, place: int, end: int) -> tuple[int, int, int]:
+    """The tag of an element, and where its contents begin and end.
+
+    @raise LdapWireError: it ends behind C{end}.
+    """
+    tag, start, stop = _header(data, place)
+    if stop > end:
+        raise LdapWireError(f"an element of {stop - start} bytes in an LDAP message of {end - place}")
+    return tag, start, stop
+
+
+def _header(data: bytes, place: int) -> tuple[int, int, int]:
+    """The same of an element that need not be here whole."""
+    start = place + 2
+    if start > len(data):
+        raise LdapWireError("an LDAP message ends within the header of an element")
+    length = data[place + 1]
+    if length & 0x80:
+        digits = length & 0x7F
+        if not 1 <= digits <= _MOST_DIGITS:
+            raise LdapWireError(f"the length of an element in an LDAP message has {digits} bytes")
+        if start + digits > len(data):
+            raise LdapWireError("an LDAP message ends within the header of an element")
+        length = int.from_bytes(data[start : start + digits], "big")
+        start += digits
+    return data[place], start, start + length
