@@ -22,10 +22,10 @@ from tests.wiring import Vocabulary
 
 PROJECT = Path(__file__).resolve().parent.parent
 
-FOUNDATION = ("errors", "moment", "token_bucket", "settings")
+FOUNDATION = ("errors", "moment", "quoting", "token_bucket", "settings")
 VALUES = (*FOUNDATION, "wire", "structures", "windows", "persistence")
 MACHINES = (*VALUES, "machines")
-BASICS = ("errors", "moment", "wire", "structures")
+BASICS = ("errors", "moment", "quoting", "wire", "structures")
 CORES = ("queues", "session", "transfer", "membership", "discovery", "routing")
 BELOW_INTERFACES = (*VALUES, *CORES)
 BELOW_PROVIDERS = (*BELOW_INTERFACES, "interfaces")
@@ -51,10 +51,11 @@ ROOMS = {
     "durable": Room(0, ()),
     "machines": Room(0, (), pure=True),
     "moment": Room(0, (), pure=True),
+    "quoting": Room(0, (), pure=True),
     "version": Room(0, ()),
     "settings": Room(0, (), pure=True),
     "token_bucket": Room(0, ("moment",), pure=True),
-    "wire": Room(0, ("errors", "moment"), pure=True),
+    "wire": Room(0, ("errors", "moment", "quoting"), pure=True),
     "structures": Room(1, (*FOUNDATION, "wire"), pure=True),
     "windows": Room(1, (*FOUNDATION, "wire", "structures"), pure=True),
     "persistence": Room(1, (*FOUNDATION, "wire", "structures"), pure=True),
@@ -97,6 +98,7 @@ SAME_LEVEL = {
     ("structures", "wire"),
     ("wire", "errors"),
     ("wire", "moment"),
+    ("wire", "quoting"),
     ("token_bucket", "moment"),
     ("windows", "structures"),
     ("persistence", "structures"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID, format_guid, parse_guid
 
@@ -110,7 +111,7 @@ def _address(text: str) -> str:
     try:
         return str(IPv4Address(text))
     except ValueError as error:
-        raise click.UsageError(f"--address: {text!r} is no IPv4 address") from error
+        raise click.UsageError(f"--address: {quoted(text)} is no IPv4 address") from error
 
 
 def _run(wanted: _Wanted) -> DiscoveryClient | None:

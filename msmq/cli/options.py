@@ -11,6 +11,7 @@ import attrs
 import click
 
 from msmq.cli.output import Output
+from msmq.quoting import quoted
 
 if TYPE_CHECKING:
     from msmq.control.client.client import ControlClient
@@ -102,7 +103,7 @@ class SecondsOption(click.FloatRange):
         """The number."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
-            self.fail(f"{value!r} is no number of seconds", param, ctx)
+            self.fail(f"{quoted(value)} is no number of seconds", param, ctx)
         return found
 
 

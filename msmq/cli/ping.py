@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
 
@@ -112,7 +113,7 @@ def _split(host: str) -> tuple[str, int | None]:
     if not colon or (":" in name and not name.endswith("]")):
         return host.removeprefix("[").removesuffix("]"), None
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
-        raise click.UsageError(f"{port!r} in {host!r} is no port from 1 to 65535")
+        raise click.UsageError(f"{quoted(port)} in {quoted(host)} is no port from 1 to 65535")
     return name.removeprefix("[").removesuffix("]"), int(port)
 
 
@@ -125,7 +126,7 @@ def _addresses(name: str) -> list[str]:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         raise MQError(
-            Status.MQ_ERROR_MACHINE_NOT_FOUND, f"{name!r}: {getattr(error, 'strerror', None) or error}"
+            Status.MQ_ERROR_MACHINE_NOT_FOUND, f"{quoted(name)}: {getattr(error, 'strerror', None) or error}"
         ) from error
     found.sort(key=lambda entry: entry[0] != socket.AF_INET)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))[:_MOST_ADDRESSES]

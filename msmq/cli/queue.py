@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.quoting import quoted
 
 _COLUMNS: Final = ("path", "type", "transactional", "journal", "messages", "bytes", "label")
 _NO_LIMIT: Final = 0xFFFFFFFF
@@ -46,7 +47,11 @@ class _LogBound(click.ParamType[str]):
             if not str(value).isdecimal():
                 datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is neither a sequence number nor a time as 2026-01-31T12:00:00", param, ctx)
+            self.fail(
+                (f"{quoted(value)} is neither a sequence number nor a time as 2026-01-31T12:00:00"),
+                param,
+                ctx,
+            )
         return str(value)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
 _NUMBER: Final = click.IntRange(0, 0xFFFFFFFF)
@@ -27,7 +28,7 @@ class AcknowledgeList(click.ParamType[list[str]]):
         kinds = [kind.strip() for kind in str(value).split(",")]
         for kind in kinds:
             if kind not in _ACKNOWLEDGE:
-                self.fail(f"{kind!r} is none of {', '.join(_ACKNOWLEDGE)}", param, ctx)
+                self.fail(f"{quoted(kind)} is none of {', '.join(_ACKNOWLEDGE)}", param, ctx)
         return kinds
 
 

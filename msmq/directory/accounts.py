@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from msmq.interfaces.access import Account
+from msmq.quoting import quoted
 from msmq.toml.document import nearest
 from msmq.toml.lines import Path as KeyPath
 from msmq.wire.sid import parse_sid
@@ -74,7 +75,10 @@ def _groups(row: DeclaredAccount, groups: Mapping[str, bytes], refuse: Refuse) -
                 found = parse_sid(text)
             except ValueError:
                 known = nearest(text.casefold(), groups)
-                refuse((*row.place, "groups", index), f"{text!r} is no group of this file, nor a SID{known}")
+                refuse(
+                    (*row.place, "groups", index),
+                    f"{quoted(text)} is no group of this file, nor a SID{known}",
+                )
                 continue
         yield found
 

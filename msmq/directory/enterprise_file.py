@@ -32,6 +32,7 @@ from msmq.membership.objects import (
     SiteObject,
     UserObject,
 )
+from msmq.quoting import quoted
 from msmq.routing.backups import find_unusable_backups
 from msmq.routing.building import TopologyBuilder
 from msmq.routing.problems import EnterpriseProblem
@@ -282,7 +283,7 @@ class _Reading:
                 self.refuse((*path, key), str(error))
         for key in REQUIRED[name]:
             if key not in table:
-                self.refuse(path, f"needs {key!r}")
+                self.refuse(path, f"needs {quoted(key)}")
         return _Row(path, values) if self._refusals == before else None
 
     def _name(self, rows: Iterable[_Row], names: dict[str, UUID], what: str) -> None:
@@ -400,7 +401,7 @@ class _Reading:
                 data = _der(content)
             except (OSError, ValueError, KeyError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
-                self.refuse((*row.path, "certificates", index), f"{name!r} cannot be read: {reason}")
+                self.refuse((*row.path, "certificates", index), f"{quoted(name)} cannot be read: {reason}")
                 continue
             self.certificates[name] = content
             certificates.append(MqUserSignCert.of(data, uuid5(UUID(int=0), data.hex())))
@@ -424,10 +425,10 @@ class _Reading:
                     identifier = GUID.read(text)
                 except ValueError:
                     known = nearest(text.casefold(), names)
-                    self.refuse((*row.path, key, index), f"{text!r} is no {what} of this file{known}")
+                    self.refuse((*row.path, key, index), f"{quoted(text)} is no {what} of this file{known}")
                     continue
             if identifier in found:
-                self.refuse((*row.path, key, index), f"names {text!r} twice")
+                self.refuse((*row.path, key, index), f"names {quoted(text)} twice")
                 continue
             found.append(identifier)
         return tuple(found)

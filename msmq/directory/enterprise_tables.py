@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from msmq.errors import RemoteProtocolError
+from msmq.quoting import quoted
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.names.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError
@@ -28,7 +29,9 @@ def _public_path(text: str) -> None:
     except MQError as error:
         raise ValueError(error.detail or str(error)) from error
     if path.kind is not PathKind.PUBLIC or path.computer == ".":
-        raise ValueError(f"must name a public queue with its computer, such as ALPHA\\orders, not {text!r}")
+        raise ValueError(
+            f"must name a public queue with its computer, such as ALPHA\\orders, not {quoted(text)}"
+        )
 
 
 def _address(text: str) -> None:
@@ -36,11 +39,11 @@ def _address(text: str) -> None:
     if not colon or (":" in host and not host.endswith("]")):
         host = text
     elif not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
-        raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
+        raise ValueError(f"names the port {quoted(port)}, which is not a number from 1 to 65535")
     try:
         ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
-        raise ValueError(f"must be IP, IP:PORT or [IPv6]:PORT, not {text!r}") from None
+        raise ValueError(f"must be IP, IP:PORT or [IPv6]:PORT, not {quoted(text)}") from None
 
 
 def _sid(text: str) -> None:
@@ -61,7 +64,7 @@ def read_public_keys(text: str) -> MqdsPublicKeys:
 def _control(text: str) -> None:
     kind, _, rest = text.partition(":")
     if kind not in ("ssl", "tls", "tcp", "unix") or not rest or "\0" in text:
-        raise ValueError(f"must be a control endpoint as ssl:HOST:PORT, not {text!r}")
+        raise ValueError(f"must be a control endpoint as ssl:HOST:PORT, not {quoted(text)}")
     if "tokenFile=" in rest:
         raise ValueError("must name no tokenFile; the token is that of the caller")
 

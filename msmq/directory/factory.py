@@ -19,6 +19,7 @@ from msmq.errors import MsmqError
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource, IProbedDirectory
 from msmq.membership.objects import QueueManagerObject
+from msmq.quoting import quoted
 
 NONE: Final = "none"
 """The description of no directory."""
@@ -148,9 +149,10 @@ def _factory(description: str) -> tuple[IDirectoryFactory, str]:
             return factory, argument
         known.append(factory.name)
     raise DirectoryDescriptionError(
-        f"directory {description!r}: there is no directory {name!r}; there are: {', '.join(sorted(known))}"
+        f"directory {quoted(description)}: there is no directory {quoted(name)}; there are:"
+        f" {', '.join(sorted(known))}"
     )
 
 
 def _unsuitable(description: str, error: ValueError) -> DirectoryDescriptionError:
-    return DirectoryDescriptionError(f"directory {description!r}: {error}")
+    return DirectoryDescriptionError(f"directory {quoted(description)}: {error}")

@@ -10,6 +10,7 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import LocalProtocolError
+from msmq.quoting import quoted
 from msmq.wire.reader import Reader
 from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
@@ -249,6 +250,6 @@ def _server_text(servers: tuple[DirectoryServer, ...]) -> list[bytes]:
     entries = []
     for server in servers:
         if not server.name or "," in server.name or "\0" in server.name:
-            raise LocalProtocolError(f"DirectoryServiceServerArray: {server.name!r} is no server name")
+            raise LocalProtocolError(f"DirectoryServiceServerArray: {quoted(server.name)} is no server name")
         entries.append(f"{server.supports_ip:d}{server.supports_ipx:d}{server.name}")
     return [(",".join(entries) + "\0").encode("utf-16-le", "surrogatepass")]

@@ -10,23 +10,6 @@ import attrs
 from msmq.moment import Moment
 from msmq.token_bucket import TokenBucket
 
-LONGEST_SHOWN = 200
-"""Characters of a name that a log line shows."""
-
-
-def shown(text: str) -> str:
-    """A text that any peer may have chosen, short, on one line, and as it can be pasted.
-
-    Characters that are not printable, which a terminal or a log viewer would obey, are escaped.
-    """
-    cut = text[: LONGEST_SHOWN + 1]
-    if not cut.isprintable():
-        cut = "".join(
-            each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in cut
-        )
-    return cut if len(cut) <= LONGEST_SHOWN else cut[:LONGEST_SHOWN] + "..."
-
-
 LINES: Final = 10
 """Lines of the log in a second about messages that are not taken; the event log has all of them."""
 

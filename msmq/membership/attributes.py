@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from msmq.membership.attribute_kinds import INTEGER, AttributeKind, kind_of
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class DirectoryAttribute:
         if value is None and self.is_optional:
             return
         if not self.kind.holds(value):
-            raise illegal(of, self.name, f"{value!r} is not {self.kind.name}")
+            raise illegal(of, self.name, f"{quoted(value)} is not {self.kind.name}")
         if self.kind is INTEGER and isinstance(value, int):
             least, greatest = self.range
             if not least <= value <= greatest:

@@ -13,6 +13,7 @@ from msmq.errors import LocalProtocolError
 from msmq.membership.attributes import attributes_of_type
 from msmq.membership.entry import DirectoryEntry, check_names
 from msmq.membership.objects import DirectoryObject
+from msmq.quoting import quoted
 
 T = TypeVar("T", bound=DirectoryObject)
 
@@ -102,7 +103,9 @@ def check_query(
         row = attributes_of_type(of)[expression.attribute]
         value = (expression.value,) if row.kind.is_list else expression.value
         if not row.kind.holds(value):
-            raise LocalProtocolError(f"{of.TYPE}.{row.name} is {row.kind.name}, not {expression.value!r}")
+            raise LocalProtocolError(
+                f"{of.TYPE}.{row.name} is {row.kind.name}, not {quoted(expression.value)}"
+            )
         if not row.kind.is_ordered and expression.operator not in _EQUALITIES:
             raise LocalProtocolError(f"{of.TYPE}.{row.name} has no order for {expression.operator.value}")
     if attributes is not None:

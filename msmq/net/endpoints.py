@@ -24,6 +24,7 @@ from twisted.plugin import getPlugins
 
 from msmq.interfaces.tls import ITls
 from msmq.net import tls
+from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
 OFF = "off"
@@ -167,7 +168,7 @@ def parse_stream_endpoint(text: str) -> StreamEndpoint:
     kind = positional[0] if positional else ""
     if kind not in _BUILT_IN_SERVERS and kind not in _plugin_servers():
         known = ", ".join(sorted(_BUILT_IN_SERVERS | _plugin_servers()))
-        raise ValueError(f"begins with {kind!r}, which is none of the endpoint kinds {known}")
+        raise ValueError(f"begins with {quoted(kind)}, which is none of the endpoint kinds {known}")
     if kind not in _ARGUMENTS:
         return StreamEndpoint(text, None, _interface(named["interface"]) if "interface" in named else None)
     arguments = _bind(kind, positional[1:], named)
@@ -218,7 +219,7 @@ def parse_datagram_endpoint(text: str) -> DatagramEndpoint:
     """
     positional, named = split_description(text)
     if len(positional) != 2 or positional[0] != "udp" or set(named) - {"interface"}:
-        raise ValueError(f"must be udp:PORT or udp:PORT:interface=IP, not {text!r}")
+        raise ValueError(f"must be udp:PORT or udp:PORT:interface=IP, not {quoted(text)}")
     return DatagramEndpoint(_port(positional[1]), _interface(named.get("interface", "")))
 
 
@@ -229,7 +230,7 @@ def parse_control_endpoint(text: str) -> Path:
     """
     positional, named = split_description(text)
     if len(positional) != 2 or positional[0] != "unix" or not positional[1] or named:
-        raise ValueError(f"must be unix:PATH, not {text!r}")
+        raise ValueError(f"must be unix:PATH, not {quoted(text)}")
     size = len(positional[1].encode())
     if size > UNIX_PATH_LIMIT:
         raise ValueError(
@@ -246,7 +247,9 @@ def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
     """
     kind = split_description(text)[0][0]
     if kind not in _REMOTE_CONTROL:
-        raise ValueError(f"must be one of {', '.join(f'{kind}:' for kind in _REMOTE_CONTROL)}, not {text!r}")
+        raise ValueError(
+            f"must be one of {', '.join(f'{kind}:' for kind in _REMOTE_CONTROL)}, not {quoted(text)}"
+        )
     endpoint = parse_stream_endpoint(text)
     if kind in _READABLE and (not endpoint.bind_address or not ip_address(endpoint.bind_address).is_loopback):
         raise ValueError(
@@ -277,10 +280,10 @@ def _bind(kind: str, positional: tuple[str, ...], named: Mapping[str, str]) -> d
         if name in bound:
             raise ValueError(f"gives {name} twice")
         if name not in names:
-            raise ValueError(f"gives {name!r}, and a {kind} endpoint takes {', '.join(names)}")
+            raise ValueError(f"gives {quoted(name)}, and a {kind} endpoint takes {', '.join(names)}")
         bound[name] = value
     if not bound.get("backlog", "0").isdecimal():
-        raise ValueError(f"gives the backlog {bound['backlog']!r}, which is not a number")
+        raise ValueError(f"gives the backlog {quoted(bound['backlog'])}, which is not a number")
     return bound
 
 
@@ -288,7 +291,7 @@ def _port(text: str | None) -> int:
     if text is None:
         raise ValueError("names no port")
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535):
-        raise ValueError(f"names the port {text!r}, which is not a number from 0 to 65535")
+        raise ValueError(f"names the port {quoted(text)}, which is not a number from 0 to 65535")
     return int(text)
 
 
@@ -298,7 +301,7 @@ def _interface(text: str) -> str:
     try:
         parsed: IPv4Address | IPv6Address = ip_address(text)
     except ValueError:
-        raise ValueError(f"names the interface {text!r}, which is not an IP address") from None
+        raise ValueError(f"names the interface {quoted(text)}, which is not an IP address") from None
     return str(parsed)
 
 

@@ -16,6 +16,7 @@ from twisted.plugin import getPlugins
 from msmq.net import tls
 from msmq.net.endpoints import WILDCARDS, socket_text, split_description
 from msmq.net.tls import TlsClient
+from msmq.quoting import quoted
 
 _BUILT_IN_CLIENTS = frozenset({"tcp", "ssl", "unix"})
 
@@ -71,7 +72,7 @@ def parse_host_entry(text: str) -> HostEntry:
     address = parse_address(host)
     if colon and address is not None and (isinstance(address, IPv4Address) or host.startswith("[")):
         if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
-            raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
+            raise ValueError(f"names the port {quoted(port)}, which is not a number from 1 to 65535")
         return HostEntry(str(address), int(port))
     return _described(text)
 
@@ -85,14 +86,14 @@ def _described(text: str) -> HostEntry:
     if kind not in known or len(positional) + len(named) < 2:
         raise ValueError(
             f"must be IP, IP:PORT, [IPv6]:PORT or a client endpoint ({', '.join(sorted(known))}), "
-            f"not {text!r}"
+            f"not {quoted(text)}"
         )
     if kind == tls.KIND and "pins" in named:
         return HostEntry(None, None, text, tls.TlsClient.of(positional[1:], named))
     if kind in {"tcp", "ssl"}:
         port = named.get("port") or (positional[-1] if len(positional) > 1 else "")
         if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
-            raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
+            raise ValueError(f"names the port {quoted(port)}, which is not a number from 1 to 65535")
         if len(positional) - 1 + ("host" in named) + ("port" in named) != 2:
             raise ValueError(f"must name one host and one port, as {kind}:HOST:PORT")
     return HostEntry(None, None, text)

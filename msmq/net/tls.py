@@ -31,6 +31,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from zope.interface import implementer
 
 from msmq.interfaces.tls import ITls, TlsIdentity
+from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
 KIND = "tls"
@@ -93,12 +94,12 @@ class TlsClient:
         unknown = set(named) - set(CLIENT_ARGUMENTS) or set(named) & set(CLIENT_ARGUMENTS[: len(positional)])
         if unknown:
             raise ValueError(
-                f"gives {min(unknown)!r}, and a {KIND} endpoint with pins takes once each "
+                f"gives {quoted(min(unknown))}, and a {KIND} endpoint with pins takes once each "
                 f"{', '.join(CLIENT_ARGUMENTS)}"
             )
         port = arguments.get("port", "")
         if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
-            raise ValueError(f"names the port {port!r}, which is not a number from 1 to 65535")
+            raise ValueError(f"names the port {quoted(port)}, which is not a number from 1 to 65535")
         if not arguments.get("host"):
             raise ValueError("names no host")
         return cls(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from msmq.errors import MsmqError, RemoteProtocolError
+from msmq.quoting import quoted
 from msmq.wire.reader import Reader
 
 StateChange: TypeAlias = tuple[str, bytes | None]
@@ -23,7 +24,7 @@ class StateError(MsmqError):
     """
 
     def __init__(self, name: str, rule: str) -> None:
-        super().__init__(f"stored state {name!r}: {rule}")
+        super().__init__(f"stored state {quoted(name)}: {rule}")
         self.name = name
         self.rule = rule
 

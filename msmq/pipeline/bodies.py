@@ -8,6 +8,7 @@ from twisted.plugin import getPlugins
 
 from msmq.decoding.bodies import AUTO, Body, BodyDecoders, IBodyDecoder, extension_headers
 from msmq.pipeline.rows import BodyReaders, Headers, text
+from msmq.quoting import quoted
 from msmq.structures.packet.user_message_view import UserMessageView
 
 NONE = "none"
@@ -34,7 +35,7 @@ def reading(choice: str, *, headers: bool = False) -> BodyReaders:
         return BodyReaders(headers=of_headers)
     decoders = installed_decoders()
     if choice not in decoders.names:
-        raise ValueError(f"decode = {choice!r} is none of {', '.join((NONE, *decoders.names))}")
+        raise ValueError(f"decode = {quoted(choice)} is none of {', '.join((NONE, *decoders.names))}")
 
     def decode(view: UserMessageView) -> tuple[str | None, str | None]:
         outcome = decoders.decode(body_of(view), choice)

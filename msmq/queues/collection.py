@@ -18,6 +18,7 @@ from msmq.queues.outgoing import OutgoingQueue, OutgoingState
 from msmq.queues.position import MessagePosition, PacketHolder
 from msmq.queues.queue import Queue
 from msmq.queues.queue_names import QueueNames
+from msmq.quoting import quoted
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.names.name_text import COMPUTER_SUFFIXES, SUBQUEUE_LENGTH, QueueSuffix
@@ -303,7 +304,7 @@ class QueueCollection:
             if not 1 <= len(name) <= SUBQUEUE_LENGTH:
                 raise MQError(
                     Status.MQ_ERROR_ILLEGAL_FORMATNAME,
-                    f"the subqueue {name!r} has {len(name)} characters, not 1 to {SUBQUEUE_LENGTH}",
+                    f"the subqueue {quoted(name)} has {len(name)} characters, not 1 to {SUBQUEUE_LENGTH}",
                 )
             definition = queue.definition
             subqueue = Queue(

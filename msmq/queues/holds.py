@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.quoting import quoted
 from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.status import MQError, Status
 
@@ -38,7 +39,8 @@ def host_text(host: str) -> str:
     if not text or len(text) > 255 or any(character.isspace() for character in text):
         raise MQError(
             Status.MQ_ERROR_INVALID_PARAMETER,
-            f"{host[:300]!r} is not a next hop; name an address, a computer or the GUID of a queue manager",
+            f"{quoted(host[:300])} is not a next hop; name an address, a computer or the GUID"
+            f" of a queue manager",
         )
     return text
 

@@ -24,6 +24,7 @@ from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
+from msmq.quoting import quoted
 from msmq.security.keys import KeyRing
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.directory.public_key_blob import PublicKeyBlob
@@ -149,7 +150,7 @@ class LibraryCiphers:
         except CipherError as error:
             raise CipherError(
                 "EncryptionKey holds no key of its cipher: it was made for another key than ours of"
-                f" {provider_name!r}, or was tampered with"
+                f" {quoted(provider_name)}, or was tampered with"
             ) from error
         return SessionKey(blob.algorithm, key, encrypted)
 

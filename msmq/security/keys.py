@@ -34,6 +34,7 @@ from twisted.logger import Logger
 
 from msmq.durable import make_directory, write_durably
 from msmq.interfaces.ciphers import CipherError
+from msmq.quoting import quoted
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.directory.public_keys import (
     AES_PROVIDER,
@@ -163,17 +164,18 @@ class KeyRing:
         """
         key = self._keys.get((KeyAlgorithm.KEY_EXCHANGE, provider_name))
         if key is None:
-            raise CipherError(f"this queue manager has no key of the provider {provider_name!r}")
+            raise CipherError(f"this queue manager has no key of the provider {quoted(provider_name)}")
         size = key.key_size // 8
         if len(encrypted) != size:
             raise CipherError(
-                f"EncryptionKey holds {len(encrypted)} bytes under RSA, and our key of {provider_name!r} has"
+                f"EncryptionKey holds {len(encrypted)} bytes under RSA, and our key of"
+                f" {quoted(provider_name)} has"
                 f" {size}: it was made for another"
             )
         try:
             return key.decrypt(encrypted, PKCS1v15())
         except Exception as error:
-            raise CipherError(f"EncryptionKey is nothing under our key of {provider_name!r}") from error
+            raise CipherError(f"EncryptionKey is nothing under our key of {quoted(provider_name)}") from error
 
     def private_key(self, purpose: KeyAlgorithm, provider_name: str) -> RSAPrivateKey | None:
         """One of the keys, for who signs in the name of the queue manager."""

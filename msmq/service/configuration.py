@@ -27,6 +27,7 @@ from msmq.net.endpoints import (
     substitute_data,
 )
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
+from msmq.quoting import quoted
 from msmq.security.access.rules import NO_RULES, RulesError, load_rules, principal
 from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
@@ -199,7 +200,7 @@ class _Reading:
             self._try(path, parse_host_entry, value)
             other = seen.setdefault(host_key(name), name)
             if other != name:
-                self._refuse(path, f"is the same host as {other!r}, which the table names too")
+                self._refuse(path, f"is the same host as {quoted(other)}, which the table names too")
             self._values["hosts"][name] = value
 
     def _read_control_servers(self, entries: Mapping[str, object]) -> None:
@@ -214,7 +215,7 @@ class _Reading:
             endpoint = self._try(path, check_endpoint, value)
             other = seen.setdefault(name.casefold(), name)
             if other != name:
-                self._refuse(path, f"is the same queue manager as {other!r}, which the table names too")
+                self._refuse(path, f"is the same queue manager as {quoted(other)}, which the table names too")
             if endpoint is not None:
                 self._values["control_servers"][name] = endpoint
 
@@ -298,7 +299,7 @@ class _Reading:
         if overrides.address is not None and parse_address(overrides.address) is None:
             self.problems.append(
                 ConfigurationProblem(
-                    None, None, "--address", f"must be an IP address, not {overrides.address!r}"
+                    None, None, "--address", f"must be an IP address, not {quoted(overrides.address)}"
                 )
             )
 

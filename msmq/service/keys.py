@@ -16,6 +16,7 @@ from msmq.net.endpoints import (
     parse_remote_control_endpoint,
     parse_stream_endpoint,
 )
+from msmq.quoting import quoted
 from msmq.service.settings import (
     LimitSettings,
     QueueManagerSettings,
@@ -47,7 +48,9 @@ def storage_backend(text: str) -> None:
     """
     known = [factory.name for factory in storage_factories()]
     if text.partition(":")[0] not in known:
-        raise ValueError(f"must be the name of a store, which are {', '.join(known)}, not {shown(text)!r}")
+        raise ValueError(
+            f"must be the name of a store, which are {', '.join(known)}, not {quoted(shown(text))}"
+        )
     try:
         make_store(text, Path())
     except StorageDescriptionError as error:
@@ -81,7 +84,7 @@ def _one_of(*texts: str) -> Text:
     def accept(text: str) -> None:
         if text not in texts:
             *others, last = (f'"{each}"' for each in texts)
-            raise ValueError(f"must be {', '.join(others)} or {last}, not {text!r}")
+            raise ValueError(f"must be {', '.join(others)} or {last}, not {quoted(text)}")
 
     *others, last = texts
     return Text(accept, f"{', '.join(others)} or {last}")
@@ -99,7 +102,7 @@ def _stream(text: str) -> None:
 
 def _no_web(text: str) -> None:
     if text != OFF:
-        raise ValueError(f'must be "off", since this version has no web console, not {text!r}')
+        raise ValueError(f'must be "off", since this version has no web console, not {quoted(text)}')
 
 
 def _datagram(text: str) -> None:
@@ -114,7 +117,7 @@ def _remote_control(text: str) -> None:
 
 def _unix(text: str) -> None:
     if text != OFF and not text.startswith("unix:"):
-        raise ValueError(f'must be unix:PATH or "off", not {text!r}')
+        raise ValueError(f'must be unix:PATH or "off", not {quoted(text)}')
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ from automat import TypeMachineBuilder
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.machines import indexed
 from msmq.moment import Moment
+from msmq.quoting import quoted
 from msmq.settings import SessionSettings
 from msmq.structures.internal.ping import Ping
 
@@ -128,7 +129,7 @@ def canonical_host(host: str) -> str:
     try:
         address = ip_address(host)
     except ValueError as error:
-        raise LocalProtocolError(f"a ping is sent to an IP address, and {host!r} is none") from error
+        raise LocalProtocolError(f"a ping is sent to an IP address, and {quoted(host)} is none") from error
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address.compressed

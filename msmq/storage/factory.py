@@ -12,6 +12,7 @@ from zope.interface import implementer
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
+from msmq.quoting import quoted
 from msmq.storage.log import LogStorageFactory
 from msmq.storage.memory import MemoryMessageStore
 from msmq.storage.postgresql import PostgresqlStorageFactory
@@ -33,7 +34,7 @@ class MemoryStorageFactory:
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
         if argument:
-            raise ValueError(f"memory takes no argument, not {argument!r}")
+            raise ValueError(f"memory takes no argument, not {quoted(argument)}")
         return MemoryMessageStore()
 
 
@@ -95,9 +96,10 @@ def _factory(description: str) -> tuple[IStorageFactory, str]:
             return factory, argument
         known.append(factory.name)
     raise StorageDescriptionError(
-        f"storage {shown(description)!r}: there is no store {name!r}; there are: {', '.join(sorted(known))}"
+        f"storage {quoted(shown(description))}: there is no store {quoted(name)}; there are:"
+        f" {', '.join(sorted(known))}"
     )
 
 
 def _unsuitable(description: str, error: ValueError) -> StorageDescriptionError:
-    return StorageDescriptionError(f"storage {shown(description)!r}: {error}")
+    return StorageDescriptionError(f"storage {quoted(shown(description))}: {error}")

@@ -24,6 +24,7 @@ from msmq.persistence.changes import (
     TrimEvents,
     TrimLog,
 )
+from msmq.quoting import quoted
 from msmq.storage.part_plan import Messages, PartPlan
 from msmq.storage.records import (
     LAST_LOOKUP_ID,
@@ -238,7 +239,7 @@ class TransactionPlan:
                 is_kept[identifier.int] = False
             case PutState(name) | RemoveState(name):
                 if not is_text(name):
-                    raise StorageError(f"the name of a state is no Unicode text: {name!r}")
+                    raise StorageError(f"the name of a state is no Unicode text: {quoted(name)}")
 
     def _check_queue(self, queue: UUID, is_kept: Mapping[int, bool]) -> None:
         if not (is_kept[queue.int] if queue.int in is_kept else self.row_of(queue) is not None):

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced, parse_guid
 from msmq.wire.reader import Reader
@@ -93,7 +94,7 @@ class MessageIdentifier(Structure):
                 raise ValueError(text)
             return cls(parse_guid(match["guid"]), int(match["ordinal"]))
         except ValueError:
-            detail = f"{text!r} is no identifier of the form {{GUID}}\\N"
+            detail = f"{quoted(text)} is no identifier of the form {{GUID}}\\N"
             raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, detail) from None
 
     @classmethod

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
+from msmq.quoting import quoted
 from msmq.structures.names.format_name import (
     ConnectorFormatName,
     DirectFormatName,
@@ -147,7 +148,7 @@ def format_next_hop(hop: NextHop | str) -> str:
         try:
             hop = ipaddress.ip_address(hop)
         except ValueError:
-            raise _illegal(f"{hop!r} is no IP address") from None
+            raise _illegal(f"{quoted(hop)} is no IP address") from None
     match hop:
         case ipaddress.IPv4Address():
             return f"IP={hop}"
@@ -172,8 +173,8 @@ def parse_next_hop(text: str) -> NextHop:
             case "foreign" if GUID_TEXT.fullmatch(value):
                 return UUID(value)
     except ValueError as error:
-        raise _illegal(f"{text!r} is no next hop: {error}") from None
-    raise _illegal(f"{text!r} is none of IP=, IPv6= and FOREIGN= with an address")
+        raise _illegal(f"{quoted(text)} is no next hop: {error}") from None
+    raise _illegal(f"{quoted(text)} is none of IP=, IPv6= and FOREIGN= with an address")
 
 
 def next_hops_property(hops: Iterable[NextHop | str]) -> PropVariant:

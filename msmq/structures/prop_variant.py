@@ -12,6 +12,7 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import LocalProtocolError
+from msmq.quoting import quoted
 from msmq.structures.ndr import (
     read_pointer,
     read_string,
@@ -103,7 +104,7 @@ class PropVariant(WholeStructure):
 
     def __attrs_post_init__(self) -> None:
         if not _fits(self.vt, self.value):
-            raise LocalProtocolError(f"vt 0x{self.vt:04X} cannot hold {self.value!r:.100}")
+            raise LocalProtocolError(f"vt 0x{self.vt:04X} cannot hold {quoted(self.value, 100)}")
 
     @classmethod
     def read(cls, reader: Reader) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from msmq.interfaces.access import Account, AccountUnknown, IAccessControl
+from msmq.quoting import quoted
 from msmq.security.access.deciding import TokenAccessControl
 from msmq.security.access.rules import NO_RULES, Rules
 from msmq.wire.sid import format_sid
@@ -46,7 +47,7 @@ class MemoryAccessControl(TokenAccessControl):
         for account in self._accounts.values():
             if account.name.casefold() == wanted:
                 return account
-        raise AccountUnknown(f"{name!r} cannot be found: there is no such account")
+        raise AccountUnknown(f"{quoted(name)} cannot be found: there is no such account")
 
     def _known_name(self, sid: bytes) -> str | None:
         return self._accounts[sid].name if sid in self._accounts else None

@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
+from msmq.quoting import quoted
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.directory.public_keys import (
@@ -82,7 +83,7 @@ class MemoryCiphers:
         except RemoteProtocolError as error:
             raise CipherError(f"EncryptionKey: {error.field}: {error.rule}") from error
         if provider_name not in self._providers:
-            raise CipherError(f"this queue manager has no key of the provider {provider_name!r}")
+            raise CipherError(f"this queue manager has no key of the provider {quoted(provider_name)}")
         public_key = self._public_key(provider_name, KeyAlgorithm.KEY_EXCHANGE)
         if len(blob.encrypted_key) != public_key.bit_length // 8:
             raise CipherError("EncryptionKey was made for another")

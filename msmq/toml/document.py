@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.errors import MsmqError
+from msmq.quoting import quoted
 from msmq.toml.lines import Path as KeyPath
 from msmq.toml.lines import locate
 
@@ -106,4 +107,4 @@ def parse_document(text: str) -> Document:
 def nearest(name: str, known: Iterable[str]) -> str:
     """What a name may have been meant to be, in words that follow "is not a key"; empty without a guess."""
     close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {quoted(close[0])}?" if close else ""

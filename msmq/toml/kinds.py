@@ -12,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.quoting import quoted
 from msmq.wire.addresses import parse_network
 from msmq.wire.guid import parse_guid
 
@@ -151,7 +152,7 @@ class Guid:
         try:
             return parse_guid(value)
         except ValueError:
-            raise ValueError(f"must be a GUID, not {value!r}") from None
+            raise ValueError(f"must be a GUID, not {quoted(value)}") from None
 
 
 @attrs.frozen
@@ -198,4 +199,6 @@ def computer_name(text: str) -> None:
         raise ValueError(f"must have 1 to 255 characters, not {len(text)}")
     for character in text:
         if not (character.isalnum() or character in "-_."):
-            raise ValueError(f"must not contain {character!r}; letters, digits, '-', '_' and '.' may stand")
+            raise ValueError(
+                f"must not contain {quoted(character)}; letters, digits, '-', '_' and '.' may stand"
+            )

@@ -13,6 +13,8 @@ from typing import Final
 
 import attrs
 
+from msmq.quoting import quoted
+
 
 class AccessMask(enum.IntFlag):
     """[MS-DTYP] 2.4.3 ACCESS_MASK: the rights that mean the same for every object.
@@ -280,7 +282,7 @@ class ObjectKind:
             return self.words[word]
         if text in self.rights.__members__:
             return int(self.rights[text])
-        raise ValueError(f"{text!r} is no right to a {self.name}, which are {', '.join(self.words)}")
+        raise ValueError(f"{quoted(text)} is no right to a {self.name}, which are {', '.join(self.words)}")
 
     def words_of(self, mask: int) -> list[str]:
         """The rights in a mask by their words, as few as will do; what has none is a number."""

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from uuid import UUID
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.quoting import quoted
 from msmq.windows.claim_text import format_attribute, parse_attribute
 from msmq.windows.condition_text import ConditionTextError, format_condition, parse_condition
 from msmq.windows.security_descriptor import Control, SecurityDescriptor
@@ -203,7 +204,7 @@ class _Text:
             self._refuse("ace", f"has {len(fields)} fields, not 6", start)
         _, flags, rights, object_type, inherited, sid = fields
         if kind not in types:
-            self._refuse("ace-type", f"{kind!r} is none of {', '.join(types)}", start)
+            self._refuse("ace-type", f"{quoted(kind)} is none of {', '.join(types)}", start)
         try:
             return Ace(
                 types[kind],
@@ -234,7 +235,7 @@ class _Text:
         for index in range(0, len(text), 2):
             letters = text[index : index + 2]
             if letters not in known:
-                self._refuse(field, f"{letters!r} is none of {', '.join(known)}", start)
+                self._refuse(field, f"{quoted(letters)} is none of {', '.join(known)}", start)
             found |= known[letters]
         return int(found)
 
@@ -242,7 +243,7 @@ class _Text:
         if not text:
             return None
         if GUID_TEXT.fullmatch(text) is None:
-            self._refuse("guid", f"{text!r} is no GUID", start)
+            self._refuse("guid", f"{quoted(text)} is no GUID", start)
         return UUID(text)
 
     def _sid(self, text: str, start: int) -> bytes:
@@ -256,7 +257,7 @@ class _Text:
         try:
             return parse_sid(text)
         except ValueError:
-            self._refuse("sid-string", f"{text!r} is no SID, nor letters for one", start)
+            self._refuse("sid-string", f"{quoted(text)} is no SID, nor letters for one", start)
 
     def _refuse(self, field: str, rule: str, offset: int | None = None) -> NoReturn:
         where = self._position if offset is None else offset

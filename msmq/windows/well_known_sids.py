@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msmq.quoting import quoted
 from msmq.wire.sid import format_sid, parse_sid
 
 EVERYONE: Final = parse_sid("S-1-1-0")
@@ -166,4 +167,4 @@ def parse_principal(text: str) -> bytes:
     try:
         return parse_sid(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither a SID nor any of {', '.join(NAMES)}") from None
+        raise ValueError(f"{quoted(text)} is neither a SID nor any of {', '.join(NAMES)}") from None

@@ -9,6 +9,8 @@ from typing import Final
 
 import attrs
 
+from msmq.quoting import quoted
+
 _EVERYBODY: Final = IPv4Address("255.255.255.255")
 
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
@@ -77,8 +79,10 @@ def parse_network(text: str) -> IPv4Network | IPv6Network:
     try:
         wider = ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"must be an IP address or a network as 192.0.2.0/24, not {text!r}") from None
-    raise ValueError(f"names the network {text!r}, which would be {wider} without the bits behind its mask")
+        raise ValueError(f"must be an IP address or a network as 192.0.2.0/24, not {quoted(text)}") from None
+    raise ValueError(
+        f"names the network {quoted(text)}, which would be {wider} without the bits behind its mask"
+    )
 
 
 @attrs.frozen

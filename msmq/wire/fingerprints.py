@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msmq.quoting import quoted
+
 _DIGITS: Final = 64
 
 
@@ -17,7 +19,8 @@ def read_pins(text: str) -> frozenset[str]:
         pin = part.strip().replace(":", "").lower()
         if len(pin) != _DIGITS or set(pin) - set("0123456789abcdef"):
             raise ValueError(
-                f"pins {part.strip()!r}, which is not a SHA-256 fingerprint, {_DIGITS} hexadecimal digits"
+                f"pins {quoted(part.strip())}, which is not a SHA-256 fingerprint, {_DIGITS}"
+                f" hexadecimal digits"
             )
         pins.add(pin)
     return frozenset(pins)

@@ -6,6 +6,8 @@ import re
 from struct import Struct
 from uuid import UUID
 
+from msmq.quoting import quoted
+
 NULL_GUID = UUID(int=0)
 """The GUID of sixteen zero bytes."""
 
@@ -28,7 +30,7 @@ def parse_guid(text: str) -> UUID:
     """
     bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
     if GUID_TEXT.fullmatch(bare) is None:
-        raise ValueError(f"not a GUID: {text!r}")
+        raise ValueError(f"not a GUID: {quoted(text)}")
     return UUID(bare)
 
 

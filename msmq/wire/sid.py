@@ -6,6 +6,8 @@ import re
 from struct import Struct
 from typing import Final
 
+from msmq.quoting import quoted
+
 _HEAD: Final = Struct(">BBHI")
 _MOST_SUB_AUTHORITIES: Final = 15
 _TEXT: Final = re.compile(r"S-1-(0x[0-9A-Fa-f]{12}|[0-9]{1,15})((?:-[0-9]{1,10})*)", re.ASCII)
@@ -34,10 +36,10 @@ def parse_sid(text: str) -> bytes:
     """
     match = _TEXT.fullmatch(text)
     if match is None:
-        raise ValueError(f"not a SID: {text!r}")
+        raise ValueError(f"not a SID: {quoted(text)}")
     authority = int(match[1], 16 if match[1].startswith("0x") else 10)
     parts = [int(part) for part in match[2].split("-")[1:]]
     if authority >= 1 << 48 or len(parts) > _MOST_SUB_AUTHORITIES or max(parts, default=0) > 0xFFFFFFFF:
-        raise ValueError(f"not a SID: {text!r}")
+        raise ValueError(f"not a SID: {quoted(text)}")
     head = _HEAD.pack(1, len(parts), authority >> 32, authority & 0xFFFFFFFF)
     return head + Struct(f"<{len(parts)}I").pack(*parts)

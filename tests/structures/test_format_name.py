@@ -127,15 +127,28 @@ class RoundTripTests(SynchronousTestCase):
         self.assertEqual(DirectFormatName.from_wire_text(str(name)), name)
 
 
+class PrefixTests(Refusing):
+    """C{FormatName:}, which Windows' programming interfaces write before a format name."""
+
+    def test_is_taken_off(self) -> None:
+        """In any case, and before each of several names; an error counts it among the characters."""
+        plain = f"DIRECT=OS:srv\\q,PUBLIC={GUID}"
+        spelled = f"FormatName:DIRECT=OS:srv\\q,FORMATNAME:PUBLIC={GUID}"
+        self.assertEqual(parse_format_names(spelled), parse_format_names(plain))
+        self.assertIn("at character 12 of", self.refused("FormatName:UDP=x"))
+
+    def test_packets_have_none(self) -> None:
+        """What a peer sends has to be a format name as it stands."""
+        self.assertRaises(MQError, parse_format_name, "FormatName:DIRECT=OS:srv\\q", lenient=True)
+
+
 class ErrorTests(Refusing):
     """What an error tells."""
 
     def test_tells_what_is_wrong_and_where(self) -> None:
         """The one who typed the name finds the fault."""
         detail = self.refused("DIRECT=OS:srv\\a+b")
-        self.assertEqual(
-            detail, "'+' is not allowed in a queue name at character 16 of 'DIRECT=OS:srv\\\\a+b'"
-        )
+        self.assertEqual(detail, "'+' is not allowed in a queue name at character 16 of 'DIRECT=OS:srv\\a+b'")
 
     def test_counts_from_the_beginning_of_a_list(self) -> None:
         """The place is right in the second of several names as well."""

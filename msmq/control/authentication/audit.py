@@ -16,6 +16,7 @@ from msmq.control.authentication.callers import Caller
 from msmq.control.protocol.refusals import internal_error
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.persistence.changes import ADMINISTERED
+from msmq.quoting import shown
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 
@@ -40,8 +41,8 @@ class AuditedOperation:
     message: MessageIdentifier | None = None
 
     def __str__(self) -> str:
-        text = f"{self.name} {shown(self.target)}"
-        return f"{text} {shown(json.dumps(self.details, default=str))}" if self.details else text
+        text = f"{self.name} {shown(self.target, _LONGEST)}"
+        return f"{text} {shown(json.dumps(self.details, default=str), _LONGEST)}" if self.details else text
 
 
 class Audit:
@@ -88,7 +89,7 @@ class Audit:
         outcome, reason = "done", result
         if error is not None:
             outcome, reason = f"refused with {error.status.name}", error.detail
-        line = f"{caller}: {outcome}: {operation}" + (f" ({shown(reason)})" if reason else "")
+        line = f"{caller}: {outcome}: {operation}" + (f" ({shown(reason, _LONGEST)})" if reason else "")
         self.log.info(
             "{line}",
             line=line,
@@ -103,16 +104,7 @@ class Audit:
         )
         # What was tried in vain has happened to no message, and perhaps there is none.
         message = operation.message if error is None else None
-        self._manager.note(ADMINISTERED, line, queue=shown(operation.target), message=message)
-
-
-def shown(text: str) -> str:
-    """A text of a caller on one line, and not too long: what does not print is escaped."""
-    cut = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in cut
-    )
+        self._manager.note(ADMINISTERED, line, queue=shown(operation.target, _LONGEST), message=message)
 
 
 def _result(result: object) -> str:

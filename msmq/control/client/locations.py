@@ -24,6 +24,7 @@ from typing import ClassVar, Final, Protocol
 import attrs
 
 from msmq.control.authentication.tokens import read_tokens
+from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
 CONNECT_TIMEOUT: Final = 15.0
@@ -194,18 +195,20 @@ def parse_location(text: str, *, token_file: str | Path | None = None) -> Locati
     if kind not in _ARGUMENTS or not rest:
         path = text.removeprefix("unix:")
         if not path:
-            raise LocationError(f"{text!r} names no control socket")
+            raise LocationError(f"{quoted(text)} names no control socket")
         return UnixLocation(Path(path))
     positional, named = _split(text, rest)
     unknown = sorted(set(named) - set(_ARGUMENTS[kind]))
     if len(positional) != 2 or not positional[0] or unknown:
         takes = ", ".join(f"{name}=" for name in _ARGUMENTS[kind])
-        raise LocationError(f"{text!r} is not {kind}:HOST:PORT, with {takes} behind it")
+        raise LocationError(f"{quoted(text)} is not {kind}:HOST:PORT, with {takes} behind it")
     host, port = positional
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 0x10000):
-        raise LocationError(f"{text!r} names the port {port!r}, which is not a number from 1 to 65535")
+        raise LocationError(
+            f"{quoted(text)} names the port {quoted(port)}, which is not a number from 1 to 65535"
+        )
     if not (chosen := named.get("tokenFile") or token_file):
-        raise LocationError(f"{text!r} wants a token; name the file that it is in")
+        raise LocationError(f"{quoted(text)} wants a token; name the file that it is in")
     ca_file = named.get("caFile")
     return RemoteLocation(
         host.strip("[]"),
@@ -246,14 +249,14 @@ def _split(text: str, rest: str) -> tuple[list[str], dict[str, str]]:
         if not rest:
             break
         if not rest.startswith(":"):
-            raise LocationError(f"{text!r} ends with a backslash that escapes nothing")
+            raise LocationError(f"{quoted(text)} ends with a backslash that escapes nothing")
         rest = rest[1:]
     for part in parts:
         name, equals, value = part.partition("=")
         if not equals:
             positional.append(_unescaped(part))
         elif name in named:
-            raise LocationError(f"{text!r} gives {name} twice")
+            raise LocationError(f"{quoted(text)} gives {name} twice")
         else:
             named[name] = _unescaped(value)
     return positional, named

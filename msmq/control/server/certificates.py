@@ -9,6 +9,7 @@ from typing import Any, Final
 from msmq.control.protocol.refusals import invalid
 from msmq.control.server.properties import flag, number, text
 from msmq.decoding.values import unix_time
+from msmq.quoting import quoted
 
 DEFAULT: Final = "default"
 """In place of a fingerprint: the certificate that is signed with unless another is named."""
@@ -38,7 +39,7 @@ def read_new_certificate(wanted: Mapping[str, object]) -> dict[str, Any]:
     arguments = {}
     for name, value in wanted.items():
         if name not in _NEW:
-            raise invalid(f"a new certificate has no property {name!r}; it has {', '.join(_NEW)}")
+            raise invalid(f"a new certificate has no property {quoted(name)}; it has {', '.join(_NEW)}")
         arguments[name] = _NEW[name](name, value)
     return arguments
 
@@ -56,6 +57,6 @@ def read_import(wanted: Mapping[str, object]) -> dict[str, Any]:
     password = rest.pop("password", None)
     sid = text("sid", rest.pop("sid", ""))
     if rest:
-        raise invalid(f"an imported certificate has no property {next(iter(rest))!r}")
+        raise invalid(f"an imported certificate has no property {quoted(next(iter(rest)))}")
     encoded = None if password is None else text("password", password).encode("utf-8", "surrogateescape")
     return {"data": data, "password": encoded, "sid": sid}

@@ -9,6 +9,7 @@ import attrs
 
 from msmq.control.client.locations import LocationError, RemoteLocation, parse_location, with_absolute_files
 from msmq.interfaces.directory import IControlBook
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
 CONFIGURATION: Final = "[control_servers]"
@@ -42,7 +43,7 @@ def check_endpoint(text: str) -> str:
     location = parse_location(text, token_file="-")
     if isinstance(location, RemoteLocation) and str(location.token_file) != "-":
         raise LocationError(
-            f"{text!r} names a tokenFile, which is the caller's to name (--token-file, MSMQ_TOKEN_FILE)"
+            f"{quoted(text)} names a tokenFile, which is the caller's to name (--token-file, MSMQ_TOKEN_FILE)"
         )
     return with_absolute_files(text)
 

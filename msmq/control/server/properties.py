@@ -14,6 +14,7 @@ from uuid import UUID
 from msmq.control.protocol.refusals import invalid
 from msmq.persistence.send_key import check_key
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.quoting import quoted
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm, PrivacyLevel
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import FormatName, parse_format_name
@@ -45,9 +46,8 @@ _FLAGS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
 
 
 def shown(value: object) -> str:
-    """A value that is refused, as the refusal tells it: not more of it than is read."""
-    whole = repr(value)
-    return whole if len(whole) <= _LONGEST_SHOWN else f"{whole[:_LONGEST_SHOWN]}..."
+    """A value that is refused, as the refusal quotes it: not more of it than is read."""
+    return quoted(value, _LONGEST_SHOWN)
 
 
 def text(name: str, value: object) -> str:
@@ -211,7 +211,7 @@ def read_properties(properties: Mapping[str, object]) -> dict[str, Any]:
     for name, value in properties.items():
         read = PROPERTIES.get(name)
         if read is None:
-            raise invalid(f"a message has no property {name!r}; it has {', '.join(PROPERTIES)}")
+            raise invalid(f"a message has no property {quoted(name)}; it has {', '.join(PROPERTIES)}")
         arguments[_ARGUMENTS.get(name, name)] = read(name, value)
     return arguments
 

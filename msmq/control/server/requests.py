@@ -15,6 +15,7 @@ from msmq.control.protocol.records import CONTENT_TYPE, json_problem
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
 from msmq.control.server.responses import json_answer
 from msmq.control.server.sending import SendStream
+from msmq.quoting import quoted
 
 if TYPE_CHECKING:
     from msmq.control.server.factory import ControlSite
@@ -176,7 +177,7 @@ def parameters(request: Request) -> dict[str, str]:
         try:
             key, value = name.decode("utf-8"), values[-1].decode("utf-8")
         except UnicodeDecodeError:
-            raise invalid(f"the query parameter {name!r} is not UTF-8") from None
+            raise invalid(f"the query parameter {quoted(name)} is not UTF-8") from None
         if len(values) > 1:
             raise invalid(f"the query parameter {key} is there {len(values)} times")
         found[key] = value
@@ -199,7 +200,7 @@ def refuse_rest(found: Mapping[str, object], known: str) -> None:
     @raise MQError: something is left.
     """
     for name in found:
-        raise invalid(f"there is no parameter {name!r} here, only {known}")
+        raise invalid(f"there is no parameter {quoted(name)} here, only {known}")
 
 
 def wants_json(request: Request) -> bool:

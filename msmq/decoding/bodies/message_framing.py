@@ -13,6 +13,7 @@ from msmq.decoding.bodies.prefixed import read_length, read_text
 from msmq.decoding.bodies.xml_text import parse_xml
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
+from msmq.quoting import quoted
 from msmq.wire.reader import Reader
 
 _START: Final = b"\x00\x01\x00\x01"
@@ -131,7 +132,7 @@ class MessageFramingDecoder:
             content_type = read_text(reader, "Encoding")
             found = _CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
             if found is None:
-                raise BodyNotDecoded(f"is a WCF message in {content_type!r}, which is not read")
+                raise BodyNotDecoded(f"is a WCF message in {quoted(content_type)}, which is not read")
             return found
         raise reader.malformed("RecordType", f"{kind:#04x} is no encoding", offset=start)
 

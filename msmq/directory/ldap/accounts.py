@@ -11,6 +11,7 @@ from msmq.directory.ldap.transport.filters import Equal, of_class
 from msmq.directory.ldap.transport.wire import Entry, Scope
 from msmq.interfaces.access import Account
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.quoting import quoted
 from msmq.wire.sid import format_sid
 
 MOST_GROUPS: Final = 1000
@@ -53,7 +54,7 @@ class LdapAccounts:
         except UnicodeEncodeError as error:
             # Half a character, which no directory has.
             raise DirectoryError(
-                DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name!r}"
+                DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {quoted(name)}"
             ) from error
         is_active_directory = (await self._operations.root()).dialect is Dialect.ACTIVE_DIRECTORY
         for attribute in (_ACCOUNT_NAME,) if is_active_directory else ("uid", "cn"):

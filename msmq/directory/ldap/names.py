@@ -7,6 +7,8 @@ from functools import cache
 from typing import Final
 from uuid import UUID
 
+from msmq.quoting import quoted
+
 CONFIGURATION: Final = "msmq"
 """The name of every mSMQConfiguration."""
 
@@ -152,7 +154,7 @@ def _part(text: str) -> tuple[str, str]:
     kind, separator, written = text.partition("=")
     kind = kind.strip().lower()
     if not separator or not kind:
-        raise DistinguishedNameError(f"{text!r} has no type and value")
+        raise DistinguishedNameError(f"{quoted(text)} has no type and value")
     # A blank that is escaped belongs to the value.
     written = written.lstrip(" ")
     end = len(written.rstrip(" "))
@@ -175,7 +177,7 @@ def _unescaped(text: str) -> str:
     while place < len(text):
         character = text[place]
         if character == "+":
-            raise DistinguishedNameError(f"{text!r} has several values")
+            raise DistinguishedNameError(f"{quoted(text)} has several values")
         if character != "\\":
             out += character.encode()
             place += 1
@@ -188,8 +190,8 @@ def _unescaped(text: str) -> str:
             out += pair[0].encode()
             place += 2
         else:
-            raise DistinguishedNameError(f"{text!r} ends with a backslash")
+            raise DistinguishedNameError(f"{quoted(text)} ends with a backslash")
     try:
         return out.decode()
     except UnicodeDecodeError as error:
-        raise DistinguishedNameError(f"{text!r} is no UTF-8") from error
+        raise DistinguishedNameError(f"{quoted(text)} is no UTF-8") from error

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 
 from msmq.directory.ldap.names import DistinguishedNameError, split
+from msmq.quoting import quoted
 
 LDAP_PORT: Final = 389
 LDAPS_PORT: Final = 636
@@ -156,7 +157,7 @@ def parse_settings(description: str, options: Mapping[str, object]) -> LdapSetti
     try:
         split(base)
     except DistinguishedNameError as error:
-        raise ValueError(f"the base {base!r} is no distinguished name: {error}") from error
+        raise ValueError(f"the base {quoted(base)} is no distinguished name: {error}") from error
     is_tls = scheme == "ldaps"
     default = LDAPS_PORT if is_tls else LDAP_PORT
     port, servers = _servers(hosts, default)
@@ -193,7 +194,7 @@ def _server(text: str, default: int) -> LdapServer:
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
     if not host or port == 0:
-        raise ValueError(f"{text!r} is no HOST[:PORT]")
+        raise ValueError(f"{quoted(text)} is no HOST[:PORT]")
     return LdapServer(host, port or default)
 
 
@@ -228,4 +229,4 @@ def _dialect(text: str) -> Dialect | None:
         return Dialect(text)
     except ValueError as error:
         known = " or ".join(f'"{each.value}"' for each in Dialect)
-        raise ValueError(f"dialect {text!r} is not {known}") from error
+        raise ValueError(f"dialect {quoted(text)} is not {known}") from error

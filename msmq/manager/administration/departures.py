@@ -11,13 +11,13 @@ from twisted.logger import Logger
 from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.events import EventLog
-from msmq.manager.log_summaries import shown
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import RETRY, Performer
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.position import MessagePosition
+from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError
 

@@ -23,6 +23,7 @@ from msmq.persistence.definition import UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.creation import Creation
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.queue import Queue
+from msmq.quoting import quoted
 from msmq.structures.names.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
@@ -154,7 +155,7 @@ class Administration:
                 values[name] = read(value)
             except (TypeError, ValueError):
                 raise MQError(
-                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {value!r} is of the wrong type"
+                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {quoted(value)} is of the wrong type"
                 ) from None
         if self._needs_directory(queue):
             await self._directory_of(queue).alter(queue, values)
@@ -240,7 +241,7 @@ def _privacy(name: str) -> QueuePrivacy:
         return QueuePrivacy(name)
     except ValueError:
         raise MQError(
-            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {name!r} is none of none, optional, body"
+            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {quoted(name)} is none of none, optional, body"
         ) from None
 
 

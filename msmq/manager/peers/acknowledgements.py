@@ -14,6 +14,7 @@ from msmq.manager.peers.receivers import AcknowledgementEvidence
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.quoting import quoted
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -75,7 +76,8 @@ class Acknowledgements:
             self._refuse(
                 batch,
                 "ACKNOWLEDGEMENT_FROM_ELSEWHERE",
-                f"is from none of [security] acknowledgements_from, which would believe it with {address!r}",
+                f"is from none of [security] acknowledgements_from, which would believe it with"
+                f" {quoted(address)}",
             )
         return may_acknowledge
 
@@ -94,7 +96,7 @@ class Acknowledgements:
             batch,
             "ACKNOWLEDGEMENTS_GUESSED",
             "is not looked at, since too many from there were about nothing; it has to come again, "
-            f"unless [security] peers has {address!r}",
+            f"unless [security] peers has {quoted(address)}",
         )
         # Nothing sends a FinalAck twice, unless the session has not acknowledged it.
         batch.is_cut = isinstance(ack, FinalAck)

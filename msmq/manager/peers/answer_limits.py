@@ -7,10 +7,11 @@ from typing import ClassVar, Final, Protocol
 
 from twisted.logger import Logger
 
-from msmq.manager.log_summaries import LineLimit, shown
+from msmq.manager.log_summaries import LineLimit
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.performer import Performer
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.quoting import shown
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName
 from msmq.wire.addresses import counted_host

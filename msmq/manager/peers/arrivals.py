@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
-from msmq.manager.log_summaries import RefusalLog, shown
+from msmq.manager.log_summaries import RefusalLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.acknowledgements import Acknowledgements
 from msmq.manager.peers.arrival_batch import ArrivalBatch
@@ -30,6 +30,7 @@ from msmq.queues.arriving.admission import Admission, EnqueueStatus
 from msmq.queues.arriving.reports import destination_of
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
+from msmq.quoting import shown
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.message_lifetime import Lateness

@@ -28,6 +28,7 @@ from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import Outcome as DirectoryOutcome
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
+from msmq.quoting import quoted
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.directory.user_sign_certs import digest_of
 from msmq.structures.packet.message_class import MessageClass
@@ -173,7 +174,7 @@ class Authentication:
             if name not in PROVIDERS:
                 return Refused(
                     MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
-                    f"it was signed by the provider {name[:64]!r}, of which nothing is known",
+                    f"it was signed by the provider {quoted(name[:64])}, of which nothing is known",
                 )
         number = view.hash_algorithm
         try:
@@ -381,7 +382,7 @@ def _key(modulus: int, public_exponent: int) -> bytes:
 
 def _shown(facts: CertificateFacts) -> str:
     """What people know a certificate by; a name in it may be of any length."""
-    return f"{facts.subject[:100]!r} ({facts.fingerprint[:16]})"
+    return f"{quoted(facts.subject[:100])} ({facts.fingerprint[:16]})"
 
 
 def _time(seconds: float) -> str:

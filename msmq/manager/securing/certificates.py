@@ -20,6 +20,7 @@ from msmq.interfaces.signing import (
     KeptCertificate,
     Unusable,
 )
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 from msmq.wire.sid import format_sid, parse_sid
 
@@ -100,7 +101,7 @@ class Certificates:
             what = "no certificate" if not found else "more than one certificate"
             raise MQError(
                 Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
-                f"{what} here has a fingerprint that begins with {fingerprint[:64]!r}"
+                f"{what} here has a fingerprint that begins with {quoted(fingerprint[:64])}"
                 if len(wanted) >= _SHORTEST_FINGERPRINT
                 else f"a fingerprint is named by its first {_SHORTEST_FINGERPRINT} hex digits, or more",
             )

@@ -28,6 +28,7 @@ from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.persistence.changes import PutState
 from msmq.persistence.definition import QueueType
 from msmq.queues.queue import Queue
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 from msmq.windows.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind, QueueAccess
 from msmq.windows.condition_text import format_condition
@@ -184,7 +185,7 @@ class Permissions:
         if queue.is_system:
             raise MQError(
                 Status.MQ_ERROR_ILLEGAL_OPERATION,
-                f"the queue manager itself, which is named {MACHINE!r}, says who may read {path}",
+                f"the queue manager itself, which is named {quoted(MACHINE)}, says who may read {path}",
             )
         return _Target(queue_path(queue), QUEUE_KIND, queue)
 

@@ -20,6 +20,7 @@ from msmq.manager.securing.judging import QueueAccessDecision, judge
 from msmq.manager.securing.protection import Protection
 from msmq.queues.arriving.message import Message
 from msmq.queues.queue import Queue
+from msmq.quoting import quoted
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.structures.names.name_text import QueueSuffix
@@ -206,7 +207,7 @@ class RestrictedQueueManager:
                 shown = message.sender_certificate[:64]
                 raise MQError(
                     Status.MQ_ERROR_ACCESS_DENIED,
-                    f"the certificate {shown!r} is not one of {format_sid(self.sid)}",
+                    f"the certificate {quoted(shown)} is not one of {format_sid(self.sid)}",
                 )
             return attrs.evolve(message, sender_certificate=certificates.facts(kept).fingerprint)
         if message.sender_identifier_type is SenderIdType.SID or (

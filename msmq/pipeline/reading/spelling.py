@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.quoting import quoted
 
 Spelled: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any]]]
 """For each option as it is spelled the field that it sets, and what makes a value of its text."""
@@ -33,13 +34,15 @@ def parse_options(given: Mapping[str, str], known: Spelled, purpose: str) -> dic
         if key in IGNORED:
             continue
         if key not in spelled:
-            raise ReadingError(f"there is no option {name!r} for {purpose}, only {', '.join(sorted(known))}")
+            raise ReadingError(
+                f"there is no option {quoted(name)} for {purpose}, only {', '.join(sorted(known))}"
+            )
         field, parse = known[spelled[key]]
         try:
             found[field] = parse(text)
         except ValueError as error:
             shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-            raise ReadingError(f"the option {spelled[key]} is {shown!r}: {error}") from None
+            raise ReadingError(f"the option {spelled[key]} is {quoted(shown)}: {error}") from None
     return found
 
 

@@ -13,6 +13,7 @@ from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.rows import text
+from msmq.quoting import quoted
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
 
@@ -155,6 +156,6 @@ def offsets_of(
     for name, offset in wanted.items():
         topic = find_topic(topics, name)
         if topic is None:
-            raise ReadingError(f"the option {option} names {name!r}, which is not read from {where}")
+            raise ReadingError(f"the option {option} names {quoted(name)}, which is not read from {where}")
         found[topic.name] = {-1: LATEST, -2: EARLIEST}.get(offset, offset)
     return found

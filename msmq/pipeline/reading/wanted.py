@@ -11,6 +11,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.rows import StoredPacket
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, names_of
+from msmq.quoting import quoted
 
 BODY_COLUMNS = frozenset({"value", "body", "body_base64", "decoded", "packet"})
 """The columns for which a body has to be read."""
@@ -74,5 +75,5 @@ def known_names(names: Iterable[str], stream: str) -> tuple[str, ...]:
     found = tuple(names)
     for name in found:
         if name not in columns:
-            raise ReadingError(f"there is no column {name!r}, only {', '.join(columns)}")
+            raise ReadingError(f"there is no column {quoted(name)}, only {', '.join(columns)}")
     return found

@@ -13,6 +13,7 @@ from msmq.control.server.properties import PROPERTIES, read_key, read_message
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.quoting import quoted
 from msmq.structures.status import MQError
 
 OWN: Final = ("destination", "key")
@@ -36,7 +37,7 @@ def check_columns(names: Iterable[str], destination: str) -> None:
     for name in names:
         if name not in _KNOWN:
             raise ReadingError(
-                f"a message has no column {name!r}; it has {', '.join((*_BODIES, *OWN, *PROPERTIES))}"
+                f"a message has no column {quoted(name)}; it has {', '.join((*_BODIES, *OWN, *PROPERTIES))}"
             )
     if not any(name in names for name in _BODIES):
         raise ReadingError(f"there is no body to be sent: none of the columns {', '.join(_BODIES)} is there")

@@ -12,6 +12,7 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
+from msmq.quoting import quoted
 
 if TYPE_CHECKING:
     from msmq.queues.reading.cursor import Cursor
@@ -92,7 +93,7 @@ class WaitingReaders:
         @raise LocalProtocolError: somebody does.
         """
         if tag in self.by_tag:
-            raise LocalProtocolError(f"a reader waits under the tag {tag!r} already")
+            raise LocalProtocolError(f"a reader waits under the tag {quoted(tag)} already")
 
     def add(self, reader: WaitingReader) -> None:
         """Let a reader wait behind those that wait already; nobody may wait under its tag."""

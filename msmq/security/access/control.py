@@ -9,6 +9,7 @@ from zope.interface import implementer
 from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.quoting import quoted
 from msmq.security.access.deciding import TokenAccessControl, token_of
 from msmq.security.access.rules import NO_RULES, Rules
 from msmq.windows.access_check import Token
@@ -95,7 +96,7 @@ class AccessControl(TokenAccessControl):
         try:
             account = await self._accounts.account_named(name)
         except DirectoryError as error:
-            raise AccountUnknown(f"{name!r} cannot be found: {error}") from error
+            raise AccountUnknown(f"{quoted(name)} cannot be found: {error}") from error
         self._remember(account)
         return account
 

@@ -29,6 +29,7 @@ import attrs
 
 from msmq.errors import MsmqError
 from msmq.interfaces.access import Ruling
+from msmq.quoting import quoted
 from msmq.toml.document import Document, DocumentError, nearest, read_document
 from msmq.toml.kinds import type_name
 from msmq.toml.lines import Path as KeyPath
@@ -178,7 +179,7 @@ class _Reading:
             try:
                 self._names[name.casefold()] = parse_sid(value if isinstance(value, str) else "")
             except ValueError:
-                self._refuse(("names", name), f"must be a SID as text, not {value!r}")
+                self._refuse(("names", name), f"must be a SID as text, not {quoted(value)}")
 
     def _read_queues(self, entries: object) -> tuple[QueueRule, ...]:
         if not isinstance(entries, list):

@@ -12,6 +12,8 @@ import attrs
 from psycopg import ProgrammingError, pq
 from psycopg.conninfo import conninfo_to_dict
 
+from msmq.quoting import quoted
+
 SCHEMA: Final = "msmq"
 """The schema in which the tables lie, unless the URL names another."""
 
@@ -83,7 +85,7 @@ def parse_address(argument: str) -> Address:
     schema = own.get("schema", SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema) or schema.lower().startswith("pg_"):
         raise ValueError(
-            f"schema {schema!r} must have 1 to 63 letters, digits and underscores,"
+            f"schema {quoted(schema)} must have 1 to 63 letters, digits and underscores,"
             " must not begin with a digit and not with pg_"
         )
     return Address(_text(parameters, schema), schema, _wait(own.get("wait")), parameters)
@@ -97,7 +99,7 @@ def _wait(text: str | None) -> float:
     except ValueError:
         wait = math.nan
     if not 0 < wait <= _LONGEST_WAIT:
-        raise ValueError(f"wait must be a number of seconds, at most {_LONGEST_WAIT:g}, not {text!r}")
+        raise ValueError(f"wait must be a number of seconds, at most {_LONGEST_WAIT:g}, not {quoted(text)}")
     return wait
 
 

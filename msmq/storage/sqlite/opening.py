@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msmq.durable import sync
 from msmq.interfaces.storage import StorageError
+from msmq.quoting import quoted
 from msmq.storage.sqlite.files import create_file
 from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
 
@@ -77,7 +78,7 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA)
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
-        raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {mode!r})")
+        raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {quoted(mode)})")
     # Begins with an empty log, and brings the file to the size that its header tells.
     is_whole = empty_log(connection)
     if is_new:

@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+from msmq.quoting import quoted
 from msmq.structures.names.name_text import (
     COMPUTER_SUFFIXES,
     PRIVATE,
@@ -197,13 +198,13 @@ def _check_address(protocol: DirectProtocol, span: Span, *, lenient: bool) -> No
             try:
                 ipaddress.ip_address(address)
             except ValueError:
-                raise span.illegal(f"{address!r} is no IP address") from None
+                raise span.illegal(f"{quoted(address)} is no IP address") from None
         case DirectProtocol.IPX:
             if _IPX_ADDRESS.fullmatch(address) is None:
-                raise span.illegal(f"{address!r} is no IPX network number, colon and host number")
+                raise span.illegal(f"{quoted(address)} is no IPX network number, colon and host number")
         case DirectProtocol.HTTP | DirectProtocol.HTTPS:
             if _HTTP_HOST.fullmatch(address) is None:
-                raise span.illegal(f"{address!r} is no host of a URL")
+                raise span.illegal(f"{quoted(address)} is no host of a URL")
         case DirectProtocol.OS:
             pass
 
@@ -225,7 +226,7 @@ def _parse_queue(
         for suffix in COMPUTER_SUFFIXES:
             if word.lower == suffix.value.lower():
                 return DirectFormatName(protocol, address, suffix=suffix, port=port)
-        raise word.illegal(f"{word.text!r} is none of JOURNAL, DEADLETTER and DEADXACT")
+        raise word.illegal(f"{quoted(word.text)} is none of JOURNAL, DEADLETTER and DEADXACT")
     is_private = span.lower.startswith(PRIVATE) or (
         protocol.is_http and span.lower.startswith(PRIVATE_IN_URL)
     )

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.quoting import quoted
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol, parse_direct
 from msmq.structures.names.name_text import (
     COMPUTER_SUFFIXES,
@@ -46,6 +47,8 @@ __all__ = [
 _OCTETS: Final = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,4}")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{1,8}")
+_PREFIX: Final = "formatname:"
+"""What Windows' programming interfaces write before a format name, without case; no packet holds it."""
 
 
 @attrs.frozen
@@ -205,17 +208,19 @@ def read_multicast_address(span: Span) -> tuple[str, int]:
     address, port = span.partition(":")
     octets = [int(octet) for octet in address.text.split(".")] if _OCTETS.fullmatch(address.text) else []
     if not octets or max(octets) > 255:
-        raise address.illegal(f"{address.text!r} is no dotted IPv4 address")
+        raise address.illegal(f"{quoted(address.text)} is no dotted IPv4 address")
     if not 224 <= octets[0] <= 239:
         raise address.illegal(f"{address.text} is no multicast address (224.0.0.0 to 239.255.255.255)")
     if port is None:
         raise address.illegal("a colon and a port are missing", len(address))
     if _NUMBER.fullmatch(port.text) is None or int(port.text) > 0xFFFF:
-        raise port.illegal(f"{port.text!r} is no port (0 to 65535, without leading zeros)")
+        raise port.illegal(f"{quoted(port.text)} is no port (0 to 65535, without leading zeros)")
     return address.text, int(port.text)
 
 
 def _parse(span: Span, lenient: bool) -> FormatName:
+    if not lenient and span.lower.startswith(_PREFIX):
+        span = span.after(len(_PREFIX))
     kind, rest = span.partition("=")
     if rest is None:
         raise span.illegal("expected DIRECT=, PUBLIC=, PRIVATE=, DL=, MACHINE=, CONNECTOR= or MULTICAST=")
@@ -238,7 +243,7 @@ def _parse(span: Span, lenient: bool) -> FormatName:
             return ConnectorFormatName(guid, suffix is QueueSuffix.XACTONLY)
         case "multicast":
             return MulticastFormatName(*read_multicast_address(rest))
-    raise kind.illegal(f"{kind.text!r} is no kind of format name")
+    raise kind.illegal(f"{quoted(kind.text)} is no kind of format name")
 
 
 def _guid(span: Span) -> tuple[UUID, Span]:

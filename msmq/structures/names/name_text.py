@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
 COMPUTER_LENGTH = 256
@@ -107,7 +108,7 @@ class Span:
         @param at: where it is, from the beginning of the part.
         """
         whole = self.whole if len(self.whole) <= _SHOWN else self.whole[:_SHOWN] + "..."
-        return MQError(self.status, f"{problem} at character {self.start + at + 1} of {whole!r}")
+        return MQError(self.status, f"{problem} at character {self.start + at + 1} of {quoted(whole)}")
 
 
 def optional_lower(text: str | None) -> str | None:
@@ -213,7 +214,7 @@ def check(span: Span, what: str, alphabet: Alphabet, longest: int) -> str:
         raise span.illegal(f"a {what} is missing")
     index = alphabet(text)
     if index is not None:
-        raise span.illegal(f"{text[index]!r} is not allowed in a {what}", index)
+        raise span.illegal(f"{quoted(text[index])} is not allowed in a {what}", index)
     if len(text) > longest:
         raise span.illegal(f"a {what} of {len(text)} characters, where {longest} are allowed,")
     return text

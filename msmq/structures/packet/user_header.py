@@ -9,6 +9,7 @@ from uuid import UUID
 import attrs
 
 from msmq.errors import LocalProtocolError
+from msmq.quoting import quoted
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.names.queue_names import (
@@ -215,7 +216,7 @@ class UserHeader(Structure):
         ):
             structure = STRUCTURE_OF_KIND.get(kind)
             if type(name) is not (structure or type(None)):
-                raise LocalProtocolError(f"{field}: {name!r} is no name of kind {kind.name}")
+                raise LocalProtocolError(f"{field}: {quoted(name)} is no name of kind {kind.name}")
             if name is not None:
                 name.write(writer)
         if self.connector_type is not None:

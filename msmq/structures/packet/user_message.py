@@ -11,6 +11,7 @@ from typing import ClassVar
 import attrs
 
 from msmq.errors import LocalProtocolError
+from msmq.quoting import quoted
 from msmq.structures.names.queue_names import QueueNameKind
 from msmq.structures.packet.base_header import BaseHeader, Packet
 from msmq.structures.packet.debug_header import DebugHeader
@@ -157,7 +158,7 @@ class UserMessage(Packet):
             ("UserHeader.Flags.HH", self.user.has_soap_header, self.soap),
         ):
             if announced != (header is not None):
-                raise LocalProtocolError(f"{field}: {announced} beside {header!r}")
+                raise LocalProtocolError(f"{field}: {announced} beside {quoted(header)}")
         self._write_after_base(writer)
         counts = {writer.position}
         if self.session is not None:

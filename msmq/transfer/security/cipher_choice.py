@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from msmq.errors import LocalProtocolError, MsmqError
+from msmq.quoting import quoted
 from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
 from msmq.structures.directory.public_key_blob import PublicKeyBlob
 from msmq.structures.directory.public_keys import (
@@ -174,7 +175,7 @@ def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> Cipher
 def _no_key(provider_name: str, level: int) -> CannotEncryptError:
     name = PrivacyLevel(level).name.lower()
     return CannotEncryptError(
-        f"the receiver publishes no key of the provider {provider_name!r}, which level {name} needs"
+        f"the receiver publishes no key of the provider {quoted(provider_name)}, which level {name} needs"
     )
 
 

@@ -13,6 +13,7 @@ import attrs
 from msmq.errors import RemoteProtocolError
 from msmq.membership.enumerations import OperatingSystemType
 from msmq.persistence.definition import LABEL_LENGTH, QueuePrivacy
+from msmq.quoting import quoted
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.wire.guid import guid_from_bytes
@@ -76,7 +77,7 @@ def _pack_boolean(value: bool) -> Sequence[bytes]:
 def _unpack_boolean(values: Sequence[bytes]) -> bool:
     text = values[0].upper()
     if text not in (b"TRUE", b"FALSE"):
-        raise ValueError(f"{text!r} is neither TRUE nor FALSE")
+        raise ValueError(f"{quoted(text)} is neither TRUE nor FALSE")
     return text == b"TRUE"
 
 
@@ -140,7 +141,7 @@ def enumeration(numbers: Mapping[enum.Enum, bytes], *, is_exact: bool = True) ->
     def unpack(values: Sequence[bytes]) -> enum.Enum:
         member = by_text.get(values[0])
         if member is None:
-            raise ValueError(f"{values[0]!r} is none of {', '.join(map(repr, by_text))}")
+            raise ValueError(f"{quoted(values[0])} is none of {', '.join(map(quoted, by_text))}")
         return member
 
     return Syntax(lambda value: (numbers[value],), unpack, is_exact)

@@ -19,6 +19,7 @@ from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.jobs.estate import JOURNAL, QUEUE
 from msmq.pipeline.spark.jobs.quota import HOUR, QUOTAS, forecast, growth
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
+from msmq.quoting import quoted
 
 _DRAWN = 6
 _KILOBYTE = 1024
@@ -48,7 +49,7 @@ def _add_options(parser: ArgumentParser) -> None:
 def _quota(text: str) -> tuple[str, int]:
     path, _, kilobytes = text.rpartition("=")
     if not path or not re.fullmatch("[0-9]{1,10}", kilobytes):
-        raise ArgumentTypeError(f"{text[:100]!r} is not PATH=KB, KB a number of at most ten digits")
+        raise ArgumentTypeError(f"{quoted(text[:100])} is not PATH=KB, KB a number of at most ten digits")
     return path, int(kilobytes)
 
 
