@@ -297,7 +297,7 @@ class Parts:
         self.outgoing_holds = OutgoingHolds(self.holds, self.outgoing_redirects, performer, self.transfer)
         self.keyed = KeyedMessages(clock, send_keys)
         self.transactions = Transactions(
-            performer, outbox, self.departures, self.sequences, self.keyed, transactions
+            performer, outbox, self.departures, self.sequences, self.events, self.keyed, transactions
         )
         self.search = Search(
             performer, outbox, destinations, signer, self.events, self.transactions, reactor, new_identifier

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from twisted.logger import LogLevel, capturedLogs, formatEvent
+
+from msmq.manager.applications.transactions import POISONED
 from tests.manager.support import ManagerTestCase
 
 
@@ -42,6 +45,23 @@ class PoisonTests(PoisonTestCase):
         self.restart(crash=True)
         [message] = self.messages(self.poison)
         self.assertEqual((bytes(message.view.body), message.aborts, message.moves), (b"bad", 3, 1))
+
+    def test_is_reported(self) -> None:
+        """An event for each message, stored with its move, a line in the log and a count tell of it."""
+        self.put(self.payments, b"1", b"2", b"good")
+        wanted = [message.view.identity for message in self.messages(self.payments)][:2]
+        with capturedLogs() as logged:
+            for _ in range(3):
+                self.fail_once(2)
+        [line] = [formatEvent(each) for each in logged if each["log_level"] is LogLevel.warn]
+        self.assertIn(f"2 poison message(s) moved to {self.payments};poison after 3 aborted", line)
+        self.assertEqual(self.service.status()["poisoned"], {self.payments: 2})
+        self.restart(crash=True)
+        events = [event for event in self.events() if event.event == POISONED]
+        self.assertEqual(
+            [(event.identity, event.queue) for event in events], [(each, self.payments) for each in wanted]
+        )
+        self.assertIn("after 3 aborted transactions", events[0].reason)
 
     def test_several_queues_together(self) -> None:
         """One transaction may have poisonous messages of several queues, and others."""
@@ -113,7 +133,7 @@ class PoisonTests(PoisonTestCase):
         self.successResultOf(aborting)
         self.successResultOf(deleting)
         explanation = self.run_to_end(self.service.explain(identifier))
-        self.assertEqual([event.event for event in explanation.events], ["deleted"])
+        self.assertEqual([event.event for event in explanation.events], [POISONED, "deleted"])
         self.assertEqual((explanation.places, self.service.status()["messages"]), ([], 0))
 
 

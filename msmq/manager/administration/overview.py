@@ -79,6 +79,7 @@ class Overview:
             "packets": describe_counts(self._parts.sessions.counts),
             "refused": dict(self._parts.transfer.arrivals.refused),
             "expired": dict(self._parts.departures.expired),
+            "poisoned": dict(self._parts.transactions.poisoned),
             "reports": {"sent": self._parts.reports.sent, "discarded": self._parts.reports.discarded},
             "throttled": self._parts.model.storage.throttled,
             "connection_active": self.connection_active,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from types import TracebackType
@@ -17,16 +18,18 @@ from msmq.manager.administration.departures import UnreadRemovals
 from msmq.manager.administration.descriptions import queue_path
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.atomic_steps import undivided
+from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.peers.numbering import SequenceNumbers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
-from msmq.persistence.changes import Change
+from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.leaving.relocation import Relocation
 from msmq.queues.leaving.transaction import Abortion, Dequeue, Enqueue, Transaction
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
+from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 1_000
 """Messages of a transaction that are shown."""
+
+POISONED: Final = "poisoned"
+"""The event of a message that C{[queues] poison_after} has moved to the subqueue C{poison}."""
 
 
 @implementer(ITransaction)
@@ -84,7 +90,10 @@ class TransactionListener(Protocol):
 
 
 class Transactions:
-    """Commits and aborts."""
+    """Commits and aborts.
+
+    @ivar poisoned: how many messages were moved to the subqueue C{poison} of each queue, by its path.
+    """
 
     log: ClassVar[Logger] = Logger()
 
@@ -94,6 +103,7 @@ class Transactions:
         outbox: Outbox,
         departures: UnreadRemovals,
         sequences: Sequences,
+        events: EventLog,
         keyed: KeyedMessages,
         listener: TransactionListener,
     ) -> None:
@@ -102,7 +112,9 @@ class Transactions:
         self._keyed = keyed
         self._numbers = SequenceNumbers(performer.model, performer.clock, sequences)
         self._departures = departures
+        self._events = events
         self._listener = listener
+        self.poisoned: Counter[str] = Counter()
 
     def begin(self, identifier: UUID) -> TransactionHandle:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
@@ -233,10 +245,30 @@ class Transactions:
         """Move poisonous messages to their subqueue; those that cannot be moved go back."""
         performer = self._performer
         for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
+            positions = [position for position, _ in relocation.moves]
+            path = queue_path(positions[0].queue)
+            for position in positions:
+                relocation.changes.append(self._poisoned(position, path))
+            relocation.changes[:] = self._events.trim(relocation.changes)
             try:
                 await move(performer, relocation)
             except MQError as error:
-                self.log.error("messages that are received in vain stay where they are: {error}", error=error)
+                self.log.error("poison messages stay in {queue}: {error}", queue=shown(path), error=error)
+                continue
+            self.poisoned[path] += len(positions)
+            self.log.warn(
+                "{count} poison message(s) moved to {queue};poison after {aborts} aborted transactions,"
+                " as [queues] poison_after says; the first is {message}",
+                count=len(positions),
+                queue=shown(path),
+                aborts=positions[0].aborts,
+                message=_identifier(positions[0]) or positions[0].lookup_id,
+            )
+
+    def _poisoned(self, position: MessagePosition, path: str) -> AppendEvent:
+        identity = b"" if position.view is None else position.view.identity
+        reason = f"moved to the subqueue poison after {position.aborts} aborted transactions"
+        return AppendEvent(self._performer.clock.now().wall, identity, POISONED, reason, queue=path)
 
     def describe(self, transaction: Transaction) -> dict[str, Any]:
         """The keys of C{msmq transaction list}."""
