@@ -29,7 +29,8 @@ def acl() -> None:
 @pass_settings
 def acl_show(settings: Settings, queue: str) -> None:
     """Show who may do what with QUEUE, in the order in which it is judged."""
-    _show(settings, settings.client.acl(queue))
+    with settings.naming(queue):
+        _show(settings, settings.client.acl(queue))
 
 
 @acl.command("allow")
@@ -40,7 +41,8 @@ def acl_show(settings: Settings, queue: str) -> None:
 @pass_settings
 def acl_allow(settings: Settings, principal: str, queue: str, rights: tuple[str, ...]) -> None:
     """Let PRINCIPAL do what RIGHT says with QUEUE, and show what holds then."""
-    _show(settings, settings.client.change_acl(queue, "allow", principal, rights))
+    with settings.naming(queue):
+        _show(settings, settings.client.change_acl(queue, "allow", principal, rights))
 
 
 @acl.command("deny")
@@ -51,7 +53,8 @@ def acl_allow(settings: Settings, principal: str, queue: str, rights: tuple[str,
 @pass_settings
 def acl_deny(settings: Settings, principal: str, queue: str, rights: tuple[str, ...]) -> None:
     """Keep PRINCIPAL from what RIGHT says with QUEUE, whatever allows it, and show what holds then."""
-    _show(settings, settings.client.change_acl(queue, "deny", principal, rights))
+    with settings.naming(queue):
+        _show(settings, settings.client.change_acl(queue, "deny", principal, rights))
 
 
 @acl.command("revoke")
@@ -61,7 +64,8 @@ def acl_deny(settings: Settings, principal: str, queue: str, rights: tuple[str, 
 @pass_settings
 def acl_revoke(settings: Settings, principal: str, queue: str) -> None:
     """Take out all that is said of PRINCIPAL, and show what holds then."""
-    _show(settings, settings.client.change_acl(queue, "revoke", principal))
+    with settings.naming(queue):
+        _show(settings, settings.client.change_acl(queue, "revoke", principal))
 
 
 @acl.command("why")
@@ -72,7 +76,8 @@ def acl_revoke(settings: Settings, principal: str, queue: str) -> None:
 @pass_settings
 def acl_why(settings: Settings, principal: str, queue: str, right: str) -> None:
     """Tell whether PRINCIPAL may do what RIGHT says with QUEUE, and what decides it."""
-    settings.output.one(settings.client.why(queue, principal, right))
+    with settings.naming(queue):
+        settings.output.one(settings.client.why(queue, principal, right))
     settings.output.flush()
 
 

@@ -18,5 +18,6 @@ def move(settings: Settings, id: str, queue: str) -> None:
     Messages move between a queue and its subqueues, as .\private$\orders;later, and into
     .\system$;deadletter, deadxact and journal.
     """
-    settings.output.one(settings.client.move(id, queue))
+    with settings.naming(queue):
+        settings.output.one(settings.client.move(id, queue))
     settings.output.flush()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import click
 
 from msmq.cli.output import Output
 from msmq.quoting import quoted
+from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
     from msmq.control.client.client import ControlClient
@@ -79,6 +81,37 @@ class Settings:
         if self.on is not None:
             raise click.UsageError(f"--on: this verb asks no server, and so not {self.on}")
 
+    @contextlib.contextmanager
+    def naming(self, name: str) -> Iterator[None]:
+        """Let the refusal of a name that leads to no queue say which queue may be meant.
+
+        @param name: a path, a format name or a destination, as it was typed.
+        """
+        try:
+            yield
+        except MQError as error:
+            meant = self._meant(name) if error.status in _NO_QUEUE else None
+            if meant is None:
+                raise
+            raise MQError(error.status, f"{error.detail}; did you mean {meant}?") from error
+
+    def _meant(self, name: str) -> str | None:
+        """The path of a queue that the caller may see and that is much like this name."""
+        try:
+            paths = [str(queue["path"]) for queue in self.client.queues(system=True)]
+        except MQError:
+            return None
+        wanted = _last_part(name)
+        for path in paths:
+            if wanted and _last_part(path) == wanted and path != name:
+                return path
+        by_name = {_last_part(path): path for path in paths}
+        # Few commands come here, and each would wait for the import.
+        import difflib
+
+        close = difflib.get_close_matches(wanted, by_name, n=1)
+        return by_name[close[0]] if close else None
+
     @property
     def data(self) -> str:
         """The data directory of that server, if its socket is there."""
@@ -94,6 +127,22 @@ class Settings:
     @property
     def _place(self) -> str:
         return self.control or os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")
+
+
+_NO_QUEUE: Final = frozenset(
+    {
+        Status.MQ_ERROR_ILLEGAL_FORMATNAME,
+        Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME,
+        Status.MQ_ERROR_NO_DS,
+        Status.MQ_ERROR_QUEUE_NOT_FOUND,
+    }
+)
+"""What a name is refused with that leads to no queue."""
+
+
+def _last_part(name: str) -> str:
+    r"""The name of the queue itself: C{orders} of C{.\private$\orders} and of C{DIRECT=OS:BETA\orders}."""
+    return name.rpartition("\\")[2].casefold()
 
 
 class SecondsOption(click.FloatRange):

@@ -48,9 +48,7 @@ class _LogBound(click.ParamType[str]):
                 datetime.fromisoformat(value)
         except ValueError:
             self.fail(
-                (f"{quoted(value)} is neither a sequence number nor a time as 2026-01-31T12:00:00"),
-                param,
-                ctx,
+                f"{quoted(value)} is neither a sequence number nor a time as 2026-01-31T12:00:00", param, ctx
             )
         return str(value)
 
@@ -132,7 +130,8 @@ def queue_find(settings: Settings, label: str | None, kind: str | None, path: st
 @pass_settings
 def queue_show(settings: Settings, path: str) -> None:
     """Show everything about the queue PATH."""
-    settings.output.one(settings.client.queue(path))
+    with settings.naming(path):
+        settings.output.one(settings.client.queue(path))
     settings.output.flush()
 
 
@@ -154,7 +153,8 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
         raise click.UsageError("there is nothing to set; name at least one option")
-    settings.output.one(settings.client.set_queue(path, chosen))
+    with settings.naming(path):
+        settings.output.one(settings.client.set_queue(path, chosen))
     settings.output.flush()
 
 
@@ -164,7 +164,8 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 @pass_settings
 def queue_purge(settings: Settings, path: str) -> None:
     """Remove all messages in the queue PATH, and print how many."""
-    settings.output.one(settings.client.purge_queue(path))
+    with settings.naming(path):
+        settings.output.one(settings.client.purge_queue(path))
     settings.output.flush()
 
 
@@ -185,7 +186,8 @@ def queue_replay(
 
     BOUND is a sequence number of the log, or a time of arrival in ISO 8601, UTC unless it says otherwise.
     """
-    settings.output.one(settings.client.replay(path, into, begin=begin, end=end, in_clear=in_clear))
+    with settings.naming(path):
+        settings.output.one(settings.client.replay(path, into, begin=begin, end=end, in_clear=in_clear))
     settings.output.flush()
 
 
@@ -195,5 +197,6 @@ def queue_replay(
 @pass_settings
 def queue_delete(settings: Settings, path: str) -> None:
     """Delete the queue PATH and all messages in it."""
-    settings.output.one(settings.client.delete_queue(path))
+    with settings.naming(path):
+        settings.output.one(settings.client.delete_queue(path))
     settings.output.flush()

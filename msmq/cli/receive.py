@@ -39,10 +39,10 @@ _NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
     "--timeout",
     metavar="S",
     type=SecondsOption(min=0),
-    help="The longest wait for the next message, in seconds.  [default: no limit]",
+    help="The longest wait for the next message, in seconds.  [default: no limit; 0 with --peek]",
 )
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="At most N messages.")
-@click.option("--peek", is_flag=True, help="Only look at what is there; wait if there is nothing.")
+@click.option("--peek", is_flag=True, help="Only look at what is there.")
 @click.option("--transactional", is_flag=True, help="Receive all in one transaction.")
 @click.option("--decode", is_flag=True, help="Read the body: XML, .NET, COM, WCF, JSON and others.")
 @common_options
@@ -67,12 +67,16 @@ def receive(
 
     if peek and transactional:
         raise click.UsageError("--peek and --transactional exclude each other")
+    if peek and timeout is None:
+        timeout = 0.0
     output = settings.output
     decoders = _installed_decoders() if decode else None
-    receiving = settings.client.receive(
-        queue, count=count, timeout=timeout, peek=peek, transactional=transactional
-    )
-    with receiving as stream:
+    with (
+        settings.naming(queue),
+        settings.client.receive(
+            queue, count=count, timeout=timeout, peek=peek, transactional=transactional
+        ) as stream,
+    ):
         for item in stream:
             if isinstance(item, Receipt):
                 output.flush()

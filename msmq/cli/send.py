@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import stat
 import sys
 from typing import Any, Final
 
@@ -34,7 +36,11 @@ class AcknowledgeList(click.ParamType[list[str]]):
 
 @click.command
 @click.argument("destination")
-@click.option("--body", metavar="T", help="The body as text; it is sent as UTF-8.")
+@click.option(
+    "--body",
+    metavar="T",
+    help="The body as text; it is sent as UTF-8.  [default: what is piped in, or nothing]",
+)
 @click.option("--body-file", metavar="F", help="Read the body from a file; - is standard input.")
 @click.option("--label", metavar="T", help="A text that readers see without the body; 249 characters.")
 @click.option("--recoverable", is_flag=True, help="Keep it on disk until it is received.")
@@ -102,7 +108,7 @@ def send(
         raise click.UsageError("--body and --body-file exclude each other")
     if properties["key"] is not None and count > 1:
         raise click.UsageError("--key names one message, and --count sends several")
-    content = _read(body_file) if body_file is not None else _encoded(body or "")
+    content = _content(body, body_file)
     extension = b"" if extension_file is None else _read(extension_file)
     if len(content) + len(extension) > _LARGEST:
         raise MQError(
@@ -123,9 +129,28 @@ def send(
     output = settings.output
     messages = itertools.repeat(StreamRecord(header, content + extension), count)
     one_transaction = bool(properties["transactional"])
-    for identifier in settings.client.send(messages, one_transaction=one_transaction):
-        output.one({"id": identifier}) if output.as_json else output.write(identifier)
+    with settings.naming(destination):
+        for identifier in settings.client.send(messages, one_transaction=one_transaction):
+            output.one({"id": identifier}) if output.as_json else output.write(identifier)
     output.flush()
+
+
+def _content(body: str | None, body_file: str | None) -> bytes:
+    """The body that the options give, or else what standard input has been redirected from."""
+    if body_file is not None:
+        return _read(body_file)
+    if body is not None:
+        return _encoded(body)
+    return _read("-") if _is_redirected() else b""
+
+
+def _is_redirected() -> bool:
+    """Whether standard input is a pipe, a socket or a file; a terminal and /dev/null are devices."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 def _encoded(text: str) -> bytes:

@@ -106,3 +106,24 @@ class UsageTests(CommandTestCase):
     def test_error_lines_are_printable(self) -> None:
         """What a caller or a server puts into an error cannot break the line or drive the terminal."""
         self.assert_refused(["status", "--control", "/a\nb\x1b[31m"], 1, "/a b\\x1b[31m")
+
+
+class EmptyNameTests(CommandTestCase):
+    """An empty argument, as a shell variable that is not set gives it."""
+
+    def test_what_is_empty_is_named(self) -> None:
+        """No server is asked, and no address of the control API is shown."""
+        for arguments, what in (
+            (["queue", "show", ""], "the queue"),
+            (["receive", ""], "the queue"),
+            (["acl", "show", ""], "the queue"),
+            (["explain", ""], "the message"),
+            (["move", "", "x"], "the message"),
+            (["deadletter", "requeue", ""], "the message"),
+            (["transaction", "show", ""], "the transaction"),
+            (["outgoing", "show", ""], "the outgoing queue"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(
+                    arguments, 1, f"MQ_ERROR_INVALID_PARAMETER: the name of {what} is empty\n"
+                )

@@ -80,8 +80,10 @@ class Command(ProcessProtocol):
         self.ended.callback(Ended(reason.value.exitCode, self.output, self.errors.decode("utf-8")))
 
 
-def spawn(arguments: Sequence[str], environment: Mapping[str, str], directory: Path) -> Command:
-    """Start the command in a directory."""
+def spawn(
+    arguments: Sequence[str], environment: Mapping[str, str], directory: Path, piped: bytes = b""
+) -> Command:
+    """Start the command in a directory, with this piped into it."""
     command = Command()
     reactor.spawnProcess(
         command,
@@ -90,6 +92,8 @@ def spawn(arguments: Sequence[str], environment: Mapping[str, str], directory: P
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **environment},
         path=str(directory),
     )
+    cast(Any, command.transport).write(piped)
+    cast(Any, command.transport).closeStdin()
     return command
 
 
@@ -119,14 +123,18 @@ class CommandTestCase(TestCase):
         self.socket = self.data / "control.sock"
         await self.service.create_queue(ORDERS)
 
-    def begin(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Command:
+    def begin(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, piped: bytes = b""
+    ) -> Command:
         """Start the command."""
         told = {"MSMQ_CONTROL": str(self.socket), **(environment or {})}
-        return spawn(arguments, told, self.directory)
+        return spawn(arguments, told, self.directory, piped)
 
-    async def msmq(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
+    async def msmq(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, piped: bytes = b""
+    ) -> Ended:
         """Run the command to its end."""
-        return await self.begin(*arguments, environment=environment).ended
+        return await self.begin(*arguments, environment=environment, piped=piped).ended
 
     async def put(self, *bodies: bytes, **properties: Any) -> None:
         """Have messages in the queue."""

@@ -104,6 +104,18 @@ class OpenTests(OpenQueueTestCase):
         self.not_opened(unsupported, f"{self.orders};sub", SEND)
         self.assertEqual(self.service.queue(self.orders)["subqueues"], [])
 
+    def test_private_path_of_another_computer(self) -> None:
+        r"""C{HOST\private$\NAME} is the direct name of that queue, by address if the host is given so."""
+        for path, name in (
+            ("BETA\\private$\\orders", "DIRECT=OS:BETA\\private$\\orders"),
+            ("127.0.0.9\\private$\\orders", "DIRECT=TCP:127.0.0.9\\private$\\orders"),
+        ):
+            handle = self.open(path, SEND)
+            self.assertEqual(handle.format_name, name)
+            handle.close()
+        self.not_opened(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, "BETA\\private$\\q;journal", SEND)
+        self.not_opened(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, "BETA\\orders", SEND)
+
     def test_several(self) -> None:
         """Several are opened together to send to them; each gets its own copy, all of one identifier."""
         other = self.queue(self.alpha, "other")

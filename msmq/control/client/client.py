@@ -16,7 +16,7 @@ from msmq.control.client.streams import ClientSendStream, Delivered, Receipt, Re
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.protocol.refusals import read_refusal
 from msmq.control.server.certificates import DEFAULT
-from msmq.structures.status import MQError
+from msmq.structures.status import MQError, Status
 
 __all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
 
@@ -51,7 +51,7 @@ class ControlClient(ControlRequests):
 
     def control_server(self, name: str) -> dict[str, Any]:
         """One of them; its C{endpoint} is C{None} if it is the queue manager that is asked."""
-        return self.one("GET", f"/v1/control_servers/{_segment(name)}")
+        return self.one("GET", f"/v1/control_servers/{_segment(name, 'the member')}")
 
     def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
         """Every queue; with C{system} those of the system too."""
@@ -127,15 +127,15 @@ class ControlClient(ControlRequests):
 
     def outgoing_queue(self, name: str) -> dict[str, Any]:
         """One outgoing queue, by its format name."""
-        return self.one("GET", f"/v1/outgoing/{_segment(name)}")
+        return self.one("GET", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}")
 
     def pause_outgoing(self, name: str) -> dict[str, Any]:
         """Send nothing more from an outgoing queue until it is resumed."""
-        return self.one("POST", f"/v1/outgoing/{_segment(name)}/pause")
+        return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/pause")
 
     def resume_outgoing(self, name: str) -> dict[str, Any]:
         """Send again from an outgoing queue that was paused."""
-        return self.one("POST", f"/v1/outgoing/{_segment(name)}/resume")
+        return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/resume")
 
     def redirect_outgoing(self, name: str, to: str | None) -> dict[str, Any]:
         """Send what is sent to a direct name to another address; C{None} for the one in the name again."""
@@ -155,7 +155,7 @@ class ControlClient(ControlRequests):
 
     def certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """One of them; by default the one that is signed with."""
-        return self.one("GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT)}")
+        return self.one("GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT, 'the certificate')}")
 
     def add_certificate(self, properties: dict[str, Any]) -> dict[str, Any]:
         """Generate one (C{sid}, C{name}, C{days}, C{renew}), or import that of a file (C{file_base64})."""
@@ -163,11 +163,13 @@ class ControlClient(ControlRequests):
 
     def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """Register one with its user in the directory."""
-        return self.one("POST", f"/v1/certificates/{_segment(fingerprint or DEFAULT)}/publish")
+        return self.one(
+            "POST", f"/v1/certificates/{_segment(fingerprint or DEFAULT, 'the certificate')}/publish"
+        )
 
     def delete_certificate(self, fingerprint: str) -> dict[str, Any]:
         """Forget one, and its key."""
-        return self.one("DELETE", f"/v1/certificates/{_segment(fingerprint)}")
+        return self.one("DELETE", f"/v1/certificates/{_segment(fingerprint, 'the certificate')}")
 
     def transactions(self) -> list[dict[str, Any]]:
         """Every transaction that has not ended."""
@@ -175,19 +177,19 @@ class ControlClient(ControlRequests):
 
     def transaction(self, identifier: str) -> dict[str, Any]:
         """One transaction, with what it does under C{messages}."""
-        return self.one("GET", f"/v1/transactions/{_segment(identifier)}")
+        return self.one("GET", f"/v1/transactions/{_segment(identifier, 'the transaction')}")
 
     def abort_transaction(self, identifier: str) -> dict[str, Any]:
         """Abort a transaction of whomever."""
-        return self.one("POST", f"/v1/transactions/{_segment(identifier)}/abort")
+        return self.one("POST", f"/v1/transactions/{_segment(identifier, 'the transaction')}/abort")
 
     def explain(self, message: str) -> dict[str, Any]:
         """All that is known of a message: C{message}, C{events}, C{places}."""
-        return self.one("GET", f"/v1/messages/{_segment(message)}")
+        return self.one("GET", f"/v1/messages/{_segment(message, 'the message')}")
 
     def move(self, message: str, queue: str) -> dict[str, Any]:
         """Move a message between a queue and its subqueues, or into a system queue."""
-        target = f"/v1/messages/{_segment(message)}/move"
+        target = f"/v1/messages/{_segment(message, 'the message')}/move"
         return self.one("POST", target, _json({"queue": queue}))
 
     def dead_letters(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -196,7 +198,7 @@ class ControlClient(ControlRequests):
 
     def requeue(self, message: str) -> dict[str, Any]:
         """Send a dead letter again, and remove it; C{id} is that of the new message."""
-        return self.one("POST", f"/v1/deadletters/{_segment(message)}/requeue")
+        return self.one("POST", f"/v1/deadletters/{_segment(message, 'the message')}/requeue")
 
     def sessions(self) -> list[dict[str, Any]]:
         """Every session."""
@@ -246,6 +248,7 @@ class ControlClient(ControlRequests):
         @param transactional: receive all in one transaction; the one receipt comes behind the last message.
         @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if none came.
         """
+        _segment(queue, "the queue")
         parameters = {"queue": queue, "count": str(count)}
         if timeout is not None:
             parameters["timeout"] = repr(timeout)
@@ -276,12 +279,18 @@ class ControlClient(ControlRequests):
                 yield from ClientSendStream(self, connection.sock, messages, outstanding)
 
 
-def _segment(text: str) -> str:
+def _segment(text: str, what: str) -> str:
+    """A name as a part of a path, in which an empty one would lead to another resource.
+
+    @raise MQError: MQ_ERROR_INVALID_PARAMETER.
+    """
+    if not text:
+        raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"the name of {what} is empty")
     return quote(text, safe="", errors="replace")
 
 
 def _queue_target(path: str) -> str:
-    return f"/v1/queues/{_segment(path)}"
+    return f"/v1/queues/{_segment(path, 'the queue')}"
 
 
 def _json(value: Mapping[str, object]) -> bytes:

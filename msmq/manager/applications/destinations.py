@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from ipaddress import ip_address
 from uuid import UUID
 
 import attrs
@@ -23,6 +24,7 @@ from msmq.structures.names.format_name import (
     PrivateFormatName,
     PublicFormatName,
     is_read_only,
+    parse_format_name,
     parse_format_names,
 )
 from msmq.structures.names.name_text import is_format_name
@@ -163,9 +165,11 @@ class Destinations:
         if not self._model.is_local(name):
             if name.kind is PathKind.PUBLIC and self._names is not None:
                 return self._public(name, self._names)
-            raise _unsupported(
-                f"{name} is on another computer; send to DIRECT=OS:{name.computer}\\{name.queue_path}"
-            )
+            direct = f"DIRECT={'TCP' if _is_address(name.computer) else 'OS'}:{name}"
+            if name.kind is PathKind.PRIVATE:
+                # No directory knows private queues, so the name of the computer has to lead to it.
+                return self.one(parse_format_name(direct))
+            raise _unsupported(f"{name} is on another computer; send to {direct}")
         if name.kind is PathKind.PUBLIC:
             raise _no_directory(name)
         raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
@@ -230,6 +234,14 @@ def _built(
 @lru_cache(maxsize=64)
 def _list_of_destinations(names: tuple[FormatName, ...]) -> bytes:
     return list_of_destinations(names)
+
+
+def _is_address(computer: str) -> bool:
+    try:
+        ip_address(computer)
+    except ValueError:
+        return False
+    return True
 
 
 def _no_directory(name: FormatName | PathName) -> MQError:
