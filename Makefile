@@ -27,7 +27,7 @@ test: $(INSTALLED)
 		--temp-directory=_trial_temp tests
 
 # The pure cores alone: no processes, no sockets, no Spark.
-QUICK := tests.wire tests.structures tests.toml tests.queues tests.session tests.routing tests.discovery
+QUICK := tests.wire tests.structures tests.toml tests.queues tests.session tests.transfer tests.membership tests.routing tests.discovery
 test-quick: $(INSTALLED)
 	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m twisted.trial --jobs 2 \
 		--temp-directory=_trial_temp_quick $(QUICK)

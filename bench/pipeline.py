@@ -26,8 +26,8 @@ from msmq.persistence.changes import PutMessage, PutQueue
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.columns import Columns
 from msmq.pipeline.reading.options import read_options
+from msmq.pipeline.reading.row_selection import wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
-from msmq.pipeline.reading.wanted import wanted_columns
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark import make_session

@@ -37,7 +37,7 @@ from msmq import (
     UserMessageView,
 )
 from msmq.net.clock import SystemClock
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 
 

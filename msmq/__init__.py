@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     )
     from msmq.manager.applications.open_queue import OpenQueue
     from msmq.manager.service import QueueManagerService
-    from msmq.net.dialling import DiallingSessionFactory
+    from msmq.net.dialling_session_factory import DiallingSessionFactory
     from msmq.net.session import SessionProtocol
     from msmq.net.session_factory import SessionFactory
     from msmq.queues.arriving.message import Acknowledge, Delivery, Message
     from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
-    from msmq.queues.reading.seeking import MessageSeekAction
+    from msmq.queues.reading.seek import MessageSeekAction
     from msmq.service.configuration import Overrides, load
     from msmq.service.server import Server
     from msmq.session.effects import CloseReason
@@ -49,7 +49,7 @@ _HOMES = {
     "BodyDecoders": "msmq.decoding.bodies",
     "CloseReason": "msmq.session.effects",
     "Delivery": "msmq.queues.arriving.message",
-    "DiallingSessionFactory": "msmq.net.dialling",
+    "DiallingSessionFactory": "msmq.net.dialling_session_factory",
     "IBodyDecoder": "msmq.interfaces",
     "IBroker": "msmq.interfaces",
     "IClock": "msmq.interfaces",
@@ -61,7 +61,7 @@ _HOMES = {
     "MQError": "msmq.structures.status",
     "Message": "msmq.queues.arriving.message",
     "MessageIdentifier": "msmq.structures.identifiers",
-    "MessageSeekAction": "msmq.queues.reading.seeking",
+    "MessageSeekAction": "msmq.queues.reading.seek",
     "MsmqError": "msmq.errors",
     "OpenQueue": "msmq.manager.applications.open_queue",
     "OutgoingPacket": "msmq.session.outgoing",

@@ -18,7 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.net.resolver import NextHopAddress
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.status import MQError, Status

@@ -409,7 +409,7 @@ routing_server = true
                     "acknowledge": ["receive"],
                     "admin_queue": admin,
                 }
-                list(anna.client.send(records.Record(record, b"%d" % number) for number in range(10)))
+                list(anna.client.send(records.StreamRecord(record, b"%d" % number) for number in range(10)))
             process = self.begin(
                 str(EXAMPLES / "connector.py"), str(self.directory / "GATE"), site, "out", "4"
             )

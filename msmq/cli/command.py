@@ -31,7 +31,7 @@ _VERBS: Final = {
     "enterprise": "msmq.cli.enterprise",
     "explain": "msmq.cli.explain",
     "export": "msmq.cli.export",
-    "import": "msmq.cli.importing",
+    "import": "msmq.cli.import_files",
     "move": "msmq.cli.move",
     "outgoing": "msmq.cli.transfer",
     "ping": "msmq.cli.ping",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from msmq.cli.enrolling import join, leave, link, role, site
+from msmq.cli.enrollment import join, leave, link, role, site
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 

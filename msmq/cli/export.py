@@ -37,7 +37,7 @@ def export(
     from msmq.interfaces.storage import StorageError
     from msmq.pipeline.bodies import reading
     from msmq.pipeline.files.errors import FilesError
-    from msmq.pipeline.files.exporting import Exporter, store_at, wish
+    from msmq.pipeline.files.exporter import Exporter, store_at, wish
     from msmq.pipeline.reading.errors import ReadingError
 
     output = settings.output

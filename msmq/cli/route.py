@@ -43,7 +43,7 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
     Every hop with its cost, and why it goes there.  Status 1 if it does not arrive, or waits.
     """
     from msmq.cli.command import DONE, REFUSED
-    from msmq.routing.describing import describe_route, find_route
+    from msmq.routing.topology_description import describe_route, find_route
 
     if enterprise is not None:
         settings.refuse_on()
@@ -89,7 +89,7 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
 @pass_settings
 def topology(settings: Settings, enterprise: str | None, form: str) -> None:
     """The sites, links and queue managers of the enterprise."""
-    from msmq.routing.describing import describe_topology, to_graphviz
+    from msmq.routing.topology_description import describe_topology, to_graphviz
 
     if enterprise is not None:
         settings.refuse_on()

@@ -34,15 +34,15 @@ from msmq.membership.objects import (
 )
 from msmq.quoting import quoted
 from msmq.routing.backups import find_unusable_backups
-from msmq.routing.building import TopologyBuilder
 from msmq.routing.problems import EnterpriseProblem
 from msmq.routing.topology import Topology
+from msmq.routing.topology_builder import TopologyBuilder
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.status import MQError
 from msmq.toml.document import Document, DocumentError, decode_document, nearest, read_content
-from msmq.toml.kinds import type_name
 from msmq.toml.lines import Path as KeyPath
+from msmq.toml.value_kinds import type_name
 from msmq.wire.sid import parse_sid
 
 _T = TypeVar("_T")

@@ -14,7 +14,7 @@ from msmq.quoting import quoted
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.names.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError
-from msmq.toml.kinds import Flag, Guid, Text, ValueKind, WholeNumber, computer_name, type_name
+from msmq.toml.value_kinds import Flag, Guid, Text, ValueKind, WholeNumber, computer_name, type_name
 from msmq.wire.sid import parse_sid
 
 

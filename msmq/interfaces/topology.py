@@ -12,7 +12,7 @@ from msmq.membership.objects import (
     RoutingLinkObject,
     SiteObject,
 )
-from msmq.routing.building import TopologyBuilder
+from msmq.routing.topology_builder import TopologyBuilder
 
 
 def add_objects(

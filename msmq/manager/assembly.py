@@ -17,13 +17,13 @@ from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.interfaces.topology import add_objects
-from msmq.manager.administration.departures import UnreadRemovals
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.queue_administration import Administration
+from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.message_log import MessageLogs
-from msmq.manager.applications.opening import QueueOpener
+from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.reads import Reads
 from msmq.manager.applications.search import Search
 from msmq.manager.applications.send_keys import SendKeys
@@ -62,14 +62,14 @@ from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.outgoing_holds import OutgoingHolds
 from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
 from msmq.manager.routes.route_table import RouteTable
-from msmq.manager.securing.assembly import MessageSecurity, SecurityProviders
-from msmq.manager.securing.certificate_publishing import UserDirectory
+from msmq.manager.securing.certificate_publication import UserDirectory
 from msmq.manager.securing.decryption import Decryption
-from msmq.manager.securing.descriptors import AccessPolicy, SecurityDescriptors
 from msmq.manager.securing.encryption import Encryption
+from msmq.manager.securing.message_security import MessageSecurity, SecurityProviders
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.public_descriptors import parsed
 from msmq.manager.securing.public_security import PublicSecurity
+from msmq.manager.securing.security_descriptors import AccessPolicy, SecurityDescriptors
 from msmq.manager.securing.signatures import Signer
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.trace_reports import Reports

@@ -22,7 +22,7 @@ from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransacti
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, LogExtent
-from msmq.interfaces.subscribing import QueueManagerEvent, Subscriber
+from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
 from msmq.manager.administration.overview import Overview
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
@@ -33,9 +33,9 @@ from msmq.manager.applications.targets import own_queue, readable_queue
 from msmq.manager.applications.transactions import TransactionHandle, move
 from msmq.manager.assembly import Parts
 from msmq.manager.securing.access_requests import AccessRequests
-from msmq.manager.securing.assembly import SecurityProviders
-from msmq.manager.securing.descriptors import AccessPolicy
-from msmq.manager.securing.requests import CertificateRequests
+from msmq.manager.securing.certificate_requests import CertificateRequests
+from msmq.manager.securing.message_security import SecurityProviders
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.states import ServiceState
 from msmq.membership.divergence import DirectoryChanges

@@ -30,7 +30,7 @@ from msmq.queues.leaving.departure_kinds import Departure, Removal, gone_with_qu
 from msmq.queues.leaving.departures import Departures
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.moves import Moves
-from msmq.queues.leaving.purging import PurgePending, finish_purge, purge_available, purge_locked
+from msmq.queues.leaving.purge import PurgePending, finish_purge, purge_available, purge_locked
 from msmq.queues.leaving.transaction import Abortion, Commitment
 from msmq.queues.leaving.transactions import QueueTransactions
 from msmq.queues.outgoing import OutgoingQueue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from msmq.persistence.definition import QueueDefinition, QueueType, quota_in_bytes
-from msmq.queues.ordered import CHUNK_LENGTH, OrderedPositions
+from msmq.queues.ordered_positions import CHUNK_LENGTH, OrderedPositions
 from msmq.queues.position import MessagePosition, PositionState
 
 if TYPE_CHECKING:

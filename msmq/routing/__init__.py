@@ -1,5 +1,5 @@
 """[MS-MQBR] where a message goes on: sites and links, the routing table, the next hops.
 
 Pure, as every core: functions of a L{msmq.routing.topology.Topology}, which is made of what a directory
-holds; and L{msmq.routing.refreshing.RoutingCore}, which says when that is read anew.
+holds; and L{msmq.routing.topology_refresh.RoutingCore}, which says when that is read anew.
 """

@@ -9,8 +9,8 @@ from uuid import UUID
 import attrs
 
 from msmq.routing.alternates import Alternates
-from msmq.routing.explaining import explain_alternate, explain_waiting
-from msmq.routing.foreign import served_site
+from msmq.routing.explanation import explain_alternate, explain_waiting
+from msmq.routing.foreign_sites import served_site
 from msmq.routing.next_hops import Decision, Rule, explain_failure
 from msmq.routing.table import RoutingTable, TableRow, routing_table
 from msmq.routing.topology import Topology

@@ -1,8 +1,7 @@
 """[MS-MQBR] 3.1.1.1 what routing knows of an enterprise: its sites, its links, its queue managers.
 
 A L{Topology} never changes; whoever reads the directory anew makes another.
-It takes what it is given, and looks for no mistakes: that is done by L{msmq.routing.building}, which also
-makes one.
+It does not validate its input: L{msmq.routing.topology_builder} does, and creates topologies.
 """
 
 from __future__ import annotations

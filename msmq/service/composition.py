@@ -28,14 +28,14 @@ from msmq.interfaces.directory import (
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
-from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.authentication import HASH_NAMES, VERSION_NAMES, SigningPolicy
-from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
+from msmq.manager.securing.message_security import SecurityProviders
+from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
-from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.hosts import HostTable, OwnNames, parse_address
 from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol

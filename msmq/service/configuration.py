@@ -29,6 +29,7 @@ from msmq.net.endpoints import (
 from msmq.net.hosts import host_key, parse_address, parse_host_entry
 from msmq.quoting import quoted
 from msmq.security.access.rules import NO_RULES, RulesError, load_rules, principal
+from msmq.service.directory_probe import try_directory
 from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
 from msmq.service.settings import (
@@ -40,12 +41,11 @@ from msmq.service.settings import (
     SecuritySettings,
     TimerSettings,
 )
-from msmq.service.trying_directory import try_directory
 from msmq.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, probe_store
 from msmq.toml.document import DocumentError, nearest, read_document
-from msmq.toml.kinds import Array, computer_name, type_name
 from msmq.toml.lines import Path as KeyPath
+from msmq.toml.value_kinds import Array, computer_name, type_name
 
 _T = TypeVar("_T")
 

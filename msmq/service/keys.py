@@ -26,7 +26,7 @@ from msmq.service.settings import (
 )
 from msmq.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
-from msmq.toml.kinds import (
+from msmq.toml.value_kinds import (
     GUIDS,
     Array,
     Flag,

@@ -6,8 +6,8 @@ from zope.interface import implementer
 
 from msmq.interfaces.access import Account, AccountUnknown, IAccessControl
 from msmq.quoting import quoted
-from msmq.security.access.deciding import TokenAccessControl
 from msmq.security.access.rules import NO_RULES, Rules
+from msmq.security.access.token_access_control import TokenAccessControl
 from msmq.wire.sid import format_sid
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msmq.manager.securing.descriptors import AccessPolicy
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.windows.well_known_sids import ADMINISTRATORS
 from tests.control.support import ORDERS, ControlTestCase, resource

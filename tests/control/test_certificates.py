@@ -8,7 +8,7 @@ from typing import Any
 from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
 from msmq.control.server.limits import ControlLimits
-from msmq.manager.securing.assembly import SecurityProviders
+from msmq.manager.securing.message_security import SecurityProviders
 from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.network import Network

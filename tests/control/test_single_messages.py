@@ -5,7 +5,7 @@ from __future__ import annotations
 from msmq.queues.arriving.message import Delivery
 from msmq.wire.guid import format_guid
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
-from tests.control.test_receiving import receipts
+from tests.control.test_receive_stream import receipts
 
 LATER = ORDERS + ";later"
 UNKNOWN = "{11111111-2222-3333-4444-555555555555}\\7"

@@ -10,11 +10,11 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredList
 
 from msmq.directory.ldap import operations as operations_module
-from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import EnrollmentError, MemberRequest
-from msmq.directory.ldap.entries.mapping import CLASSES, GUID
+from msmq.directory.ldap.enrollment.enrollment import Enrollment
+from msmq.directory.ldap.enrollment.plan import EnrollmentError, MemberRequest
+from msmq.directory.ldap.entries.attribute_mapping import CLASSES, GUID
+from msmq.directory.ldap.entries.entry_writer import packed
 from msmq.directory.ldap.entries.values import pack_guid
-from msmq.directory.ldap.entries.writing import packed
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory

@@ -15,7 +15,7 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.entries.mapping import SECURITY, SID
+from msmq.directory.ldap.entries.attribute_mapping import SECURITY, SID
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory

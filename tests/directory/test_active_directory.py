@@ -12,10 +12,10 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.entries.mapping import CLASSES, GUID, SID
+from msmq.directory.ldap.entries.attribute_mapping import CLASSES, GUID, SID
+from msmq.directory.ldap.entries.entry_writer import packed, security_flags
 from msmq.directory.ldap.entries.values import unpack_guid
-from msmq.directory.ldap.entries.writing import packed, security_flags
-from msmq.directory.ldap.identifying import identify
+from msmq.directory.ldap.identity import identify
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.filters import ANYTHING

@@ -10,9 +10,9 @@ import attrs
 from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from msmq.directory.ldap.enrollment.planning import CONFIGURATION_ATTRIBUTES
-from msmq.directory.ldap.entries.mapping import CLASSES, COMPUTER_ATTRIBUTES, NAME_EXTENSION
-from msmq.directory.ldap.entries.settling import SETTINGS_ATTRIBUTES
+from msmq.directory.ldap.enrollment.plan import CONFIGURATION_ATTRIBUTES
+from msmq.directory.ldap.entries.attribute_mapping import CLASSES, COMPUTER_ATTRIBUTES, NAME_EXTENSION
+from msmq.directory.ldap.entries.settings_entries import SETTINGS_ATTRIBUTES
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection

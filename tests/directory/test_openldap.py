@@ -11,8 +11,8 @@ import attrs
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap import accounts as ldap_accounts
-from msmq.directory.ldap.entries.mapping import GUID
-from msmq.directory.ldap.entries.mapping import SID as SID_NAME
+from msmq.directory.ldap.entries.attribute_mapping import GUID
+from msmq.directory.ldap.entries.attribute_mapping import SID as SID_NAME
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations

@@ -15,7 +15,7 @@ from msmq.control.client.client import ControlClient, Delivered, Receipt
 from msmq.control.protocol.records import StreamRecord
 from msmq.interfaces.storage import StorageError
 from msmq.storage.sqlite.database import FileDatabase
-from msmq.storage.sqlite.reading import PacketReader
+from msmq.storage.sqlite.packet_reader import PacketReader
 from tests.contracts.store_history import TurnedReactor
 from tests.faults import IS_THOROUGH, tell
 from tests.faults.order import CONFIRM, CONFIRMED, mark

@@ -7,7 +7,7 @@ from uuid import UUID
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.queues.arriving.message import Message
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
-from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.queues.reading.seek import MessageSeekAction
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA

@@ -103,7 +103,7 @@ class PingResponderProtocolTests(SynchronousTestCase):
     def test_session_packet_is_not_answered(self) -> None:
         """MQQB-2.1.2-08: only Ping Packets count here; an EstablishConnection over UDP is ignored.
 
-        That a ping over TCP ends the session is shown in tests.session.test_establishing.
+        That a ping over TCP ends the session is shown in tests.session.test_handshake.
         """
         protocol = self.listen(PingResponderProtocol(THEIRS, clock=StandingClock()))
         protocol.datagramReceived(vector("mqqb-4.1.3-establish-connection-request"), (ALPHA, 4057))

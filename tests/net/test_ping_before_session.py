@@ -8,7 +8,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.net.connector import Connector
-from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.ping import Pinger, PingResponderProtocol
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory

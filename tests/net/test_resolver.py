@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from msmq.interfaces.session import RoutedHop
-from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.hosts import HostTable
 from msmq.net.resolver import HostNotFound, HostResolver, NextHopAddress
 from msmq.structures.status import Status

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.session import RoutedHop
 from msmq.net.connector import Connector
-from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.net.session_factory import SessionFactory
 from msmq.settings import SessionSettings

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from msmq.interfaces.storage import StorageError, StorageFull, StoredEvent
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.service import QueueManagerService
-from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import NextHopAddress
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.model import QueueManagerModel

@@ -17,7 +17,7 @@ import attrs
 from twisted.internet.protocol import Factory, Protocol
 
 from msmq.manager.service import QueueManagerService
-from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.network import MemoryHost
 from tests.builders import (

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.signing import Credentials, ISigning
-from msmq.manager.securing.assembly import SecurityProviders
 from msmq.manager.securing.authentication import SigningPolicy
+from msmq.manager.securing.message_security import SecurityProviders
 from msmq.membership.objects import EnterpriseObject, UserObject
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import DEFAULT_EVENTS, QueueManagerService
-from msmq.net.dialling import DiallingSessionFactory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.queues.arriving.message import Message
 from msmq.queues.model import QueueManagerModel

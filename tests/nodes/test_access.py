@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.access import Account, IAccounts
-from msmq.manager.securing.descriptors import AccessPolicy
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.objects import EnterpriseObject
 from msmq.security.access.control import LIFETIME, AccessControl
 from msmq.wire.sid import format_sid, parse_sid

@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.access import IAccounts
-from msmq.manager.securing.descriptors import AccessPolicy
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.objects import EnterpriseObject
 from msmq.security.access.control import AccessControl
 from msmq.structures.packet.message_class import MessageClass

@@ -9,7 +9,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 
 from msmq.interfaces.storage import StorageError
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass

@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from msmq.interfaces.access import Account, IAccounts
 from msmq.manager.peers import handovers
-from msmq.manager.securing.descriptors import AccessPolicy
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.membership.objects import EnterpriseObject
 from msmq.queues.arriving.message import Delivery, Message

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import KeptCertificate
-from msmq.manager.securing.assembly import SecurityProviders
+from msmq.manager.securing.message_security import SecurityProviders
 from msmq.membership.objects import UserObject
 from msmq.queues.arriving.message import Delivery
 from msmq.queues.outgoing import transit_name

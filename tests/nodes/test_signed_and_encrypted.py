@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from msmq.interfaces.signing import Credentials, KeptCertificate
-from msmq.manager.securing.assembly import SecurityProviders
+from msmq.manager.securing.message_security import SecurityProviders
 from msmq.membership.objects import UserObject
 from msmq.queues.arriving.message import Message
 from msmq.structures.algorithms import AuthenticationLevel

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.pipeline.bodies import reading
 from msmq.pipeline.rows import StoredPacket, message_batch, message_row
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import PrivateFormatName
 from tests.builders import ALPHA
 

@@ -9,7 +9,7 @@ import pyarrow.parquet
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
-from msmq.pipeline.files.exporting import Exporter, store_at, wish
+from msmq.pipeline.files.exporter import Exporter, store_at, wish
 from msmq.pipeline.rows import StoredPacket, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark import reason

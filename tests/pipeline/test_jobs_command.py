@@ -18,7 +18,7 @@ from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
 from msmq.pipeline.spark.inputs import parse_input
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from tests.builders import ALPHA, user_packet
 from tests.pipeline.spark_support import shared_session

@@ -9,7 +9,7 @@ from msmq.moment import Moment
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.arriving.admission import Admission
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.effects import Effect, ReadCompleted
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.model import DEFAULT_QUEUE_MANAGER_QUOTA, QueueManagerModel

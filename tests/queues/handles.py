@@ -13,7 +13,7 @@ from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
 from msmq.queues.position import MessagePosition
 from msmq.queues.reading.cursor import Cursor
 from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
-from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.queues.reading.seek import MessageSeekAction
 from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import Status

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.arriving.acknowledgement import INSECURE, acknowledgement
 from msmq.queues.arriving.message import Acknowledge, Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass

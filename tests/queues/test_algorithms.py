@@ -6,7 +6,7 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.structures.names.format_name import PrivateFormatName
 from msmq.structures.packet.user_message_view import UserMessageView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msmq.queues.position import PositionState
 from msmq.queues.reading.cursor import CursorState
 from msmq.queues.reading.descriptor import QueueAccessType
-from msmq.queues.reading.seeking import END, START
+from msmq.queues.reading.seek import END, START
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import arriving
 from tests.queues.handles import HandleTestCase, failures

@@ -17,7 +17,7 @@ from msmq.queues.leaving.departure_kinds import Departure, Removal
 from msmq.queues.position import MessagePosition
 from msmq.queues.reading.cursor import Cursor, CursorState
 from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType
-from msmq.queues.reading.seeking import END, START, MessageSeekAction
+from msmq.queues.reading.seek import END, START, MessageSeekAction
 from msmq.structures.status import Status
 from tests.queues.builders import NOW, ORDERS, arriving, create, model
 

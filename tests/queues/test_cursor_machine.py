@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.queues.position import MessagePosition
 from msmq.queues.reading.cursor import CURSOR_MACHINE, Cursor, CursorAnswer, CursorState
 from msmq.queues.reading.descriptor import QueueAccessType
-from msmq.queues.reading.seeking import END, START
+from msmq.queues.reading.seek import END, START
 from msmq.testing.diagrams import read_machine
 from tests.queues.builders import NOW, ORDERS, create, model
 from tests.queues.handles import HandleTestCase

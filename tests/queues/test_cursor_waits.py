@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msmq.queues.reading.cursor import Cursor, CursorState
-from msmq.queues.reading.seeking import END
+from msmq.queues.reading.seek import END
 from msmq.structures.status import Status
 from tests.queues.builders import arriving, bodies, completions
 from tests.queues.handles import HandleTestCase, failures

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import AppendEvent, MoveMessage, PutMessage, PutQueue, RemoveMessages
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import Queue

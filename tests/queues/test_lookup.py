@@ -5,7 +5,7 @@ from __future__ import annotations
 from msmq.errors import LocalProtocolError
 from msmq.queues.position import PositionState
 from msmq.queues.reading.descriptor import QueueAccessType
-from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.queues.reading.seek import MessageSeekAction
 from msmq.structures.status import Status
 from tests.builders import ALPHA
 from tests.queues.builders import admit, arriving, completions

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.arriving.admission import Admission
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition, PositionState

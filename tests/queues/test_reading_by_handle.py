@@ -6,7 +6,7 @@ from msmq.queues.position import PositionState
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.queues.reading.operations import WaitingReader
 from msmq.queues.reading.readers import STATUS_NOT_FOUND
-from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.queues.reading.seek import MessageSeekAction
 from msmq.structures.status import Status
 from tests.builders import ALPHA
 from tests.queues.builders import admit, arriving, bodies, completions, create, model, put

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from msmq.routing.building import Enterprise, TopologyBuilder
 from msmq.routing.topology import Topology
+from msmq.routing.topology_builder import Enterprise, TopologyBuilder
 
 
 def guid(name: str) -> UUID:

@@ -7,8 +7,8 @@ from uuid import UUID
 import attrs
 from hypothesis import strategies as st
 
-from msmq.routing.building import TopologyBuilder
 from msmq.routing.topology import QueueManager, RoutingLink, Site
+from msmq.routing.topology_builder import TopologyBuilder
 
 
 @attrs.frozen

@@ -41,7 +41,7 @@ from msmq.membership.requests import (
 )
 from msmq.persistence.changes import Change, PutState
 from msmq.testing.clock import ManualClock
-from tests.queues.directory_builders import DISCONNECTED, DONE, END, FAILED, Played, found, play, replies
+from tests.membership.directory_builders import DISCONNECTED, DONE, END, FAILED, Played, found, play, replies
 from tests.routing.builders import guid, guids, name
 
 

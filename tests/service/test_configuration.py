@@ -23,7 +23,7 @@ from msmq.service.configuration import (
 )
 from msmq.service.keys import TABLES
 from msmq.settings import SessionSettings
-from msmq.toml.kinds import Seconds, WholeNumber
+from msmq.toml.value_kinds import Seconds, WholeNumber
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

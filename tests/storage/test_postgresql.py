@@ -22,7 +22,7 @@ from msmq.persistence.changes import (
     TrimLog,
 )
 from msmq.persistence.definition import QueueDefinition
-from msmq.storage.postgresql import opening
+from msmq.storage.postgresql import schema_ownership as opening
 from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
 from tests.contracts.message_store import HIGHEST, ORDERS, MessageStoreContract, put
 from tests.servers.postgresql import GUARDED, PASSWORD, shared_server

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import LogEntry
 from msmq.storage.sqlite.database import FileDatabase
-from msmq.storage.sqlite.reading import PacketReader
+from msmq.storage.sqlite.packet_reader import PacketReader
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims

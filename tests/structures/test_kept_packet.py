@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.packing import build_packet
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import PrivateFormatName
 from msmq.structures.packet.kept_packet import DeadLetterHeader, ExtensionHeader, kept_headers, packet_of
 from msmq.structures.packet.message_class import MessageClass

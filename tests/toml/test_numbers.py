@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.toml.document import DocumentError, parse_document
-from msmq.toml.kinds import Seconds, WholeNumber
+from msmq.toml.value_kinds import Seconds, WholeNumber
 
 
 class NumberTests(SynchronousTestCase):

@@ -28,7 +28,7 @@ from msmq.wire.addresses import counted_host
 if TYPE_CHECKING:
     from msmq.control.server.factory import ControlSite
     from msmq.control.server.limits import ControlLimits
-    from msmq.control.server.sending import SendStream
+    from msmq.control.server.send_stream import SendStream
 
 STRANGERS: Final = 64
 """Callers at one time who have not shown the token; one more displaces another, of the host that has most."""

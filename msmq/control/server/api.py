@@ -31,13 +31,14 @@ from msmq.control.server.certificates import (
     read_new_certificate,
 )
 from msmq.control.server.channel import asks_for_records
+from msmq.control.server.disconnection import running, shielded
 from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.identifiers import answer_with_identifiers
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.messages import explanation_of, letter_of
 from msmq.control.server.properties import flag, guid, number, read_key, read_message, seconds, text
 from msmq.control.server.queue_properties import read_log_range, read_new_queue, read_properties
-from msmq.control.server.receiving import ActiveReceives, ReceiveRequest
+from msmq.control.server.receive_stream import ActiveReceives, ReceiveRequest
 from msmq.control.server.requests import (
     ControlRequest,
     json_body,
@@ -49,10 +50,9 @@ from msmq.control.server.requests import (
     wants_json,
 )
 from msmq.control.server.responses import json_answer, json_list, json_stream
-from msmq.control.server.single import receive_one
-from msmq.control.server.steady_sending import SendConnection
+from msmq.control.server.send_connection import SendConnection
+from msmq.control.server.single_message import receive_one
 from msmq.control.server.transfer_api import TransferAPI, at_once
-from msmq.control.server.waiting import running, shielded
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError

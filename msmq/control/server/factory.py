@@ -13,7 +13,7 @@ from msmq.control.server.channel import ControlChannel
 from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.requests import ControlRequest
-from msmq.control.server.sending import SendStream
+from msmq.control.server.send_stream import SendStream
 from msmq.interfaces.queue_manager import IQueueManager
 
 

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import Request
 from zope.interface import implementer
 
-from msmq.control.server.waiting import give_way
+from msmq.control.server.disconnection import give_way
 
 JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"

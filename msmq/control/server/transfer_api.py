@@ -11,12 +11,12 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.authentication.audit import Audit, AuditedOperation
+from msmq.control.server.disconnection import shielded
 from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.properties import flag, text
 from msmq.control.server.requests import ControlRequest, json_body, parameters, refuse_rest
 from msmq.control.server.responses import json_answer, json_list
-from msmq.control.server.waiting import shielded
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError, Status
 

@@ -4,7 +4,7 @@ C{BodyDecoders().decode(Body(b"<Order><Id>7</Id></Order>")).decoded.value}
 is C{{"Order": {"Id": "7"}}}.
 """
 
-from msmq.decoding.bodies.choosing import AUTO, BodyDecoders, DecodingOutcome, extension_headers
+from msmq.decoding.bodies.decoder_choice import AUTO, BodyDecoders, DecodingOutcome, extension_headers
 from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from msmq.decoding.bodies.budget import Budget
 from msmq.decoding.bodies.element_tree import ElementTree
+from msmq.decoding.bodies.length_prefixes import read_length, read_text, utf8_text
 from msmq.decoding.bodies.nbfs_dictionary import STRINGS
-from msmq.decoding.bodies.prefixed import read_length, read_text, utf8_text
 from msmq.decoding.bodies.scalars import decimal_text, guid_text, ticks_text, xml_duration_text
 from msmq.decoding.values import base64_text
 from msmq.wire.reader import Reader

@@ -9,7 +9,7 @@ from zope.interface import implementer
 
 from msmq.decoding.bodies.binary_xml import parse_binary_xml
 from msmq.decoding.bodies.budget import Budget
-from msmq.decoding.bodies.prefixed import read_length, read_text
+from msmq.decoding.bodies.length_prefixes import read_length, read_text
 from msmq.decoding.bodies.xml_text import parse_xml
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits

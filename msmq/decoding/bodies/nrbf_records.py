@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from msmq.decoding.bodies.budget import Budget
-from msmq.decoding.bodies.prefixed import read_text, utf8_text
+from msmq.decoding.bodies.length_prefixes import read_text, utf8_text
 from msmq.decoding.bodies.scalars import duration_text, finite_or_text, ticks_text
 from msmq.interfaces.decoding import BodyNotDecoded
 from msmq.wire.reader import Reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from msmq.directory.ldap.entries.mapping import SID
+from msmq.directory.ldap.entries.attribute_mapping import SID
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.filters import Equal, of_class

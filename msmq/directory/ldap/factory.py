@@ -64,7 +64,7 @@ class LdapDirectoryFactory:
         """See L{IIdentitySource.identifier_of}."""
         settings = parse_settings(f"{self.name}:{argument}", context.options)
         try:
-            from msmq.directory.ldap.identifying import identify
+            from msmq.directory.ldap.identity import identify
         except ModuleNotFoundError as error:
             raise _missing(error) from error
         context = attrs.evolve(context, find_servers=_find_servers(settings, context))
@@ -77,7 +77,7 @@ class LdapDirectoryFactory:
     async def _probe(self, argument: str, context: DirectoryContext) -> str:
         settings = parse_settings(f"{self.name}:{argument}", context.options)
         try:
-            from msmq.directory.ldap.probing import probe
+            from msmq.directory.ldap.probe import probe
         except ModuleNotFoundError as error:
             raise _missing(error) from error
         return await probe(settings, context.reactor)

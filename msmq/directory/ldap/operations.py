@@ -8,9 +8,9 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred, DeferredList, DeferredLock
 
-from msmq.directory.ldap.entries.mapping import GUID, SECURITY
+from msmq.directory.ldap.entries.attribute_mapping import GUID, SECURITY
+from msmq.directory.ldap.entries.entry_writer import security_flags
 from msmq.directory.ldap.entries.values import pack_guid
-from msmq.directory.ldap.entries.writing import security_flags
 from msmq.directory.ldap.names import CONFIGURATION, child, folded
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.connection import LdapConnection

@@ -11,11 +11,11 @@ from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from msmq.directory.ldap.accounts import LdapAccounts
-from msmq.directory.ldap.entries.mapping import CLASSES, GUID, SID, found_names
+from msmq.directory.ldap.entries.attribute_mapping import CLASSES, GUID, SID, found_names
 from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
+from msmq.directory.ldap.object_search import ObjectSearch
+from msmq.directory.ldap.object_writer import ObjectWriter
 from msmq.directory.ldap.operations import Operations, ambiguous
-from msmq.directory.ldap.publishing import ObjectWriter
-from msmq.directory.ldap.searching import ObjectSearch
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.connection import FindServers, LdapConnection
 from msmq.directory.ldap.transport.filters import Equal, of_class

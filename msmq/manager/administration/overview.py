@@ -26,7 +26,7 @@ from msmq.manager.states import ServiceState
 from msmq.membership.local import HostIdentity
 from msmq.persistence.changes import AppendEvent
 from msmq.queues.model import QueueManagerModel
-from msmq.routing.describing import describe_route, describe_topology, find_ends, find_members
+from msmq.routing.topology_description import describe_route, describe_topology, find_ends, find_members
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid

@@ -11,14 +11,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from msmq.manager.administration.departures import UnreadRemovals
 from msmq.manager.administration.descriptions import describe_queue
 from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.integration import Integration
 from msmq.manager.performer import Performer
-from msmq.manager.securing.descriptors import SecurityDescriptors, parse_security
+from msmq.manager.securing.security_descriptors import SecurityDescriptors, parse_security
 from msmq.persistence.definition import UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.creation import Creation
 from msmq.queues.leaving.departure_kinds import Departure

@@ -12,11 +12,11 @@ import attrs
 from msmq.interfaces.clock import IClock
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.membership.public_names import PublicNames, UnknownPublicQueue
-from msmq.queues.arriving.packing import PacketBuilder, list_of_destinations
+from msmq.queues.arriving.packet_builder import PacketBuilder, list_of_destinations
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import TRANSIT_NUMBER
 from msmq.queues.queue import Queue
-from msmq.queues.reading.opening import expand
+from msmq.queues.reading.queue_lookup import expand
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.names.format_name import (
     DistributionListFormatName,

@@ -21,7 +21,7 @@ from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.reading.cursor import Cursor, CursorState
 from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueOperation
 from msmq.queues.reading.descriptors import OpenQueueDescriptors
-from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.queues.reading.seek import MessageSeekAction
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 

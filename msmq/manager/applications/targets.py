@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.arriving.packing import PacketBuilder
+from msmq.queues.arriving.packet_builder import PacketBuilder
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue

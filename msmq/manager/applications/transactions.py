@@ -14,8 +14,8 @@ from zope.interface import implementer
 
 from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ITransaction
-from msmq.manager.administration.departures import UnreadRemovals
 from msmq.manager.administration.descriptions import queue_path
+from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog

@@ -28,9 +28,11 @@ from msmq.membership.objects import (
 from msmq.membership.requests import Outcome, Procedure
 from msmq.moment import Moment
 from msmq.routing.alternates import Alternates
-from msmq.routing.building import Enterprise, TopologyBuilder
 from msmq.routing.next_hops import Decision, NoRoute, next_hops
-from msmq.routing.refreshing import (
+from msmq.routing.route import Route, route
+from msmq.routing.topology import QueueManager, Topology
+from msmq.routing.topology_builder import Enterprise, TopologyBuilder
+from msmq.routing.topology_refresh import (
     ReadTopology,
     RoutingCore,
     RoutingEffect,
@@ -39,8 +41,6 @@ from msmq.routing.refreshing import (
     TopologyRefused,
     TopologyTaken,
 )
-from msmq.routing.route import Route, route
-from msmq.routing.topology import QueueManager, Topology
 
 R = TypeVar("R")
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.session import ISession
 from msmq.manager.answers import AcknowledgementBatch
-from msmq.manager.securing.arrival import Refused
+from msmq.manager.securing.inspection import Refused
 from msmq.persistence.changes import Change
 from msmq.queues.position import MessagePosition
 from msmq.session.effects import CloseReason

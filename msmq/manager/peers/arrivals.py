@@ -21,7 +21,7 @@ from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.forwarding import Forwarding
 from msmq.manager.peers.peer_dead_letters import KEPT, PeerDeadLetters
 from msmq.manager.performer import Performer
-from msmq.manager.securing.arrival import Inspection, Inspector
+from msmq.manager.securing.inspection import Inspection, Inspector
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.trace_reports import Reports
 from msmq.moment import Moment

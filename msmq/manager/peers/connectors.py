@@ -6,7 +6,7 @@ from msmq.interfaces.routing import IRouter
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
 from msmq.queues.queue_names import is_connector_path
-from msmq.routing.foreign import served_site
+from msmq.routing.foreign_sites import served_site
 from msmq.structures.names.format_name import ConnectorFormatName
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import guid_from_bytes

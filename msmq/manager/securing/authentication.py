@@ -20,8 +20,8 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.interfaces.signing import CertificateFacts, ISigning, Unusable
-from msmq.manager.securing.arrival import Accepted, Answer, Outcome, Refused
 from msmq.manager.securing.certificates import Certificates
+from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
 from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.objects import DirectoryObject, QueueManagerObject, UserObject
 from msmq.membership.queries import AttributeFilter, equals
@@ -148,7 +148,7 @@ class Authentication:
         return False
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
-        """See L{SecurityStep.check<msmq.manager.securing.arrival.SecurityStep.check>}."""
+        """See L{SecurityStep.check<msmq.manager.securing.inspection.SecurityStep.check>}."""
         security = message.security
         if security is None or not message.is_signed:
             return message

@@ -10,7 +10,7 @@ from msmq.errors import LocalProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
-from msmq.manager.securing.arrival import Accepted, Refused
+from msmq.manager.securing.inspection import Accepted, Refused
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
 from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel

@@ -16,14 +16,14 @@ from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
-from msmq.manager.securing.descriptors import (
+from msmq.manager.securing.protection import Protection
+from msmq.manager.securing.queue_access_decision import judge
+from msmq.manager.securing.security_descriptors import (
     SecurityDescriptors,
     checked,
     protected_queue,
     read_descriptor,
 )
-from msmq.manager.securing.judging import judge
-from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.persistence.changes import PutState
 from msmq.persistence.definition import QueueType

@@ -15,9 +15,9 @@ from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.queue_manager import IReservation, ITransaction, MessageLocation
 from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts
-from msmq.manager.securing.descriptors import SecurityDescriptors, protected_queue
-from msmq.manager.securing.judging import QueueAccessDecision, judge
 from msmq.manager.securing.protection import Protection
+from msmq.manager.securing.queue_access_decision import QueueAccessDecision, judge
+from msmq.manager.securing.security_descriptors import SecurityDescriptors, protected_queue
 from msmq.queues.arriving.message import Message
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted

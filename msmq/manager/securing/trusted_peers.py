@@ -11,7 +11,7 @@ import enum
 import attrs
 
 from msmq.interfaces.session import ISession
-from msmq.manager.securing.arrival import Accepted, Outcome, Refused
+from msmq.manager.securing.inspection import Accepted, Outcome, Refused
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.wire.addresses import AddressSet, is_loopback, read_address

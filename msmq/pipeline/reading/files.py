@@ -13,8 +13,8 @@ from msmq.decoding.captured_messages import captured_messages
 from msmq.decoding.pcap import is_capture
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.streams import is_called
-from msmq.pipeline.reading.wanted import RowSelection
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
 from msmq.pipeline.schema import PACKET_COLUMN, VERSION, VERSION_KEY
 from msmq.storage.readers import STORE_FILE

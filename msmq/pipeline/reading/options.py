@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.spelling import Spelled, parse_options, switch, whole_number
+from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, whole_number
 
 Start: TypeAlias = str | Mapping[str, int]
 """C{earliest} or C{latest}, or the offset of each topic that has one; -1 is the latest, -2 the earliest."""

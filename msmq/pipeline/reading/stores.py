@@ -11,9 +11,9 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
+from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
-from msmq.pipeline.reading.wanted import RowSelection
 from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
 from msmq.storage.readers import StoreReader, open_beside
 from msmq.structures.packet.message_class import MessageClass

@@ -12,7 +12,7 @@ from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.bodies import NONE, reading
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
-from msmq.pipeline.reading.wanted import known_names
+from msmq.pipeline.reading.row_selection import known_names
 from msmq.pipeline.rows import PLAIN, BodyReaders, StoredPacket, event_batch, message_batch
 
 

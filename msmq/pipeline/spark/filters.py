@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from msmq.pipeline.reading.wanted import RowSelection
+from msmq.pipeline.reading.row_selection import RowSelection
 
 _NEVER_NULL: Final = frozenset({"offset", "topic", "partition", "timestampType"})
 _MARGIN: Final = 0.001

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.present import streams_present
+from msmq.pipeline.reading.nonempty_streams import streams_present
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     MESSAGE_COLUMNS,

@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 
 from msmq.pipeline.reading.files import FileScan, FileSlice, are_files
 from msmq.pipeline.reading.options import ReadOptions, read_options
+from msmq.pipeline.reading.row_selection import known_names, wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
-from msmq.pipeline.reading.wanted import known_names, wanted_columns
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, spark_schema
 from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.filters import push

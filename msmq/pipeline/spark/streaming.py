@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.progress import LogProgress
+from msmq.pipeline.reading.row_selection import wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
-from msmq.pipeline.reading.wanted import wanted_columns
 from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.partitions import SlicePartition
 

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.spelling import Spelled, parse_options, switch, whole_number
+from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, whole_number
 
 
 @attrs.frozen

@@ -22,7 +22,7 @@ from msmq.queues.leaving.departure_kinds import (
     removals,
 )
 from msmq.queues.leaving.expiry import Expiry
-from msmq.queues.leaving.purging import finish_purge
+from msmq.queues.leaving.purge import finish_purge
 from msmq.queues.position import MessagePosition, PositionState
 from msmq.structures.packet.message_class import MessageClass
 

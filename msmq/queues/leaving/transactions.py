@@ -15,7 +15,7 @@ from msmq.queues.holdings import Holdings, forget_queues, room_in
 from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.deadlines import due_time
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, gone_with_queue, removals
-from msmq.queues.leaving.purging import finish_purge
+from msmq.queues.leaving.purge import finish_purge
 from msmq.queues.leaving.relocation import Relocation, check_available, check_move, relocate, undo_move
 from msmq.queues.leaving.transaction import (
     Abortion,

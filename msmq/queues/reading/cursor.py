@@ -16,7 +16,7 @@ from msmq.machines import indexed
 from msmq.moment import Moment
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
-from msmq.queues.reading.seeking import END, START, seek
+from msmq.queues.reading.seek import END, START, seek
 
 if TYPE_CHECKING:
     from msmq.queues.reading.descriptor import OpenQueueDescriptor

@@ -23,10 +23,10 @@ from msmq.queues.reading.descriptor import (
     ReaderKind,
     ShareTable,
 )
-from msmq.queues.reading.opening import check_name, expand, find_queue
 from msmq.queues.reading.operations import OnTaken, WaitingReader
+from msmq.queues.reading.queue_lookup import check_name, expand, find_queue
 from msmq.queues.reading.readers import Readers
-from msmq.queues.reading.seeking import MessageSeekAction
+from msmq.queues.reading.seek import MessageSeekAction
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.status import MQError, Status
 

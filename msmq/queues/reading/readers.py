@@ -20,7 +20,7 @@ from msmq.queues.position import MessagePosition, PositionState
 from msmq.queues.queue import Queue
 from msmq.queues.reading.cursor import Cursor, CursorAnswer
 from msmq.queues.reading.operations import WaitingReader, WaitingReaders
-from msmq.queues.reading.seeking import MessageSeekAction, is_visible, look, seek_with_id
+from msmq.queues.reading.seek import MessageSeekAction, is_visible, look, seek_with_id
 from msmq.structures.status import MQError, Status
 
 STATUS_NOT_FOUND: Final = 0xC0000225

@@ -10,8 +10,8 @@ from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAcc
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.quoting import quoted
-from msmq.security.access.deciding import TokenAccessControl, token_of
 from msmq.security.access.rules import NO_RULES, Rules
+from msmq.security.access.token_access_control import TokenAccessControl, token_of
 from msmq.windows.access_check import Token
 from msmq.wire.sid import format_sid
 

@@ -31,8 +31,8 @@ from msmq.errors import MsmqError
 from msmq.interfaces.access import Ruling
 from msmq.quoting import quoted
 from msmq.toml.document import Document, DocumentError, nearest, read_document
-from msmq.toml.kinds import type_name
 from msmq.toml.lines import Path as KeyPath
+from msmq.toml.value_kinds import type_name
 from msmq.windows.access_masks import QUEUE_KIND, QUEUE_MANAGER_KIND, ObjectKind
 from msmq.windows.security_descriptor import SecurityDescriptor, allow, deny
 from msmq.windows.security_descriptor_aces import Ace, Acl

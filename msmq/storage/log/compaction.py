@@ -15,7 +15,7 @@ from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.core.state import State
 from msmq.storage.log.engine import Engine
-from msmq.storage.log.reading import Damage, PacketFetcher, place_of
+from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, place_of
 from msmq.storage.log.workers import Worker
 
 STEP_ROWS: Final = 500

@@ -15,7 +15,6 @@ from typing import Final
 from msmq.interfaces.storage import StorageError, StoreNotOpen
 from msmq.persistence.changes import Change
 from msmq.storage.log.batches import WriteBatch, is_removing, pieces_of
-from msmq.storage.log.core.adaptive import WritePolicy
 from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST, SegmentHeader
 from msmq.storage.log.core.group import Mark
 from msmq.storage.log.core.plan import GroupPlan
@@ -23,10 +22,11 @@ from msmq.storage.log.core.records import EXPRESS
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.segments import Segment
 from msmq.storage.log.core.state import KeptQueue
+from msmq.storage.log.core.write_policy import WritePolicy
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
 from msmq.storage.log.files import make_segment
-from msmq.storage.log.opening import OpenedLog
+from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log.writer import (
     EXPRESS_BYTES,

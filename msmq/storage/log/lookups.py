@@ -15,8 +15,8 @@ from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, Store
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.engine import Engine
+from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, PacketLocation, place_of
 from msmq.storage.log.quarantine import Quarantine
-from msmq.storage.log.reading import Damage, PacketFetcher, PacketLocation, place_of
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log_answer import LOG_BYTES
 

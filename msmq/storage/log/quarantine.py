@@ -16,7 +16,7 @@ from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
-from msmq.storage.log.reading import Damage
+from msmq.storage.log.packet_fetcher import Damage
 from msmq.storage.log.workers import Worker
 
 DIRECTORY: Final = "quarantine"

@@ -32,8 +32,8 @@ from msmq.storage.log.batches import WriteBatch
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
 from msmq.storage.log.files import lock_directory
-from msmq.storage.log.opening import OpenedLog, open_log
-from msmq.storage.log.running import RunningLog
+from msmq.storage.log.opened_log import OpenedLog, open_log
+from msmq.storage.log.running_log import RunningLog
 from msmq.storage.log.workers import Worker
 from msmq.storage.reading_thread import Outcome, storage_error
 

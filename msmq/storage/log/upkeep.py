@@ -7,12 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from msmq.storage.log.checkpointing import Checkpointing
+from msmq.storage.log.checkpoints import Checkpointing
 from msmq.storage.log.compaction import Compaction
 from msmq.storage.log.core.records import LOG_ROW, PLACE
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.engine import Engine
-from msmq.storage.log.reading import PacketFetcher
+from msmq.storage.log.packet_fetcher import PacketFetcher
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log.writer import GroupWriter, express_path
 

@@ -21,7 +21,7 @@ from msmq.storage.log.files import (
     write_synced,
     write_unsynced,
 )
-from msmq.storage.log.opening import EXPRESS_PREFIX
+from msmq.storage.log.opened_log import EXPRESS_PREFIX
 
 EXPRESS_BYTES: Final = 16 * 1024 * 1024
 """Bytes after which express packets go to another file."""

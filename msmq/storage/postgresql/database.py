@@ -21,10 +21,12 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot, StoredMessage
 from msmq.storage.plan import TransactionPlan
 from msmq.storage.postgresql.address import Address
+from msmq.storage.postgresql.cleanup import PendingCleanup
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused, away, failure, is_lost
-from msmq.storage.postgresql.log_writing import LogNumbers
-from msmq.storage.postgresql.opening import (
+from msmq.storage.postgresql.log_writer import LogNumbers
+from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
+from msmq.storage.postgresql.schema_ownership import (
     CommitProgress,
     backend,
     is_at_work,
@@ -34,9 +36,7 @@ from msmq.storage.postgresql.opening import (
     progress,
     take_over,
 )
-from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
-from msmq.storage.postgresql.tidying import PendingCleanup
-from msmq.storage.postgresql.writing import Script, script
+from msmq.storage.postgresql.script import Script, script
 from msmq.storage.records import lookup_id_of, read_definition
 
 Outcomes = list[StorageError | None]

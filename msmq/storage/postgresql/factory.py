@@ -33,7 +33,7 @@ class PostgresqlStorageFactory:
     def probe(self, argument: str, data: Path) -> None:
         """See L{IStorageProbe.probe}."""
         address = _address(argument)
-        from msmq.storage.postgresql.opening import probe
+        from msmq.storage.postgresql.schema_ownership import probe
 
         probe(address)
 

@@ -14,7 +14,7 @@ from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.persistence.changes import AppendLog, Change, PutMessage
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.database import ServerDatabase
-from msmq.storage.postgresql.reading import DatabaseReader
+from msmq.storage.postgresql.reader import DatabaseReader
 from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
 from msmq.storage.postgresql.writing_thread import Commit, PostgresqlWritingThread
 from msmq.storage.reading_thread import Deliver, Outcome, ReadingThread

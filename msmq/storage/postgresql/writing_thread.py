@@ -15,7 +15,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import Change
 from msmq.storage.postgresql.database import Outcomes, ServerDatabase
 from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused
-from msmq.storage.postgresql.reading import DatabaseReader
+from msmq.storage.postgresql.reader import DatabaseReader
 from msmq.storage.reading_thread import Outcome, Read, ReadingThread, storage_error
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
 

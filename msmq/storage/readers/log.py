@@ -20,7 +20,7 @@ from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.failures import failure
-from msmq.storage.log.following import Follower, SegmentGone
+from msmq.storage.log.follower import Follower, SegmentGone
 from msmq.storage.readers.shape import HEAD, LARGE, PAGE_ROWS, Row, RowPage, one_page, without_body
 from msmq.wire.guid import format_guid
 

@@ -15,7 +15,7 @@ from msmq.storage.postgresql.address import parse_address
 from msmq.storage.postgresql.arrays import bigints
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import failure
-from msmq.storage.postgresql.log_writing import text_of
+from msmq.storage.postgresql.log_writer import text_of
 from msmq.storage.postgresql.schema import SCHEMA
 from msmq.storage.readers.shape import (
     HEAD,

@@ -30,7 +30,7 @@ from msmq.storage.readers.shape import (
 )
 from msmq.storage.records import lookup_id_of, read_definition
 from msmq.storage.sqlite.failures import failure, kind_of
-from msmq.storage.sqlite.opening import APPLICATION_ID, BUSY_SECONDS, pragma
+from msmq.storage.sqlite.file_ownership import APPLICATION_ID, BUSY_SECONDS, pragma
 from msmq.storage.sqlite.schema import SCHEMA
 from msmq.storage.sqlite.text import text_of
 from msmq.wire.guid import format_guid

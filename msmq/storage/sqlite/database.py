@@ -31,13 +31,13 @@ from msmq.storage.part_plan import PartPlan
 from msmq.storage.plan import TransactionPlan
 from msmq.storage.sqlite.express import ExpressLog, express_path, open_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
+from msmq.storage.sqlite.file_ownership import connect, prepare
 from msmq.storage.sqlite.files import OpenedFiles, create_file, lock_file
 from msmq.storage.sqlite.index import read_rows, read_snapshot
-from msmq.storage.sqlite.opening import connect, prepare
+from msmq.storage.sqlite.plan_writer import PlanWriter, SqliteNumbers
 from msmq.storage.sqlite.reserve import Reserve
 from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.space import Space
-from msmq.storage.sqlite.writing import PlanWriter, SqliteNumbers
 
 CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 """About what is written to the log before it is brought into the file."""

@@ -16,8 +16,8 @@ from typing import Final
 
 from msmq.storage.part_plan import PartPlan
 from msmq.storage.sqlite.failures import failure
+from msmq.storage.sqlite.file_ownership import connect
 from msmq.storage.sqlite.files import make_file
-from msmq.storage.sqlite.opening import connect
 from msmq.storage.sqlite.schema import MESSAGE_TABLES
 
 FRAME_BYTES: Final = 4096 + 24

@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-from msmq.storage.sqlite.log_writing import Logs
-from msmq.storage.sqlite.opening import empty_log, pragma
+from msmq.storage.sqlite.file_ownership import empty_log, pragma
+from msmq.storage.sqlite.log_writer import Logs
 
 SLACK_PAGES: Final = 1024
 """Free pages that a file keeps, since they will be needed again."""

@@ -16,7 +16,7 @@ from msmq.interfaces.storage import IMessageStore
 from msmq.persistence.changes import Change
 from msmq.storage.reading_thread import Deliver, Outcome, ReadingThread
 from msmq.storage.sqlite.database import FileDatabase
-from msmq.storage.sqlite.reading import PacketReader
+from msmq.storage.sqlite.packet_reader import PacketReader
 from msmq.storage.sqlite.schema import SCHEMA, Schema
 from msmq.storage.sqlite.writing_thread import SqliteWritingThread
 from msmq.storage.threaded import ThreadedMessageStore

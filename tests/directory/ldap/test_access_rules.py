@@ -9,9 +9,9 @@ import attrs
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import MemberRequest
-from msmq.directory.ldap.entries.mapping import GUID
+from msmq.directory.ldap.enrollment.enrollment import Enrollment
+from msmq.directory.ldap.enrollment.plan import MemberRequest
+from msmq.directory.ldap.entries.attribute_mapping import GUID
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory

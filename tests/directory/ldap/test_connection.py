@@ -13,9 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import MemberRequest
-from msmq.directory.ldap.identifying import identify
+from msmq.directory.ldap.enrollment.enrollment import Enrollment
+from msmq.directory.ldap.enrollment.plan import MemberRequest
+from msmq.directory.ldap.identity import identify
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import Dialect, LdapServer, LdapSettings

@@ -8,9 +8,9 @@ from uuid import uuid4
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
+from msmq.directory.ldap.enrollment.enrollment import Enrollment
 from msmq.directory.ldap.enrollment.ldif import to_ldif
-from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import EnrollmentStep, MemberRequest
+from msmq.directory.ldap.enrollment.plan import EnrollmentStep, MemberRequest
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection

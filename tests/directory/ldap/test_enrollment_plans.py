@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.ldap.enrollment.ldif import to_ldif
 from msmq.directory.ldap.enrollment.links import LinkFacts, plan_link
-from msmq.directory.ldap.enrollment.planning import (
+from msmq.directory.ldap.enrollment.plan import (
     EnrolledMember,
     EnrollmentError,
     EnrollmentStep,
@@ -21,7 +21,7 @@ from msmq.directory.ldap.enrollment.planning import (
     plan_join,
     plan_leave,
 )
-from msmq.directory.ldap.entries.settling import settings_places
+from msmq.directory.ldap.entries.settings_entries import settings_places
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.root import Root
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify

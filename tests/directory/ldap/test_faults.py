@@ -12,10 +12,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from msmq.directory.ldap.entries.entry_reader import MOST_LINKS, MOST_LISTED
 from msmq.directory.ldap.entries.faults import MOST_LINES, MOST_REMEMBERED, FaultLog, Faults
-from msmq.directory.ldap.entries.reading import MOST_LINKS, MOST_LISTED
 from msmq.directory.ldap.entries.values import pack_guid
-from msmq.directory.ldap.identifying import identify
+from msmq.directory.ldap.identity import identify
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.wire import Entry

@@ -11,9 +11,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
 from msmq.directory.ldap.entries.values import pack_guid
+from msmq.directory.ldap.object_search import OBJECTS_AT_ONCE, VALUES_AT_ONCE, ObjectSearch
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
-from msmq.directory.ldap.searching import OBJECTS_AT_ONCE, VALUES_AT_ONCE, ObjectSearch
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.membership.entry import DirectoryEntry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from msmq.decoding.bodies.choosing import BodyDecoders
+from msmq.decoding.bodies.decoder_choice import BodyDecoders
 from msmq.interfaces.decoding import Body, Limits
 from tests.fuzz.finding import expect
 

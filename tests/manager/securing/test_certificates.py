@@ -9,8 +9,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.signing import KeptCertificate
-from msmq.manager.securing import certificate_publishing
-from msmq.manager.securing.certificate_publishing import ATTEMPTS
+from msmq.manager.securing import certificate_publication as certificate_publishing
+from msmq.manager.securing.certificate_publication import ATTEMPTS
 from msmq.membership.objects import UserObject
 from msmq.membership.queries import equals
 from msmq.structures.algorithms import AuthenticationLevel

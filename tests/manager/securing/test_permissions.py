@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.access import Account, Ruling
-from msmq.manager.securing.descriptors import AccessPolicy, DefaultDescriptor
+from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
 from msmq.security.access.rules import QueueRule, Rules
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status

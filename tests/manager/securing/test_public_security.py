@@ -9,8 +9,8 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.access import Account
-from msmq.manager.securing.descriptors import AccessPolicy
 from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, published_list
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.rights import PEEK, RECEIVE, RECEIVE_JOURNAL, SEND
 from msmq.structures.status import Status

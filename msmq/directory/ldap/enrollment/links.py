@@ -8,8 +8,8 @@ from uuid import UUID
 import attrs
 
 from msmq.directory.ldap.enrollment.ldif import Change
-from msmq.directory.ldap.enrollment.planning import GATES, EnrollmentStep, has_value, identifier_of
-from msmq.directory.ldap.entries.mapping import GUID
+from msmq.directory.ldap.enrollment.plan import GATES, EnrollmentStep, has_value, identifier_of
+from msmq.directory.ldap.entries.attribute_mapping import GUID
 from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child, folded, link_name
 from msmq.directory.ldap.transport.root import Root

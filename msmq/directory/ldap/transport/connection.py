@@ -15,8 +15,8 @@ from twisted.python.failure import Failure
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.kerberos.bind_exchange import BindRefusedError
-from msmq.directory.ldap.transport.kerberos.binding import bind
 from msmq.directory.ldap.transport.kerberos.keytab import KeytabError
+from msmq.directory.ldap.transport.kerberos.sasl_bind import bind
 from msmq.directory.ldap.transport.kerberos.tickets import KerberosAccount
 from msmq.directory.ldap.transport.protocol import (
     Answered,

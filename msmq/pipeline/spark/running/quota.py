@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.spelling import whole_number
+from msmq.pipeline.reading.option_text import whole_number
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import JobInput

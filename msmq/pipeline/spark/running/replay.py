@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.spelling import whole_number
+from msmq.pipeline.reading.option_text import whole_number
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.spark.inputs import JobInput, read_rows
 from msmq.pipeline.spark.jobs.replay import CHOSEN_BY, CONTENT, addressed, chosen

@@ -12,8 +12,8 @@ import attrs
 from twisted.internet import reactor
 from twisted.trial.unittest import SkipTest, TestCase
 
-from msmq.directory.ldap.enrollment.performing import Enrollment
-from msmq.directory.ldap.enrollment.planning import MemberRequest
+from msmq.directory.ldap.enrollment.enrollment import Enrollment
+from msmq.directory.ldap.enrollment.plan import MemberRequest
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings

@@ -1,0 +1,81 @@
+"""C{msmq import}."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from msmq.cli.export import progress_bar
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
+
+_SHOWN = 20
+
+
+@click.command("import")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--into", metavar="QUEUE", help="Where the copies go: a destination, as of send.")
+@click.option("--topic", metavar="QUEUE", default="", help="Send only what was exported of this queue.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be sent.")
+@click.option("--key", metavar="T", default="", help="Another text sends what was sent before once more.")
+@click.option("--progress", metavar="F", help="Where it is noted how far the import came.")
+@common_options
+@pass_settings
+def import_(
+    settings: Settings,
+    paths: tuple[str, ...],
+    into: str | None,
+    topic: str,
+    dry_run: bool,
+    key: str,
+    progress: str | None,
+) -> int:
+    """Send copies of the messages in exported files, or directories of them, and print how many.
+
+    Without --into each goes to the queue that it was exported of.  An import that was broken off goes on
+    where it ended when it is started again.
+    """
+    from msmq.pipeline.files.errors import FilesError
+    from msmq.pipeline.files.importer import PROGRESS_NAME, Importer, ImportProgress, Row, files_in
+
+    problems = 0
+
+    def tell(row: Row, reason: str) -> None:
+        nonlocal problems
+        problems += 1
+        if problems <= _SHOWN:
+            complain(f"{row}: {reason}", "msmq import")
+
+    try:
+        files = files_in([Path(path) for path in paths])
+        with progress_bar() as bar:
+            importer = Importer(
+                settings.client,
+                files,
+                into=into,
+                topic=topic,
+                key=key,
+                on_skipped=tell,
+                on_rows=bar.update,
+            )
+            bar.length = importer.expected()
+            if dry_run:
+                done = importer.rehearse()
+            else:
+                first = Path(paths[0])
+                where = first if first.is_dir() else first.parent
+                noted = Path(progress) if progress else where / f"{PROGRESS_NAME}-{importer.task}.json"
+                done = importer.run(ImportProgress(noted, importer.task))
+    except FilesError as error:
+        raise click.UsageError(str(error)) from error
+    if problems > _SHOWN:
+        complain(f"and {problems - _SHOWN} more", "msmq import")
+    output = settings.output
+    told = [
+        {"destination": destination, "messages": count, "dry_run": dry_run}
+        for destination, count in done.messages.items()
+    ]
+    output.many(told, ("destination", "messages", "dry_run"))
+    output.flush()
+    return 1 if done.skipped else 0

@@ -1,0 +1,94 @@
+"""[MS-MQDSSM] 3.1.6.1.1.3 and 3.1.6.7.1.9 the mSMQSettings of a queue manager in its sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msmq.directory.ldap.entries.attribute_mapping import GUID, SERVICE_TYPE
+from msmq.directory.ldap.entries.values import BOOLEAN
+from msmq.directory.ldap.names import SETTINGS, child, folded, value_at
+from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Values
+
+SETTINGS_SOURCES: Final = {
+    "mSMQServices": SERVICE_TYPE,
+    "mSMQRoutingService": "mSMQRoutingServices",
+    "mSMQDsService": "mSMQDsServices",
+    "mSMQDependentClientService": "mSMQDependentClientServices",
+}
+"""The attributes of an mSMQSettings, and the attributes of the mSMQConfiguration that they repeat."""
+
+SETTINGS_ATTRIBUTES: Final = ("objectClass", "mSMQQMID", *SETTINGS_SOURCES)
+"""The attributes of the entries that L{settings_changes} looks at."""
+
+
+def is_server(configuration: Entry) -> bool:
+    """[MS-MQDSSM] 3.1.6.20.1 whether a queue manager has to have an mSMQSettings in each of its sites."""
+    return any(
+        configuration.first(source) == b"TRUE"
+        for attribute, source in SETTINGS_SOURCES.items()
+        if attribute != "mSMQServices"
+    )
+
+
+def settings_places(computer: str, site: str) -> tuple[str, str, str]:
+    """[MS-MQDSSM] 2.2.1 the servers of a site, a computer among them, and its mSMQSettings, by their names.
+
+    @param site: the distinguished name of the site.
+    """
+    servers = child("Servers", site)
+    server = child(computer, servers)
+    return servers, server, child(SETTINGS, server)
+
+
+def settings_values(configuration: Entry) -> Values:
+    """[MS-MQDSSM] 3.1.6.1.1.3 the attributes of an mSMQSettings.
+
+    Without an objectGUID, which a domain gives to an entry that it has created, C{mSMQQMID} is missing.
+    """
+    values: dict[str, Sequence[bytes]] = {}
+    identifier = configuration.first(GUID)
+    if identifier is not None:
+        values["mSMQQMID"] = (identifier,)
+    for attribute, source in SETTINGS_SOURCES.items():
+        default = b"0" if attribute == "mSMQServices" else BOOLEAN.pack(False)[0]
+        values[attribute] = (configuration.first(source) or default,)
+    return values
+
+
+def settings_changes(
+    configuration: Entry, sites: Iterable[str], held: Iterable[Entry]
+) -> list[Add | Modify | Delete]:
+    """What is to be changed so that a queue manager has its mSMQSettings in its sites, and nowhere else.
+
+    @param configuration: its mSMQConfiguration, with its roles.
+    @param sites: the distinguished names of its sites.
+    @param held: its mSMQSettings, wherever they are, and which of L{settings_places} of each site there are;
+        with C{SETTINGS_ATTRIBUTES}.
+    @return: in the order in which they have to be made; none if all is as it has to be.
+    """
+    computer = value_at(configuration.name, 1)
+    known = {folded(entry.name): entry for entry in held}
+    wanted = [settings_places(computer, site) for site in sites] if is_server(configuration) else []
+    values = settings_values(configuration)
+    kept = {folded(settings) for _, _, settings in wanted}
+    changes: list[Add | Modify | Delete] = [
+        Delete(entry.name) for name, entry in known.items() if is_settings(entry) and name not in kept
+    ]
+    for servers, server, settings in wanted:
+        entry = known.get(folded(settings))
+        if entry is not None:
+            other = {name: each for name, each in values.items() if set(entry.all(name)) != set(each)}
+            if other:
+                changes.append(Modify(settings, other))
+            continue
+        for place, kind in ((servers, "serversContainer"), (server, "server")):
+            if folded(place) not in known:
+                changes.append(Add(place, {"objectClass": (kind.encode(),)}))
+        changes.append(Add(settings, {"objectClass": (b"mSMQSettings",), **values}))
+    return changes
+
+
+def is_settings(entry: Entry) -> bool:
+    """Whether an entry is an mSMQSettings."""
+    return b"msmqsettings" in {value.lower() for value in entry.all("objectClass")}

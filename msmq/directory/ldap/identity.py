@@ -1,0 +1,58 @@
+"""Who a queue manager is according to its directory, asked before anything else of it runs."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from msmq.directory.ldap.entries.attribute_mapping import GUID
+from msmq.directory.ldap.entries.values import unpack_guid
+from msmq.directory.ldap.names import CONFIGURATION, child
+from msmq.directory.ldap.operations import Operations
+from msmq.directory.ldap.settings import LdapSettings
+from msmq.directory.ldap.transport.connection import LdapConfigurationError, LdapConnection
+from msmq.interfaces.directory import DirectoryError
+from msmq.interfaces.plugins import DirectoryContext
+
+
+async def identify(settings: LdapSettings, computer_name: str, context: DirectoryContext) -> UUID | None:
+    """The objectGUID of the mSMQConfiguration of a computer; C{None} if a new one may be anything.
+
+    Where the directory makes identifiers, and the computer has no such entry yet, one without any attribute
+    is made, so that the queue manager can be what the directory calls it from its first start on.
+
+    @raise ValueError: the directory cannot be reached, or refuses; its text tells why.
+    """
+    connection = LdapConnection(settings, context.reactor, context.find_servers)
+    try:
+        connection.check()
+        return await _identify(Operations(connection), computer_name)
+    except DirectoryError as error:
+        raise ValueError(error.detail) from error
+    except LdapConfigurationError as error:
+        raise ValueError(str(error)) from error
+    finally:
+        connection.close()
+
+
+async def _identify(operations: Operations, computer_name: str) -> UUID | None:
+    root = await operations.root()
+    computer = await operations.computer(computer_name, (GUID,))
+    if computer is None:
+        if root.makes_identifiers:
+            raise ValueError(
+                f"there is no computer {computer_name} in {root.domain}; it joins the domain first, and"
+                f" becomes a queue manager with msmq enterprise join {computer_name}"
+            )
+        return None
+    own = child(CONFIGURATION, computer.name)
+    if root.makes_identifiers and await operations.entry(own, (GUID,)) is None:
+        try:
+            await operations.add_if_missing(own, "mSMQConfiguration")
+        except DirectoryError as error:
+            raise ValueError(
+                f"{computer_name} is not a queue manager of {root.domain}, and its account cannot make it"
+                f" one: {error.detail}; an administrator does with msmq enterprise join {computer_name}"
+            ) from error
+    entry = await operations.entry(own, (GUID,))
+    value = None if entry is None else entry.first(GUID)
+    return None if value is None else unpack_guid(value)

@@ -1,0 +1,131 @@
+"""What secures the messages of one queue manager: its parts, and the order in which arrivals are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.signing import ICertificateStore, ISigning
+from msmq.manager.securing.authentication import Authentication, ReadDirectory, SigningPolicy
+from msmq.manager.securing.certificate_publication import CertificatePublisher, UserDirectory
+from msmq.manager.securing.certificates import Certificates
+from msmq.manager.securing.decryption import Decryption
+from msmq.manager.securing.inspection import Inspector, SecurityStep
+from msmq.manager.securing.queue_access_check import QueueAccessCheck
+from msmq.manager.securing.queue_requirements import QueueRequirements
+from msmq.manager.securing.reply_access_check import ReplyAccessCheck
+from msmq.manager.securing.security_descriptors import SecurityDescriptors
+from msmq.manager.securing.signatures import Signer
+from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.queues.model import QueueManagerModel
+from msmq.transfer.security.certificate_cache import UserCertCache
+from msmq.transfer.security.unproven_senders import UnprovenSenders
+from msmq.wire.sid import parse_sid
+
+NOBODY: Final = parse_sid("S-1-5-7")
+"""Anonymous: who sends without being told as whom."""
+
+
+@attrs.frozen(kw_only=True)
+class SecurityProviders:
+    """What a queue manager is given for the security of its messages; without a part it does without.
+
+    @ivar signing: makes and verifies signatures.
+    @ivar certificates: keeps those to sign with; without it nothing is signed.
+    @ivar signing_policy: which signatures are believed, and made.
+    @ivar sender: the SID of whoever sends here.
+    @ivar tells_sender: whether messages that are not signed say it too.
+    """
+
+    signing: ISigning | None = None
+    certificates: ICertificateStore | None = None
+    signing_policy: SigningPolicy = attrs.field(factory=SigningPolicy)
+    sender: bytes = NOBODY
+    tells_sender: bool = False
+
+    def make_certificates(self, clock: IClock, beside: Callable[..., Deferred[Any]]) -> Certificates | None:
+        """The certificates to sign with; C{None} if nothing can be signed.
+
+        @param beside: calls a function in a worker thread.
+        """
+        if self.signing is None or self.certificates is None:
+            return None
+        return Certificates(self.signing, self.certificates, clock, self.sender, beside)
+
+
+class MessageSecurity:
+    """The security of one queue manager.
+
+    @ivar inspector: judges what arrives.
+    @ivar certificates: to sign with; C{None} if nothing can be signed.
+    @ivar signer: has messages name their sender, and signs them.
+    @ivar publisher: registers certificates in the directory; C{None} without certificates.
+    @ivar user_cert_cache: the certificates that the directory has confirmed.
+    """
+
+    def __init__(
+        self,
+        model: QueueManagerModel,
+        providers: SecurityProviders,
+        certificates: Certificates | None,
+        signer: Signer,
+        gate: TrustedPeers,
+        decryption: Decryption,
+        descriptors: SecurityDescriptors | None,
+        reactor: IReactorTime,
+        clock: IClock,
+        read_directory: ReadDirectory,
+        users: UserDirectory | None,
+        new_identifier: Callable[[], UUID],
+    ) -> None:
+        """Inspect what arrives in the order of [MS-MQQB] 3.1.5.8.3.
+
+        @param read_directory: asks the directory; in workgroup mode it answers that there is none.
+        @param users: the users in the directory; C{None} in workgroup mode.
+        """
+        self.certificates = certificates
+        self.signer = signer
+        self.user_cert_cache = UserCertCache()
+        unproven = UnprovenSenders()
+        self.publisher = (
+            None
+            if certificates is None
+            else CertificatePublisher(certificates, users, new_identifier, self.user_cert_cache, unproven)
+        )
+        self._authentication: Authentication | None = None
+        steps: list[SecurityStep] = [gate, QueueRequirements(), decryption]
+        if providers.signing is not None:
+            self._authentication = Authentication(
+                providers.signing,
+                providers.signing_policy,
+                clock,
+                reactor,
+                self.user_cert_cache,
+                unproven,
+                certificates,
+                read_directory,
+            )
+            steps.append(self._authentication)
+        admission = QueueAccessCheck(gate, descriptors)
+        replies = ReplyAccessCheck(model, admission)
+        self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
+
+    def open(self) -> None:
+        """Take over what is kept.
+
+        @raise MQError: the certificates cannot be read.
+        """
+        if self.certificates is not None:
+            self.certificates.load()
+
+    def stop(self) -> None:
+        """Inspect nothing more, and leave the cache of certificates as it is."""
+        self.inspector.stop()
+        if self._authentication is not None:
+            self._authentication.stop()

@@ -1,0 +1,118 @@
+"""[MS-MQQB] 3.1.5.8.3 whether a message may come into its queue, once it is known who sent it."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.access import AccountUnknown
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
+from msmq.manager.securing.protection import Protection
+from msmq.manager.securing.queue_access_decision import QueueAccessDecision, judge
+from msmq.manager.securing.security_descriptors import SecurityDescriptors, protected_queue
+from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.queues.queue import Queue
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.security_header import SenderIdType
+from msmq.windows.access_check import AccessDecision
+from msmq.windows.access_masks import QUEUE_KIND, QueueAccess
+from msmq.windows.well_known_sids import ANONYMOUS, EVERYONE
+
+_WRITE = int(QueueAccess.MQSEC_WRITE_MESSAGE)
+_MOST_OPEN = 10_000
+
+
+class QueueAccessCheck:
+    """The last thing that a message meets before its queue.
+
+    Nobody is known by an identifier alone that a message carries, so who has not proven it is anonymous
+    (readings 70 and 78).
+
+    @param descriptors: knows what protects each queue; without any, nothing does.
+    """
+
+    message_class = MessageClass.NACK_ACCESS_DENIED
+
+    def __init__(self, gate: TrustedPeers, descriptors: SecurityDescriptors | None = None) -> None:
+        self._gate = gate
+        self._descriptors = descriptors
+        self._open: dict[tuple[str, bytes], bool] = {}
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """Whether a message of nobody knows whom may be refused."""
+        return self._gate.guards(session, queue) or not self.is_open(queue)
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
+        """Refuse what proves nothing from an address that is not trusted, and whoever may not write."""
+        sender = _sender(message)
+        if sender is None and not self._gate.admits(session.remote_address):
+            return Refused(self.message_class, self._gate.refusal(session.remote_address))
+        return self.judge(queue, message)
+
+    def judge(self, queue: Queue, message: Accepted) -> Answer:
+        """Whether who has sent a message may write into a queue, wherever it came from."""
+        descriptors = self._descriptors
+        if descriptors is None:
+            return message
+        sender = _sender(message)
+        who = ANONYMOUS if sender is None else sender
+        protection = descriptors.of(queue)
+        if isinstance(protection, Deferred):
+            return Deferred.fromCoroutine(self._ask(protection, descriptors, who, message))
+        if protection.descriptor is None and protection.limit is None:
+            return message
+        judgement = judge(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
+        if isinstance(judgement, Deferred):
+            return Deferred.fromCoroutine(self._judged_later(judgement, message))
+        return self._judged(judgement, message)
+
+    async def _ask(
+        self, asked: Deferred[Protection], descriptors: SecurityDescriptors, who: bytes, message: Accepted
+    ) -> Outcome:
+        protection = await asked
+        if protection.descriptor is None and protection.limit is None:
+            return message
+        judgement = judge(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
+        if isinstance(judgement, Deferred):
+            return await self._judged_later(judgement, message)
+        return self._judged(judgement, message)
+
+    async def _judged_later(self, judgement: Deferred[QueueAccessDecision], message: Accepted) -> Outcome:
+        try:
+            return self._judged(await judgement, message)
+        except AccountUnknown as error:
+            return Refused(self.message_class, str(error))
+
+    def is_open(self, queue: Queue) -> bool:
+        """Whether anybody may write into it; remembered, since it is asked for all that arrives."""
+        if self._descriptors is None:
+            return True
+        if self._descriptors.has_to_ask(queue):
+            return False
+        definition = protected_queue(queue).definition
+        key = (definition.path, definition.security)
+        is_open = self._open.get(key)
+        if is_open is None:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.clear()
+            protection = self._descriptors.of(queue)
+            is_open = not isinstance(protection, Deferred) and protection.descriptor is None
+            if not isinstance(protection, Deferred) and protection.descriptor is not None:
+                decision = self._descriptors.access.check(
+                    protection.descriptor, ANONYMOUS, _WRITE, QUEUE_KIND
+                )
+                is_open = isinstance(decision, AccessDecision) and decision.granted
+            self._open[key] = is_open
+        return is_open
+
+    def _judged(self, judgement: QueueAccessDecision, message: Accepted) -> Outcome:
+        if judgement.granted:
+            return message
+        return Refused(self.message_class, judgement.why())
+
+
+def _sender(message: Accepted) -> bytes | None:
+    """Who has proven that he sent it; for a queue manager that has, everybody ([MS-MQQB] 3.1.5.8.3)."""
+    if message.sender is None or message.security is None:
+        return message.sender
+    return EVERYONE if message.security.sender_id_type == SenderIdType.QUEUE_MANAGER else message.sender

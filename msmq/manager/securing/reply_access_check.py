@@ -1,0 +1,93 @@
+"""Acknowledgements that would go into a queue of ours, because a message from elsewhere says so.
+
+A message names its administration queue itself, and a negative acknowledgement has its body ([MS-MQQB]
+3.1.7.15). So one that may come into one queue would get what it likes into another, into which its sender may
+not write, and which nobody asks about what the queue manager itself puts there.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
+from msmq.manager.securing.queue_access_check import QueueAccessCheck
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.queue import Queue
+from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import without_acknowledgements
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from msmq.wire.guid import NULL_GUID
+
+
+class ReplyAccessCheck:
+    """Has nobody told of a message in a queue of ours into which its sender may not write.
+
+    The message itself is taken; an administration queue elsewhere is for whoever has that.
+    """
+
+    log: ClassVar[Logger] = Logger()
+    message_class = MessageClass.NACK_ACCESS_DENIED
+
+    def __init__(self, model: QueueManagerModel, admission: QueueAccessCheck) -> None:
+        self._model = model
+        self._admission = admission
+
+    def concern(self, message: UserMessageView) -> bool:
+        """Whether acknowledgements of it would go into a queue of ours into which not everybody may write."""
+        return self._closed(message) is not None
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """It is no matter of the queue that a message is for."""
+        return False
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
+        """See L{SecurityStep.check<msmq.manager.securing.inspection.SecurityStep.check>}."""
+        closed = self._closed(message.view)
+        if closed is None:
+            return message
+        judged = self._admission.judge(closed, message)
+        if isinstance(judged, Deferred):
+            later: Deferred[Outcome] = judged.addCallback(self._judged, message)
+            return later
+        return self._judged(judged, message)
+
+    def silenced(self, message: UserMessageView) -> UserMessageView:
+        """A message that is not for us, or not taken: nobody has asked who sent it."""
+        if message.acknowledge and self.concern(message):
+            self._tell(message, "nobody knows who has sent it")
+            return without_acknowledgements(message)
+        return message
+
+    def _judged(self, judged: Outcome, message: Accepted) -> Outcome:
+        if not isinstance(judged, Refused):
+            return message
+        self._tell(message.view, judged.reason)
+        return attrs.evolve(message, view=without_acknowledgements(message.view))
+
+    def _tell(self, message: UserMessageView, reason: str) -> None:
+        self.log.warn(
+            "no acknowledgement of message {message} is put into its administration queue here: {reason}",
+            message=message.identifier,
+            reason=reason,
+        )
+
+    def _closed(self, message: UserMessageView) -> Queue | None:
+        if not message.acknowledge:
+            return None
+        try:
+            name = message.admin_format_name()
+        except MQError:
+            return None
+        if name is None:
+            return None
+        if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+            name = attrs.evolve(name, queue_manager=self._model.identifier)
+        queue = self._model.find(name)
+        return None if queue is None or self._admission.is_open(queue) else queue

@@ -1,0 +1,143 @@
+"""Writes checkpoints while the log goes on, a little at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Final
+
+import attrs
+from twisted.logger import Logger
+
+from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter
+from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
+from msmq.storage.log.engine import Engine
+from msmq.storage.log.failures import failure
+from msmq.storage.log.opened_log import Mark, OpenedLog
+from msmq.storage.log.workers import Worker
+
+STEP_TABLES: Final = 2
+"""Tables of one step; one has up to a thousand rows."""
+AHEAD: Final = 4
+"""Writes to the file that may be under way."""
+
+
+class Checkpointing:
+    """When a checkpoint is due, and its steps.
+
+    One is due when the log after the last one has become twice as large as that, and two segments: so a
+    start reads not much more than a checkpoint and two segments, and checkpoints write at most half of
+    what the log does.
+
+    @param mark: where the mark outside of the log is kept.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, engine: Engine, opened: OpenedLog, upkeep: Worker, mark: Path) -> None:
+        self._engine = engine
+        self._upkeep = upkeep
+        self._mark = mark
+        self._last = opened.checkpoint
+        self._path = opened.checkpoint_path
+        self._next = self._last
+        self._tables: Iterator[bytes] | None = None
+        self._writer: CheckpointWriter
+        self._under_way = 0
+        self._is_finishing = False
+        self._began_at = 0
+        self._marked_segments = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether one is being written."""
+        return self._tables is not None or self._is_finishing
+
+    def step(self) -> bool:
+        """Do a little; whether there is more to do at once."""
+        if self._is_finishing:
+            return False
+        if self._tables is None:
+            if not self._is_due():
+                return False
+            self._begin()
+        assert self._tables is not None
+        if self._under_way >= AHEAD:
+            return False
+        some: list[bytes] = []
+        for table in self._tables:
+            some.append(table)
+            if len(some) == STEP_TABLES:
+                self._do(lambda: self._writer.append(some))
+                return self._under_way < AHEAD
+        if some:
+            self._do(lambda: self._writer.append(some))
+        self._finish()
+        return False
+
+    def write_mark(self) -> None:
+        """Keep outside of the log how far it has come."""
+        mark = Mark(self._engine.store, self._engine.position.sequence - 1)
+        self._upkeep.do(lambda: mark.write(self._mark), self._marked)
+
+    def _marked(self, outcome: object) -> None:
+        if isinstance(outcome, Exception):
+            self.log.error("{error}", error=failure(self._mark, "write", outcome))
+
+    def _is_due(self) -> bool:
+        engine = self._engine
+        if engine.counters.segments != self._marked_segments:
+            self._marked_segments = engine.counters.segments
+            self.write_mark()
+        written = engine.counters.bytes - self._began_at
+        return written > max(2 * engine.segments.size, 2 * self._last.size)
+
+    def _begin(self) -> None:
+        engine = self._engine
+        state = engine.state
+        path = self._path.with_name(NAMES[self._path.name == NAMES[0]])
+        self._next = CheckpointHeader(
+            engine.store,
+            self._last.number + 1,
+            engine.position,
+            state.next_queue,
+            state.last_entry,
+            state.last_event,
+            0,
+            0,
+        )
+        self._path = path
+        self._began_at = engine.counters.bytes
+        self._writer = writer = CheckpointWriter(path)
+        self._tables = tables(state)
+        self._do(writer.begin)
+
+    def _do(self, task: object) -> None:
+        assert callable(task)
+        self._under_way += 1
+        self._upkeep.do(task, self._done)
+
+    def _done(self, _: object) -> None:
+        self._under_way -= 1
+
+    def _finish(self) -> None:
+        self._tables = None
+        self._is_finishing = True
+
+        self._upkeep.do(lambda: self._writer.finish(self._next), self._finished)
+
+    def _finished(self, outcome: int | Exception) -> None:
+        self._upkeep.do(self._writer.close, lambda _: None)
+        self._is_finishing = False
+        engine = self._engine
+        if isinstance(outcome, Exception):
+            self.log.error("{error}", error=failure(self._path, "write", outcome))
+            # The other file still has the one before, and the next try overwrites this one again.
+            self._path = self._path.with_name(NAMES[self._path.name == NAMES[0]])
+            return
+        engine.counters.checkpoints += 1
+        engine.counters.checkpoint_bytes += outcome
+        # The one before may still be needed, should this one be damaged.
+        engine.segments.horizon = self._last.position.generation
+        self._last = attrs.evolve(self._next, size=outcome)
+        self.write_mark()

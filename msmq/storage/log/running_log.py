@@ -1,0 +1,92 @@
+"""An open log: its threads, and what works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msmq.storage.log.checkpoints import Checkpointing
+from msmq.storage.log.compaction import Compaction
+from msmq.storage.log.core.write_policy import WritePolicy
+from msmq.storage.log.engine import Engine
+from msmq.storage.log.lookups import Lookups
+from msmq.storage.log.opened_log import OpenedLog
+from msmq.storage.log.packet_fetcher import PacketFetcher
+from msmq.storage.log.quarantine import Quarantine
+from msmq.storage.log.upkeep import Upkeep
+from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.writer import GroupWriter, express_path
+from msmq.storage.reading_thread import Outcome
+
+
+class RunningLog:
+    """Puts together what an open log consists of, and stops it.
+
+    @param upkeep: the thread that has opened it, which does what is not urgent from now on.
+    @param deliver: has Deferreds fire soon; C{fire} does it now.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedLog,
+        mark: Path,
+        call: Call,
+        upkeep: Worker,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+        deliver: Callable[[Sequence[Outcome]], object],
+        fire: Callable[[], object],
+    ) -> None:
+        self._writer = GroupWriter(clock)
+        self._fetcher = PacketFetcher()
+        self._searcher = PacketFetcher()
+        self._upkeep_thread = upkeep
+        self._writing = Worker("msmq log writer", call)
+        self._reading = Worker("msmq log packets", call)
+        self._searching = Worker("msmq log searches", call)
+        self.engine = engine = Engine(
+            opened, call, self._writer, self._writing, upkeep, WritePolicy(), deliver, fire, self._rest
+        )
+        quarantine = Quarantine(engine, upkeep, now)
+        self.lookups = Lookups(
+            engine, call, (self._reading, self._fetcher), (self._searching, self._searcher), quarantine
+        )
+        self._checkpointing = Checkpointing(engine, opened, upkeep, mark)
+        compaction = Compaction(engine, self._reading, self._fetcher, quarantine.put)
+        workers = self._writing, self._reading, upkeep
+        self._upkeep = Upkeep(
+            engine, self._checkpointing, compaction, call, workers, self._writer, self._fetcher
+        )
+        self._checkpointing.write_mark()
+        engine.prepare()
+
+    def stop(self, stopped: Callable[[], object]) -> None:
+        """Write the mark, wait for the threads, and close the files; C{stopped} is called then."""
+        self.engine.stop()
+        self._upkeep.is_stopped = True
+        self._checkpointing.write_mark()
+        waiting = [self._writing, self._reading, self._searching, self._upkeep_thread]
+        left = len(waiting)
+
+        def idle(_: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._stop(stopped)
+
+        for worker in waiting:
+            worker.do(lambda: None, idle)
+
+    def _rest(self) -> None:
+        self._upkeep.rest()
+
+    def _stop(self, stopped: Callable[[], object]) -> None:
+        for worker in (self._writing, self._reading, self._searching):
+            worker.stop()
+        for closed in (self._writer, self._fetcher, self._searcher):
+            closed.close()
+        for number in self.engine.express_rows:
+            with suppress(OSError):
+                express_path(self.engine.directory, number).unlink(missing_ok=True)
+        stopped()

@@ -1,0 +1,92 @@
+"""From a plan to the statements that write it, as few as can be."""
+
+from __future__ import annotations
+
+import attrs
+
+from msmq.storage.plan import TransactionPlan
+from msmq.storage.postgresql.arrays import byte_strings, integers
+from msmq.storage.postgresql.log_writer import LogNumbers, append_entries, trim_logs, write_events
+from msmq.storage.postgresql.message_writer import write_messages
+from msmq.storage.postgresql.statement import Statement
+
+
+@attrs.frozen
+class Script:
+    """All statements of a transaction.
+
+    @ivar statements: in their order.
+    @ivar numbers: as they are after it.
+    @ivar trimmed: rows of queues in whose message logs something stays behind that no longer counts.
+    @ivar is_durable: whether anything is of more than express messages.
+    """
+
+    statements: list[Statement]
+    numbers: LogNumbers
+    trimmed: frozenset[int]
+    is_durable: bool
+
+
+def script(plan: TransactionPlan, last: LogNumbers, *, may_replace: bool) -> Script:
+    """The statements that write a plan.
+
+    @param last: the numbers before it.
+    @param may_replace: whether a message may be put where one is; if it is not expected, putting it fails,
+        but costs a quarter less.
+    @raise ValueError: a value has no place in the database.
+    @raise struct.error: so too.
+    """
+    numbers = attrs.evolve(last, group=last.group + 1)
+    statements: list[Statement] = []
+    main = Statement()
+    _queues(plan, statements)
+    write_messages("message", plan.durable, statements, main, may_replace=may_replace)
+    if plan.express is not None:
+        write_messages("express", plan.express, statements, main, may_replace=may_replace)
+    _state(plan, main)
+    appended = append_entries(plan.logs, numbers, statements, main)
+    write_events(plan.events, numbers, main)
+    main.add(
+        "UPDATE progress SET number = {0}, last_entry = {1}, last_event = {2}, first_event = {3}",
+        *(numbers.group, numbers.entry, numbers.event, numbers.first_event),
+    )
+    statements.append(main)
+    trimmed = trim_logs(plan.logs, last.entry, appended, statements)
+    return Script(statements, numbers, trimmed, is_durable=plan.is_durable)
+
+
+def _queues(plan: TransactionPlan, statements: list[Statement]) -> None:
+    if plan.removed:
+        # Of the same identifier there may be a new one, in another row.
+        gone = Statement()
+        gone.add("DELETE FROM queue WHERE id = ANY({0})", integers(plan.removed))
+        gone.add("DELETE FROM log_extent WHERE queue = ANY({0})", integers(plan.removed))
+        gone.add(
+            "INSERT INTO removed_queue SELECT unnest({0}) ON CONFLICT DO NOTHING", integers(plan.removed)
+        )
+        statements.append(gone)
+    if plan.queues:
+        put = Statement()
+        put.add(
+            "INSERT INTO queue SELECT id, encode(identifier, 'hex')::uuid, definition"
+            " FROM unnest({0}, {1}, {2}) AS q (id, identifier, definition)"
+            " ON CONFLICT (id) DO UPDATE SET definition = excluded.definition",
+            integers(list(plan.queues)),
+            byte_strings([identifier for identifier, _ in plan.queues.values()]),
+            byte_strings([definition for _, definition in plan.queues.values()]),
+        )
+        statements.append(put)
+
+
+def _state(plan: TransactionPlan, main: Statement) -> None:
+    put = {name: value for name, value in plan.state.items() if value is not None}
+    if put:
+        main.add(
+            "INSERT INTO state SELECT * FROM unnest({0}, {1})"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            byte_strings([name.encode() for name in put]),
+            byte_strings(list(put.values())),
+        )
+    gone = [name.encode() for name, value in plan.state.items() if value is None]
+    if gone:
+        main.add("DELETE FROM state WHERE name = ANY({0})", byte_strings(gone))

@@ -1,0 +1,217 @@
+"""The place where the security of messages is judged: who waits, for how long, and what becomes of them."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.defer import Deferred, fail
+
+from msmq.decoding.message_json import message_json
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.inspection import PATIENCE, Accepted, Answer, Inspector, Refused
+from msmq.queues.queue import Queue
+from msmq.structures.algorithms import AuthenticationLevel
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.wire.sid import parse_sid
+from tests.builders import BETA, with_security
+from tests.nodes.scripted import transactional
+from tests.nodes.test_scripted_receiver import EXPRESS, RECOVERABLE, ReceiverTestCase, X
+
+PLAIN = "TCP:127.0.0.3\\private$\\plain"
+SID = parse_sid("S-1-5-21-1-2-3-1001")
+
+
+class Asked:
+    """A step that answers what a test tells it to.
+
+    @ivar everything: whether messages without a SecurityHeader are asked about, too.
+    @ivar bodies: those that it was asked about, in order.
+    @ivar answers: by body; others are accepted.
+    """
+
+    message_class = MessageClass.NACK_BAD_SIGNATURE
+
+    def __init__(self) -> None:
+        self.everything = False
+        self.bodies: list[bytes] = []
+        self.answers: dict[bytes, Answer | Exception] = {}
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """See L{SecurityStep.guards}."""
+        return self.everything
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
+        """See L{SecurityStep.check}."""
+        body = bytes(message.view.body)
+        self.bodies.append(body)
+        answer = self.answers.get(body, message)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def express(body: bytes) -> bytes:
+    """A message without a SecurityHeader."""
+    return transactional(body, (0, 0, 0), destination=PLAIN, **EXPRESS)
+
+
+def recoverable(body: bytes, number: int) -> bytes:
+    """The same, but it is kept."""
+    return transactional(body, (0, 0, 0), message_id=number, destination=PLAIN, **RECOVERABLE)
+
+
+class ArrivalTests(ReceiverTestCase):
+    """GAMMA sends to BETA, who asks a step."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.step = Asked()
+        self.beta.service._parts.inspector.steps = (self.step,)
+
+    def reasons(self) -> list[str]:
+        """What the event log tells of messages that were not taken."""
+        stored = self.successResultOf(self.beta.store.read_events(0, 1000))
+        return [entry.event.reason for entry in stored if entry.event.event == "refused"]
+
+    def test_only_what_has_to_be_asked(self) -> None:
+        """Messages without a SecurityHeader pass unasked, unless their queue is guarded."""
+        self.say(express(b"1"), with_security(express(b"2"), SID), express(b"3"))
+        self.assertEqual(self.step.bodies, [b"2"])
+        self.step.everything = True
+        self.say(express(b"4"))
+        self.assertEqual(self.step.bodies, [b"2", b"4"])
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"2", b"3", b"4"])
+
+    def test_refused(self) -> None:
+        """It is not in its queue, its reason is kept, and its session goes on as if it had been taken."""
+        self.step.everything = True
+        self.step.answers[b"2"] = Refused(MessageClass.NACK_ACCESS_DENIED, "nobody likes it")
+        self.say(*(recoverable(body, number) for number, body in enumerate((b"1", b"2", b"3"), 1)), seconds=1)
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"3"])
+        self.assertEqual(self.reasons(), ["NACK_ACCESS_DENIED from 127.0.0.4: nobody likes it"])
+        self.assertEqual(self.named(self.peer), 3)
+        self.check_counts()
+
+    def test_refused_in_a_sequence(self) -> None:
+        """The sender hears of it by a FinalAck, and what follows in the sequence is taken."""
+        self.step.everything = True
+        self.step.answers[b"1"] = Refused(MessageClass.NACK_ACCESS_DENIED, "nobody likes it")
+        self.say(transactional(b"1", (X, 1, 0)), transactional(b"2", (X, 2, 1)), seconds=1)
+        self.assertEqual(self.bodies(self.beta, self.path), [b"2"])
+        self.assertEqual(self.peer.final_acks, [(MessageClass.NACK_ACCESS_DENIED, 1)])
+        self.assertEqual(self.peer.order_acks[-1], (X, 2, 1))
+
+    def test_the_session_waits_in_order(self) -> None:
+        """What comes behind a message that waits is neither shown nor acknowledged before it."""
+        waiting: Deferred[Accepted] = Deferred()
+        self.step.everything = True
+        self.step.answers[b"1"] = waiting
+        self.say(recoverable(b"1", 1), seconds=1)
+        self.say(recoverable(b"2", 2), seconds=1)
+        self.assertEqual(self.beta.service.queue(self.plain)["messages"], 0)
+        self.assertEqual(self.named(self.peer), 0)
+        waiting.callback(Accepted(UserMessageView(recoverable(b"1", 1)), None))
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"2"])
+        self.assertEqual(self.named(self.peer), 2)
+        self.check_counts()
+
+    def test_a_queue_that_is_made_meanwhile(self) -> None:
+        """What was not asked about does not slip into it, while another message is waited for."""
+        waiting: Deferred[Accepted] = Deferred()
+        self.step.everything = True
+        self.step.answers[b"1"] = waiting
+        self.say(
+            express(b"1"),
+            transactional(b"2", (0, 0, 0), destination=f"{PLAIN[:-5]}late", **EXPRESS),
+            seconds=1,
+        )
+        late = self.queue(self.beta, "late")
+        waiting.callback(Accepted(UserMessageView(express(b"1")), None))
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"1"])
+        self.assertEqual((self.step.bodies, self.bodies(self.beta, late)), ([b"1"], []))
+        self.assertEqual(self.reasons(), ["NACK_BAD_DST_Q from 127.0.0.4"])
+
+    def test_the_wait_is_bounded(self) -> None:
+        """Whoever gets no answer is refused, and messages that came with it do not wait once more each."""
+        self.step.everything = True
+        for body in (b"1", b"2", b"3"):
+            self.step.answers[body] = Deferred()
+        self.say(*(recoverable(body, number) for number, body in enumerate((b"1", b"2", b"3"), 1)))
+        self.clock.advance(PATIENCE + 1)
+        self.assertEqual(
+            self.reasons(),
+            ["NACK_BAD_SIGNATURE from 127.0.0.4: asked got no answer about it within 30 seconds"] * 3,
+        )
+        self.check_counts()
+
+    def test_errors_are_refusals(self) -> None:
+        """Whatever a step raises, at once or later, the message is refused and the session goes on."""
+        self.step.everything = True
+        self.step.answers[b"1"] = ValueError("a secret")
+        self.step.answers[b"2"] = fail(KeyError("another"))
+        self.say(express(b"1"), express(b"2"), express(b"3"), seconds=1)
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"3"])
+        self.assertEqual(
+            self.reasons(),
+            [
+                f"NACK_BAD_SIGNATURE from 127.0.0.4: asked could not tell about it: {name}"
+                for name in ("ValueError", "KeyError")
+            ],
+        )
+        self.assertEqual(len(self.flushLoggedErrors(ValueError, KeyError)), 2)
+        self.check_counts()
+
+    def test_stopped_meanwhile(self) -> None:
+        """A message that waits when the queue manager stops is neither taken nor refused."""
+        self.step.everything = True
+        self.step.answers[b"1"] = Deferred()
+        self.say(recoverable(b"1", 1))
+        self.beta.service.stopService()
+        self.clock.advance(PATIENCE + 1)
+        self.assertEqual(self.named(self.peer), 0)
+        again = self.node("BETA", BETA, store=self.beta.store)
+        self.run_to_end(again.service.open())
+        self.assertEqual(again.service.queue(self.plain)["messages"], 0)
+        self.assertEqual(self.reasons(), [])
+
+    def test_what_the_peer_says_of_signatures(self) -> None:
+        """Flags.AU and AS of a message that comes say nothing; what a step found is what is kept.
+
+        MQMQ-2.2.20.6-08.
+        """
+        self.say(with_security(express(b"1"), SID, flags=0x0511))
+        [lies] = self.take(self.beta, self.plain)
+        self.assertFalse(message_json(lies)["authenticated"])
+        self.assertEqual(message_json(lies)["sender_id"], "S-1-5-21-1-2-3-1001")
+        packet = with_security(express(b"2"), SID)
+        view = UserMessageView(packet)
+        found = attrs.evolve(Accepted(view, view.security()), authentication=AuthenticationLevel.SIG_2_0)
+        self.step.answers[b"2"] = found
+        self.say(packet)
+        [true] = self.take(self.beta, self.plain)
+        self.assertTrue(message_json(true)["authenticated"])
+        self.assertIs(true.authentication_level, AuthenticationLevel.SIG_2_0)
+        self.assertFalse(message_json(true, is_kept=False)["authenticated"])
+
+    def test_rewritten(self) -> None:
+        """A step may give another message in place of one, and the steps behind it see that one."""
+        packet = with_security(express(b"hidden"), SID)
+        view = UserMessageView(with_security(express(b"clear"), SID))
+        self.step.answers[b"hidden"] = Accepted(view, view.security())
+        second = Asked()
+        self.beta.service._parts.inspector.steps = (self.step, second)
+        self.say(packet)
+        self.assertEqual(second.bodies, [b"clear"])
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"clear"])
+
+
+class NothingToAskTests(ReceiverTestCase):
+    """L{Inspector.concerns}."""
+
+    def test_no_steps(self) -> None:
+        """A queue manager that asks nothing looks at nothing but the flag of the header."""
+        inspector: Inspector = self.beta.service._parts.inspector
+        plain = UserMessageView(express(b"1"))
+        self.assertFalse(inspector.concerns(None, [plain], [None]))  # type: ignore[arg-type]

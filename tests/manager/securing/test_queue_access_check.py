@@ -1,0 +1,357 @@
+"""Who may send to a queue: what a peer sees that sends bytes, and what the event log tells."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces.access import Account, Ruling
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.inspection import Accepted
+from msmq.manager.securing.queue_access_check import QueueAccessCheck
+from msmq.manager.securing.security_descriptors import AccessPolicy
+from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
+from msmq.queues.queue import Queue
+from msmq.security.access.rules import QueueRule, Rules
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.status import MQError, Status
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.sddl import parse_sddl
+from msmq.wire.addresses import AddressSet
+from msmq.wire.sid import parse_sid
+from tests.builders import ALPHA, with_security
+from tests.nodes.scripted import transactional
+from tests.nodes.support import Node
+from tests.nodes.test_scripted_receiver import (
+    ADMIN,
+    EXPRESS,
+    NEGATIVE_ARRIVAL,
+    RECOVERABLE,
+    ReceiverTestCase,
+    X,
+)
+
+PLAIN = "TCP:127.0.0.3\\private$\\plain"
+STRANGER = "198.51.100.7"
+SID = ALICE = parse_sid("S-1-5-21-1-2-3-1001")
+CLERKS = parse_sid("S-1-5-21-1-2-3-2001")
+STRANGE_SID = parse_sid("S-1-5-21-9-9-9-1")
+ADMITTING = (
+    f'nothing verifies who sent it; peers = ["{STRANGER}"] under [security] in the configuration'
+    " would admit it"
+)
+
+
+def express(body: bytes, **kwargs: Any) -> bytes:
+    """A message that nobody has signed."""
+    return transactional(body, (0, 0, 0), destination=PLAIN, **EXPRESS, **kwargs)
+
+
+class AdmissionTestCase(ReceiverTestCase):
+    """BETA has a gate of the test's; GAMMA is on its machine."""
+
+    gate = TrustedPeers()
+    insecure_nacks = False
+    policy: AccessPolicy | None = None
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        options = {
+            "gate": self.gate,
+            "send_insecure_nacks": self.insecure_nacks,
+            "access": self.policy,
+        }
+        return super().node(name, identifier, options=options if name == "BETA" else {}, **kwargs)
+
+    def reasons(self) -> list[str]:
+        """What the event log tells of messages that were not taken."""
+        stored = self.successResultOf(self.beta.store.read_events(0, 1000))
+        return [entry.event.reason for entry in stored if entry.event.event == "refused"]
+
+    def classes(self) -> list[int]:
+        """And their classes."""
+        stored = self.successResultOf(self.beta.store.read_events(0, 1000))
+        return [entry.event.message_class for entry in stored if entry.event.event == "refused"]
+
+
+class GateTests(AdmissionTestCase):
+    """By default what nothing verifies is taken from this machine alone."""
+
+    def stranger(self) -> None:
+        """From now on the peer sends from elsewhere."""
+        self.peer = self.dial(host=self.network.host(STRANGER), identifier=UUID(int=77))
+
+    def test_this_machine_is_trusted(self) -> None:
+        """Whichever of its addresses a message comes from, be there a header in it that proves nothing."""
+        self.say(express(b"1"), with_security(express(b"2"), SID))
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"2"])
+        self.assertEqual(self.reasons(), [])
+
+    def test_a_stranger_is_refused(self) -> None:
+        """Its message is counted and acknowledged by the session, and the event tells the line to write."""
+        self.stranger()
+        self.say(
+            express(b"1", source=UUID(int=77)),
+            transactional(
+                b"2", (0, 0, 0), message_id=2, destination=PLAIN, source=UUID(int=77), **RECOVERABLE
+            ),
+            transactional(b"3", (X, 1, 0), source=UUID(int=77)),
+            seconds=1,
+        )
+        self.assertEqual(self.bodies(self.beta, self.plain), [])
+        self.assertEqual(self.bodies(self.beta, self.path), [])
+        self.assertEqual(
+            self.reasons(), [f"NACK_ACCESS_DENIED from {STRANGER}: {ADMITTING}"] * 3, "and nothing else"
+        )
+        self.assertEqual(self.classes(), [0x8004] * 3)
+        self.clock.advance(25)
+        self.assertFalse(self.peer.is_lost)
+        self.assertEqual(self.named(self.peer), 2)
+
+    def test_it_is_told_nothing(self) -> None:
+        """A stranger does not learn that it may not."""
+        self.stranger()
+        self.listen(self.gamma)
+        asking: dict[str, Any] = {"acknowledge": NEGATIVE_ARRIVAL, "admin": ADMIN}
+        self.say(
+            express(b"1", **asking),
+            # Of another kind than its queue takes, and too late: neither is told before who may send at all.
+            transactional(b"2", (0, 0, 0), **EXPRESS, **asking),
+            transactional(b"3", (X, 1, 0), destination=PLAIN, source=UUID(int=77), **asking),
+            express(b"4", times=(1, 1, 1), **asking),
+            seconds=5,
+        )
+        self.assertEqual(self.classes(), [0x8004] * 4)
+        self.assertEqual(self.peers, [])
+
+    def test_a_name_is_no_proof(self) -> None:
+        """Who merely says who he is, or comes with a signature that nobody can check, is as strange."""
+        self.stranger()
+        self.say(with_security(express(b"1"), SID), with_security(express(b"2"), SID, signature=b"s" * 64))
+        self.assertEqual(self.bodies(self.beta, self.plain), [])
+        first, second = self.reasons()
+        self.assertEqual(first, f"NACK_ACCESS_DENIED from {STRANGER}: {ADMITTING}")
+        self.assertTrue(second.startswith("NACK_"), second)
+
+    def test_what_passes_through_is_not_judged(self) -> None:
+        """Only the queue manager whose queue it is for knows who may send to that."""
+        self.stranger()
+        self.say(transactional(b"1", (0, 0, 0), queue_manager=ALPHA, number=7, **EXPRESS))
+        self.assertNotIn("ACCESS", " ".join(self.reasons()))
+
+
+class PeersTests(AdmissionTestCase):
+    """The line that the event tells admits it."""
+
+    gate = TrustedPeers(peers=AddressSet.of([STRANGER]))
+
+    def test_a_peer_is_taken_at_its_word(self) -> None:
+        """As this machine is; its neighbour is not."""
+        for number, address in enumerate((STRANGER, "198.51.100.8")):
+            who = UUID(int=77 + number)
+            peer = self.dial(host=self.network.host(address), identifier=who)
+            peer.send(express(address.encode(), source=who))
+            self.clock.advance(0.1)
+        self.say(express(b"here"))
+        self.assertEqual(self.bodies(self.beta, self.plain), [STRANGER.encode(), b"here"])
+        [reason] = self.reasons()
+        self.assertIn('peers = ["198.51.100.8"]', reason)
+
+
+class AllowTests(AdmissionTestCase):
+    """Everybody is taken at his word."""
+
+    gate = TrustedPeers(Unauthenticated.ALLOW)
+
+    def test_a_stranger_is_admitted(self) -> None:
+        """Without any question."""
+        peer = self.dial(host=self.network.host(STRANGER), identifier=UUID(int=77))
+        peer.send(express(b"1", source=UUID(int=77)))
+        self.clock.advance(0.1)
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"1"])
+
+
+class DenyTests(AdmissionTestCase):
+    """Nobody is taken at his word."""
+
+    gate = TrustedPeers(Unauthenticated.DENY)
+    insecure_nacks = True
+
+    def test_this_machine_is_refused_too(self) -> None:
+        """And told so, where strangers are told; the sequence of a refused message goes on behind it."""
+        self.listen(self.gamma)
+        self.say(
+            express(b"1", acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN),
+            transactional(b"2", (X, 1, 0)),
+            transactional(b"3", (X, 2, 1)),
+            seconds=5,
+        )
+        self.assertEqual(self.bodies(self.beta, self.plain) + self.bodies(self.beta, self.path), [])
+        self.assertEqual(len(self.reasons()), 3)
+        self.assertIn('unauthenticated = "loopback" under [security]', self.reasons()[0])
+        heard = [answer for peer in (self.peer, *self.peers) for answer in peer.heard]
+        self.assertIn(0x8004, [answer.message_class for answer in heard])
+
+
+class Proves:
+    """In the place of the steps that verify signatures: whoever a message names has proven it."""
+
+    message_class = MessageClass.NACK_BAD_SIGNATURE
+
+    def guards(self, session: ISession, queue: Queue) -> bool:
+        """See L{SecurityStep.guards}."""
+        return False
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Accepted:
+        """See L{SecurityStep.check}."""
+        security = message.security
+        return message if security is None else attrs.evolve(message, sender=security.security_id)
+
+
+class AccessTests(AdmissionTestCase):
+    """What a descriptor says of those who send."""
+
+    def setUp(self) -> None:
+        self.access = MemoryAccessControl(Rules(queues=self.rules()))
+        self.access.add(Account(ALICE, "alice", frozenset({CLERKS})))
+        self.policy = AccessPolicy(self.access, ALICE)
+        super().setUp()
+        self.beta.service._parts.inspector.steps = (
+            self.gate,
+            Proves(),
+            QueueAccessCheck(self.gate, self.beta.service._parts.descriptors),
+        )
+
+    def rules(self) -> tuple[QueueRule, ...]:
+        ruling = Ruling(parse_sddl("D:(A;;0x4;;;S-1-5-21-1-2-3-2001)"), "rules.toml:7")
+        return (QueueRule("private$\\ruled", ruling),)
+
+    def to(self, name: str, sddl: str, body: bytes, sid: bytes = b"", **kwargs: Any) -> bytes:
+        """A message to a new queue that has this descriptor."""
+        if sddl:
+            self.queue(self.beta, name, security=sddl)
+        packet = transactional(body, (0, 0, 0), destination=f"TCP:127.0.0.3\\private$\\{name}", **EXPRESS)
+        return with_security(packet, sid, **kwargs) if sid else packet
+
+    def taken(self, name: str) -> list[bytes]:
+        return self.bodies(self.beta, f".\\private$\\{name}")
+
+    def test_who_may_write(self) -> None:
+        """His own entry, that of a group of his, or that of everybody lets him in; a denial keeps him out.
+
+        MQQB-3.1.5.8.3-20, MQMQ-2.2.24-04.
+        """
+        for name, sddl, is_taken in (
+            ("a", "D:(A;;0x4;;;S-1-5-21-1-2-3-1001)", True),
+            ("b", "D:(A;;0x4;;;S-1-5-21-1-2-3-2001)", True),
+            ("c", "D:(A;;0x4;;;AU)", True),
+            ("d", "D:(D;;0x4;;;S-1-5-21-1-2-3-2001)(A;;GA;;;WD)", False),
+            ("e", "D:(A;;0x3;;;WD)", False),
+            ("f", "D:", False),
+        ):
+            self.say(self.to(name, sddl, name.encode(), ALICE))
+            self.assertEqual(self.taken(name), [name.encode()] if is_taken else [], sddl)
+        alice = "S-1-5-21-1-2-3-1001"
+        self.assertEqual(
+            self.reasons(),
+            [
+                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: entry 1 of the DACL denies it to"
+                " S-1-5-21-1-2-3-2001, by its descriptor",
+                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: no entry of the DACL allows it to"
+                f" {alice} or its groups, by its descriptor",
+                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: the DACL is empty, which lets nobody"
+                " do anything, by its descriptor",
+            ],
+        )
+        self.assertEqual(self.classes(), [0x8004] * 3)
+
+    def test_who_proves_nothing_is_anonymous(self) -> None:
+        """Whatever it says in a header; so it is one of everybody, and no authenticated user.
+
+        MQQB-3.1.5.8.3-21: who has no header is one of everybody, who may be denied.
+        """
+        steps = self.beta.service._parts.inspector.steps
+        self.beta.service._parts.inspector.steps = (steps[0], steps[2])
+        for name, sddl, is_taken in (
+            ("a", "D:(A;;0x4;;;WD)", True),
+            ("b", "D:(A;;0x4;;;AN)", True),
+            ("c", "D:(A;;0x4;;;AU)", False),
+            ("d", "D:(D;;0x4;;;AN)(A;;GA;;;WD)", False),
+            ("e", "D:(D;;0x4;;;WD)(A;;GA;;;AN)", False),
+        ):
+            self.say(self.to(name, sddl, b"1"), self.to(name, "", b"2", ALICE))
+            self.assertEqual(self.taken(name), [b"1", b"2"] if is_taken else [], sddl)
+
+    def test_a_queue_manager_is_everybody(self) -> None:
+        """MQQB-3.1.5.8.3-23: so it is not anonymous either; who cannot be looked up is denied."""
+        for name, sddl, is_taken in (
+            ("a", "D:(A;;0x4;;;WD)", True),
+            ("b", "D:(D;;0x4;;;AN)(A;;0x4;;;WD)", True),
+            ("c", "D:(A;;0x4;;;AU)", False),
+        ):
+            self.say(self.to(name, sddl, b"1", ALPHA.bytes_le, flags=2))
+            self.assertEqual(self.taken(name), [b"1"] if is_taken else [], sddl)
+        self.say(self.to("d", "D:(A;;GA;;;WD)", b"1", STRANGE_SID))
+        self.access.is_connected = False
+        self.say(self.to("e", "D:(A;;GA;;;WD)", b"1", ALICE), self.to("e", "", b"2"))
+        self.assertEqual((self.taken("d"), self.taken("e")), ([], [b"2"]))
+        self.assertIn("the groups of S-1-5-21-9-9-9-1 are not known: there is no such", self.reasons()[-2])
+        self.assertIn("the accounts in memory are away", self.reasons()[-1])
+
+    def test_a_transactional_message(self) -> None:
+        """MQQB-3.1.5.8.3-24: the sequence goes on behind what is refused, and its sender is told.
+
+        Where its sender is not told of the acknowledgement that it asked for, it is of the final one.
+        """
+        self.queue(self.beta, "closed", transactional=True, security="D:(A;;0x4;;;AU)")
+        to = "TCP:127.0.0.3\\private$\\closed"
+        first = transactional(b"1", (X, 1, 0), destination=to, acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN)
+        second = with_security(transactional(b"2", (X, 2, 1), destination=to), ALICE)
+        self.say(first, second, seconds=5)
+        self.assertEqual(self.taken("closed"), [b"2"])
+        self.assertEqual(len(self.reasons()), 1)
+        self.assertNotIn("admin", " ".join(str(answer.destination) for answer in self.peer.heard))
+        self.assertIn(0x8004, [answer.message_class for answer in self.peer.heard])
+
+    def test_a_rule_takes_the_place_of_the_descriptor(self) -> None:
+        """And the event tells where it stands."""
+        self.say(self.to("ruled", "D:(A;;GA;;;WD)", b"1"), self.to("ruled", "", b"2", ALICE))
+        self.assertEqual(self.taken("ruled"), [b"2"])
+        [reason] = self.reasons()
+        self.assertTrue(reason.endswith("or its groups, by rules.toml:7"), reason)
+
+    def test_a_queue_of_the_default(self) -> None:
+        """MQDMPR-3.1.7.1.33-03: its owner is a user of the domain, so nobody else may write."""
+        self.say(self.to("a", "", b"0"))
+        self.queue(self.beta, "a")
+        self.say(self.to("a", "", b"1"), self.to("a", "", b"2", ALICE))
+        self.assertEqual(self.taken("a"), [b"2"])
+
+    def test_it_is_kept(self) -> None:
+        """A queue that was closed is closed after a restart; one of before there were descriptors is open."""
+        self.queue(self.beta, "closed", security="D:(A;;0x4;;;AU)")
+        self.beta = self.restart(self.beta)
+        parts = self.beta.service._parts
+        parts.inspector.steps = (self.gate, QueueAccessCheck(self.gate, parts.descriptors))
+        self.peer = self.dial()
+        self.say(self.to("closed", "", b"1"))
+        self.assertEqual(self.taken("closed"), [])
+        queue = self.beta.model.find(parse_path_name(self.plain))
+        assert queue is not None
+        queue.definition = attrs.evolve(queue.definition, security=b"")
+        self.say(express(b"2"))
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"2"])
+
+    def test_a_descriptor_that_is_none(self) -> None:
+        """MQDMPR-3.1.1.2-14: one that has rights that are none is refused, and there is no queue."""
+        for sddl, words in (
+            ("D:(A;;0x40;;;WD)", "entry 1 of the DACL, about S-1-1-0, has 0x00000040 in its mask"),
+            ("D:(A", "here O:, G:, D: or S: should stand"),
+        ):
+            creating = self.deferred(self.beta.service.create_queue(".\\private$\\a", security=sddl))
+            error = self.failureResultOf(creating, MQError).value
+            self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
+            self.assertIn(words, str(error))
+        self.assertIsNone(self.beta.model.find(parse_path_name(".\\private$\\a")))

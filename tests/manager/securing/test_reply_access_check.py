@@ -1,0 +1,131 @@
+"""Acknowledgements that messages from elsewhere ask for, and the queues of ours that they would go into."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from msmq.interfaces.access import Account
+from msmq.interfaces.signing import KeptCertificate
+from msmq.manager.securing.security_descriptors import AccessPolicy
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.algorithms import AuthenticationLevel
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.message_class import MessageClass
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.wire.guid import NULL_GUID
+from tests.builders import BETA
+from tests.contracts.signing import SID
+from tests.nodes.signed import TO_BETA, SigningTestCase
+from tests.nodes.support import Node, NodesTestCase
+
+OPEN, CLOSED = ".\\private$\\open", ".\\private$\\closed"
+
+
+class ReplyTests(NodesTestCase):
+    """BETA has a queue that everybody may write into, and one that nobody but its owner may."""
+
+    send_insecure_nacks = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.queue(self.beta, "open", security="D:(A;;GA;;;WD)")
+        self.queue(self.beta, "closed", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
+        self.queue(self.alpha, "admin")
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        options: dict[str, Any] = {"send_insecure_nacks": self.send_insecure_nacks}
+        if name == "BETA":
+            options["access"] = AccessPolicy(MemoryAccessControl(), SID)
+        store = MemoryMessageStore(durable=True)
+        return super().node(name, identifier, options=options, store=store, **kwargs)
+
+    def ask(self, admin_queue: FormatName, to: str = "open", **kwargs: Any) -> None:
+        message = Message(body=b"1", acknowledge=Acknowledge(0x0F), admin_queue=admin_queue, **kwargs)
+        self.run_to_end(self.alpha.service.send(f"DIRECT=TCP:127.0.0.3\\private$\\{to}", [message]))
+        self.clock.advance(5)
+
+    def found(self, path: str, node: Node | None = None) -> list[MessageClass | int]:
+        return [view.message_class for view in self.take(node or self.beta, path)]
+
+    def test_a_queue_of_ours_that_is_closed(self) -> None:
+        """Whoever may not write into it gets nothing into it by what he asks for, by whatever name."""
+        queue = self.beta.model.find(parse_path_name(CLOSED))
+        assert queue is not None
+        for name in (
+            parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed"),
+            parse_format_name("DIRECT=OS:BETA\\private$\\closed"),
+            PrivateFormatName(BETA, queue.definition.number),
+            PrivateFormatName(NULL_GUID, queue.definition.number),
+        ):
+            self.ask(name)
+            self.ask(name, time_to_be_received=1)
+            self.assertEqual(self.found(OPEN), [MessageClass.NORMAL])
+            self.assertEqual(self.found(CLOSED), [])
+
+    def test_what_is_refused(self) -> None:
+        """A message that is not taken gets its body nowhere either."""
+        name = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed")
+        self.ask(name, transactional=True)
+        self.ask(name, to="nowhere")
+        self.ask(name, to="closed")
+        self.assertEqual(self.found(CLOSED), [])
+
+    def test_other_queues(self) -> None:
+        """One that is open, and one of the sender's own, get what is asked for."""
+        self.ask(parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\open"))
+        told = [MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE]
+        self.assertEqual(self.found(OPEN), [MessageClass.NORMAL, *told])
+        self.ask(parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin"))
+        self.assertEqual(self.found(".\\private$\\admin", self.alpha), [MessageClass.ACK_REACH_QUEUE])
+
+    def test_who_sends_here(self) -> None:
+        """An application of BETA is told in a queue of its own, whoever else may write into it."""
+        message = Message(
+            acknowledge=Acknowledge.POSITIVE_ARRIVAL,
+            admin_queue=parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed"),
+        )
+        self.run_to_end(self.beta.service.send(OPEN, [message]))
+        self.assertEqual(self.found(CLOSED), [MessageClass.ACK_REACH_QUEUE])
+
+
+class InsecureReplyTests(ReplyTests):
+    """The same where strangers are told why their messages are refused."""
+
+    send_insecure_nacks = True
+
+
+class SignedReplyTests(SigningTestCase):
+    """BETA knows who has sent a message."""
+
+    def setUp(self) -> None:
+        self.access = MemoryAccessControl()
+        self.access.add(Account(SID, "alice"))
+        super().setUp()
+        self.run_to_end(self.beta.service.allow(self.plain, "everyone", ["send"]))
+        self.queue(self.beta, "closed", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        options = {"access": AccessPolicy(self.access, SID)} if name == "BETA" else {}
+        return super().node(name, identifier, options=options, **kwargs)
+
+    def test_who_may_write_is_told(self) -> None:
+        """Proof of who asks is as good there as for the message itself."""
+        self.own_stores["ALPHA"].add(KeptCertificate(self.alice, SID, is_internal=True))
+        self.alpha.service._parts.securing.open()
+        for level, expected in (
+            (AuthenticationLevel.SIG_2_0, [MessageClass.ACK_REACH_QUEUE]),
+            (AuthenticationLevel.NONE, []),
+        ):
+            message = Message(
+                authentication_level=level,
+                acknowledge=Acknowledge.POSITIVE_ARRIVAL,
+                admin_queue=parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed"),
+            )
+            self.run_to_end(self.alpha.service.send(TO_BETA.format("plain"), [message]))
+            self.clock.advance(5)
+            self.assertEqual(len(self.arrived()), 1)
+            found = [view.message_class for view in self.take(self.beta, CLOSED)]
+            self.assertEqual(found, expected)

@@ -1,0 +1,230 @@
+"""Applications that do something in the name of somebody: each right gates the operation that it names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.access import Account
+from msmq.manager.securing.restricted_manager import RestrictedQueueManager
+from msmq.manager.securing.security_descriptors import AccessPolicy
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.status import MQError, Status
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.wire.guid import NULL_GUID
+from msmq.wire.sid import parse_sid
+from tests.builders import BETA
+from tests.nodes.support import Node, NodesTestCase
+
+OWNER, BOB = parse_sid("S-1-5-21-1-2-3-1001"), parse_sid("S-1-5-21-1-2-3-1002")
+QUEUE = ".\\private$\\orders"
+CLOSED = "O:S-1-5-21-1-2-3-1001D:"
+
+Doing = Callable[[RestrictedQueueManager], Coroutine[Any, Any, Any]]
+
+
+class ActingTests(NodesTestCase):
+    """BETA's owner lets bob do one thing at a time."""
+
+    def setUp(self) -> None:
+        self.access = MemoryAccessControl()
+        for sid, name in ((OWNER, "alice"), (BOB, "bob")):
+            self.access.add(Account(sid, name))
+        super().setUp()
+        self.service = self.beta.service
+        self.queue(self.beta, security=CLOSED, journal=True)
+        self.run_to_end(self.service.revoke(".", "everyone"))
+        self.bob = self.run_to_end(self.service.acting_as("bob"))
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        options = {"access": AccessPolicy(self.access, OWNER)} if name == "BETA" else {}
+        return super().node(name, identifier, options=options, **kwargs)
+
+    def denial(self, doing: Doing) -> str:
+        """Why bob may not."""
+        failure = self.failureResultOf(Deferred.fromCoroutine(doing(self.bob)), MQError)
+        self.assertEqual(failure.value.status, Status.MQ_ERROR_ACCESS_DENIED)
+        return str(failure.value)
+
+    def gate(self, path: str, right: str, doing: Doing, name: str) -> None:
+        """Bob may do it with this right, and may not without, and the refusal names the right.
+
+        @param name: the document's name of what is missing.
+        """
+        self.assertIn(name, self.denial(doing))
+        self.run_to_end(self.service.allow(path, "bob", [right]))
+        self.run_to_end(doing(self.bob))
+        self.run_to_end(self.service.revoke(path, "bob"))
+        self.assertIn(name, self.denial(doing))
+
+    async def send_as(self, message: Message, destination: str, who: RestrictedQueueManager) -> None:
+        await who.send(destination, [message])
+
+    def fill(self) -> None:
+        self.run_to_end(self.service.send(QUEUE, [Message(body=b"1")]))
+
+    def test_rights_to_a_queue(self) -> None:
+        """MQMQ-2.2.24-04: what each lets one do."""
+        self.fill()
+        to_look: Doing = lambda bob: bob.reserve(QUEUE, timeout=0, peek=True)  # noqa: E731
+
+        async def take(bob: RestrictedQueueManager) -> None:
+            self.fill()
+            reservation = await bob.reserve(QUEUE, timeout=0)
+            await reservation.confirm()
+
+        async def take_copy(bob: RestrictedQueueManager) -> None:
+            await (await bob.reserve(QUEUE + ";journal", timeout=0)).confirm()
+
+        async def purge(bob: RestrictedQueueManager) -> None:
+            await bob.purge_queue(QUEUE)
+
+        self.gate(QUEUE, "send", lambda bob: bob.send(QUEUE, [Message()]), "MQSEC_WRITE_MESSAGE")
+        self.gate(QUEUE, "peek", to_look, "MQSEC_PEEK_MESSAGE")
+        self.gate(QUEUE, "receive", take, "MQSEC_RECEIVE_MESSAGE")
+        self.gate(QUEUE, "receive-journal", take_copy, "MQSEC_RECEIVE_JOURNAL_MESSAGE")
+        self.gate(QUEUE, "receive", purge, "MQSEC_RECEIVE_MESSAGE")
+        self.gate(QUEUE, "get-properties", lambda bob: bob.queue(QUEUE), "MQSEC_GET_QUEUE_PROPERTIES")
+        label = {"label": "Orders"}
+        self.gate(
+            QUEUE, "set-properties", lambda bob: bob.set_queue(QUEUE, label), "MQSEC_SET_QUEUE_PROPERTIES"
+        )
+        self.gate(QUEUE, "get-permissions", lambda bob: bob.acl(QUEUE), "MQSEC_GET_QUEUE_PERMISSIONS")
+        change = "MQSEC_CHANGE_QUEUE_PERMISSIONS"
+        self.gate(QUEUE, "set-permissions", lambda bob: bob.allow(QUEUE, "users", ["send"]), change)
+        self.gate(QUEUE, "set-permissions", lambda bob: bob.deny(QUEUE, "users", ["send"]), change)
+        self.gate(QUEUE, "set-permissions", lambda bob: bob.revoke(QUEUE, "users"), change)
+
+    def test_half_of_a_right_is_none(self) -> None:
+        """Receiving needs to look and to delete."""
+        for right, missing in (("peek", "MQSEC_DELETE_MESSAGE"), ("delete-message", "MQSEC_PEEK_MESSAGE")):
+            self.run_to_end(self.service.allow(QUEUE, "bob", [right]))
+            self.assertIn(missing, self.denial(lambda bob: bob.reserve(QUEUE, timeout=0)))
+            self.run_to_end(self.service.revoke(QUEUE, "bob"))
+
+    def test_an_owner(self) -> None:
+        """Who takes ownership may change the list from then on; who may delete the queue deletes it."""
+        take = self.bob.take_ownership
+        self.assertIn("MQSEC_TAKE_QUEUE_OWNERSHIP", self.denial(lambda bob: take(QUEUE)))
+        self.run_to_end(self.service.allow(QUEUE, "bob", ["take-ownership"]))
+        self.assertEqual(self.run_to_end(take(QUEUE))["owner"], "bob (S-1-5-21-1-2-3-1002)")
+        self.run_to_end(self.service.revoke(QUEUE, "bob"))
+        self.assertIn("MQSEC_DELETE_QUEUE", self.denial(lambda bob: bob.delete_queue(QUEUE)))
+        self.run_to_end(self.bob.allow(QUEUE, "bob", ["delete"]))
+        self.run_to_end(self.bob.delete_queue(QUEUE))
+        self.assertEqual(self.service.queues(), [])
+
+    def test_rights_to_the_queue_manager(self) -> None:
+        """MQMQ-2.2.23-05: what each lets one do."""
+        nowhere = "DIRECT=TCP:127.0.0.2\\private$\\nowhere"
+        letters, journal = ".\\system$;deadletter", ".\\system$;journal"
+        for _ in range(4):
+            message = Message(body=b"1", dead_letter=True, time_to_reach_queue=1)
+            self.run_to_end(self.service.send(nowhere, [message]))
+        self.alpha.deaf()
+        self.clock.advance(5)
+        numbers = iter(range(10))
+
+        def read(path: str, *, peek: bool) -> Doing:
+            return lambda bob: bob.reserve(path, timeout=0, peek=peek)
+
+        self.gate(
+            ".",
+            "create-queue",
+            lambda bob: bob.create_queue(f".\\private$\\new{next(numbers)}"),
+            "MQSEC_CREATE_QUEUE",
+        )
+        self.gate(".", "get-properties", lambda bob: bob.status(), "MQSEC_GET_MACHINE_PROPERTIES")
+        self.gate(".", "get-permissions", lambda bob: bob.acl("."), "MQSEC_GET_MACHINE_PERMISSIONS")
+        change = "MQSEC_CHANGE_MACHINE_PERMISSIONS"
+        self.gate(".", "set-permissions", lambda bob: bob.deny(".", "users", ["delete"]), change)
+        letter = "MQSEC_PEEK_DEADLETTER_MESSAGE"
+        self.gate(".", "peek-dead-letters", lambda bob: bob.dead_letters(), letter)
+        for path, word, name in (
+            (letters, "dead-letters", "DEADLETTER_MESSAGE"),
+            (journal, "journal", "JOURNAL_QUEUE_MESSAGE"),
+        ):
+            for action in ("peek", "receive"):
+                right = read(path, peek=action == "peek")
+                missing = self.denial(right)
+                self.assertIn(name, missing)
+                self.run_to_end(self.service.allow(".", "bob", [f"{action}-{word}"]))
+                outcome: list[Any] = []
+                Deferred.fromCoroutine(right(self.bob)).addErrback(lambda failure: failure.value).addCallback(
+                    outcome.append
+                )
+                if isinstance(outcome[0], MQError):
+                    # There is nothing in it, which one learns only if one may look.
+                    self.assertEqual(outcome[0].status, Status.MQ_ERROR_IO_TIMEOUT)
+                self.run_to_end(self.service.revoke(".", "bob"))
+        take = "MQSEC_TAKE_MACHINE_OWNERSHIP"
+        self.gate(".", "take-ownership", lambda bob: bob.take_ownership("."), take)
+
+    def test_what_one_makes_is_ones_own(self) -> None:
+        """A queue that bob makes is his, and he may do everything with it."""
+        self.run_to_end(self.service.allow(".", "bob", ["create-queue"]))
+        path = ".\\private$\\mine"
+        self.run_to_end(self.bob.create_queue(path))
+        self.assertEqual(self.run_to_end(self.bob.acl(path))["owner"], "bob (S-1-5-21-1-2-3-1002)")
+        self.run_to_end(self.bob.send(path, [Message(body=b"1")]))
+        self.run_to_end(self.bob.delete_queue(path))
+
+    def test_queues_of_others(self) -> None:
+        """Who may send there is for their queue managers to say."""
+        self.queue(self.alpha, "theirs")
+        self.run_to_end(self.bob.send("DIRECT=TCP:127.0.0.2\\private$\\theirs", [Message(body=b"1")]))
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.alpha, ".\\private$\\theirs"), [b"1"])
+
+    def test_what_comes_of_a_message(self) -> None:
+        """No dead letter and no acknowledgement gets into a queue that its sender may not write into."""
+        nowhere = "DIRECT=TCP:127.0.0.2\\private$\\nowhere"
+        self.alpha.deaf()
+        letter = Message(body=b"1", dead_letter=True, dead_letter_queue=QUEUE, time_to_reach_queue=1)
+        asks = Message(body=b"1", acknowledge=Acknowledge.NEGATIVE_ARRIVAL, time_to_reach_queue=1)
+        queue = self.beta.model.find(parse_path_name(QUEUE))
+        assert queue is not None
+        number = queue.definition.number
+        admin_queues = (
+            parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders"),
+            PrivateFormatName(BETA, number),
+            PrivateFormatName(NULL_GUID, number),
+        )
+        for message in (letter, *(attrs.evolve(asks, admin_queue=name) for name in admin_queues)):
+            send: Doing = functools.partial(self.send_as, message, nowhere)
+            self.gate(QUEUE, "send", send, "MQSEC_WRITE_MESSAGE")
+            self.clock.advance(5)
+            self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
+
+    def test_a_dead_letter_is_sent_again(self) -> None:
+        """By who may send to the queue that it was for."""
+        message = Message(body=b"1", dead_letter=True, time_to_be_received=1)
+        [identifier] = self.run_to_end(self.service.send(QUEUE, [message]))
+        self.clock.advance(5)
+        self.run_to_end(self.service.allow(".", "bob", ["receive-dead-letters"]))
+        requeue: Doing = lambda bob: bob.requeue(identifier)  # noqa: E731
+        self.assertIn("MQSEC_WRITE_MESSAGE", self.denial(requeue))
+        self.run_to_end(self.service.allow(QUEUE, "bob", ["send"]))
+        self.run_to_end(requeue(self.bob))
+        self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
+
+    def test_a_subqueue_is_not_made_for_the_question(self) -> None:
+        """Whoever may not read the queue leaves nothing behind."""
+        self.denial(lambda bob: bob.reserve(QUEUE + ";sub", timeout=0))
+        queue = self.beta.model.collection
+        self.assertEqual([each for each in queue.all_queues() if each.is_subqueue], [])
+
+    def test_who_is_not_known(self) -> None:
+        """Nobody can act as him; who cannot be looked up may do nothing."""
+        asked = Deferred.fromCoroutine(self.service.acting_as("carol"))
+        status = self.failureResultOf(asked, MQError).value.status
+        self.assertEqual(status, Status.MQ_ERROR_COULD_NOT_GET_USER_SID)
+        self.access.is_connected = False
+        self.assertIn("the accounts in memory are away", self.denial(lambda bob: bob.queue(QUEUE)))

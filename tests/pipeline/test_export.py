@@ -1,0 +1,492 @@
+"""What is stored becomes Parquet files, once, whoever is killed in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow.parquet
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    TrimLog,
+)
+from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.pipeline.files.directory import date_of, writing_into
+from msmq.pipeline.files.errors import FilesError
+from msmq.pipeline.files.exporter import Exported, Exporter, store_at, wish
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.streams import Topic, find_topic
+from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
+from msmq.storage.sqlite.database import FileDatabase
+from tests.builders import ALPHA, BETA, user_packet
+from tests.cli.support import CommandTestCase
+from tests.pipeline import stores
+from tests.servers.postgresql import shared_server
+
+ORDERS = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16, log=True)
+JOURNAL = QueueDefinition(
+    identifier=UUID(int=0xB), path="private$\\orders;journal", type=QueueType.SYSTEM, parent=UUID(int=0xA)
+)
+DEAD = QueueDefinition(identifier=UUID(int=0xC), path="system$;deadletter", type=QueueType.SYSTEM)
+OUTGOING = QueueDefinition(
+    identifier=UUID(int=0xD), path="DIRECT=OS:beta\\private$\\x", type=QueueType.OUTGOING
+)
+MORNING = 1_700_000_000.0
+DAY = 86_400
+DAMAGED = b"no packet at all"
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+def packet(number: int) -> bytes:
+    return user_packet(b"body %d" % number, message_id=number, recoverable=True, source=BETA)
+
+
+def put(
+    number: int, queue: QueueDefinition = ORDERS, *, priority: int = 3, content: bytes | None = None
+) -> PutMessage:
+    place = (7 - priority) << 56 | number
+    return PutMessage(
+        queue.identifier, place, packet(number) if content is None else content, MORNING + number * DAY / 4
+    )
+
+
+def log(number: int) -> AppendLog:
+    return AppendLog(ORDERS.identifier, number, packet(number), MORNING + number * DAY / 4)
+
+
+def event(number: int) -> AppendEvent:
+    whose = BETA.bytes_le + number.to_bytes(4, "little")
+    return AppendEvent(MORNING + number * DAY / 4, whose, "expired", "too late", 0x8002, ORDERS.path)
+
+
+class NameTests(SynchronousTestCase):
+    """Which queue is meant by a name."""
+
+    def test_a_path_comes_before_what_is_short_for_one(self) -> None:
+        """Where a public and a private queue have the same name, whichever was made first."""
+        private, public = Topic(UUID(int=1), ".\\private$\\Orders"), Topic(UUID(int=2), ".\\orders")
+        for topics in ([private, public], [public, private]):
+            for name, expected in (
+                ("orders", public),
+                (".\\ORDERS", public),
+                ("private$\\orders", private),
+                (".\\private$\\orders", private),
+                ("order", None),
+            ):
+                self.assertIs(find_topic(topics, name), expected, name)
+        self.assertIs(find_topic([private], "orders"), private)
+
+
+class ExportTestCase(CommandTestCase):
+    """A store with queues, and a directory for files."""
+
+    def setUp(self) -> None:
+        self.data = Path(self.mktemp())
+        self.data.mkdir()
+        self.directory = Path(self.mktemp())
+        self.write(
+            [PutState("queue_manager", ALPHA.bytes), *map(PutQueue, (ORDERS, JOURNAL, DEAD, OUTGOING))]
+        )
+
+    def write(self, *batches: Sequence[Change]) -> None:
+        """Have the store change, as its server does it."""
+        database = FileDatabase(self.data / "msmq.sqlite")
+        try:
+            self.assertEqual([each for each in database.write(batches) if each is not None], [])
+        finally:
+            database.close()
+
+    def export(
+        self,
+        *names: str,
+        log: bool = False,
+        on_rows: Callable[[int], None] = lambda rows: None,
+        **options: Any,
+    ) -> list[Exported]:
+        with store_at(str(self.data)) as store:
+            exporter = Exporter(store, self.directory, on_rows=on_rows, **options)
+            return list(exporter.run([wish(store, name, log=log) for name in names]))
+
+    @property
+    def files(self) -> list[str]:
+        """Everything in the directory, by its path."""
+        return sorted(
+            str(path.relative_to(self.directory)) for path in self.directory.rglob("*") if path.is_file()
+        )
+
+    def rows(self, column: str = "offset", pattern: str = "*") -> list[Any]:
+        """A column of all files, in the order of their names."""
+        found: list[Any] = []
+        for path in sorted(self.directory.rglob(f"{pattern}.parquet"), key=lambda path: path.name):
+            found += pyarrow.parquet.read_table(path, partitioning=None).column(column).to_pylist()
+        return found
+
+
+class ExportTests(ExportTestCase):
+    """What is in the files."""
+
+    def test_queue(self) -> None:
+        """A queue becomes one file a day, with every column, and the packets as they are."""
+        self.write([put(number, priority=7 if number == 6 else 3) for number in range(1, 9)])
+        [told] = self.export(".\\private$\\orders")
+        self.assertEqual(told, Exported(".\\private$\\orders", "queue", rows=8, files=3))
+        folders = [name.partition("/")[0] for name in self.files if name.endswith(".parquet")]
+        self.assertEqual(folders, ["date=2023-11-15", "date=2023-11-16", "date=2023-11-16"])
+        self.assertEqual(sorted(self.rows()), list(range(1, 9)))
+        for path in self.directory.rglob("*.parquet"):
+            table = pyarrow.parquet.read_table(path, partitioning=None)
+            self.assertEqual(table.schema, arrow_schema(EXPORTED_COLUMNS))
+            self.assertEqual(table.schema.metadata, arrow_schema(EXPORTED_COLUMNS).metadata)
+            for row in table.to_pylist():
+                self.assertEqual(row["packet"], packet(row["offset"]))
+                self.assertEqual(row["value"], b"body %d" % row["offset"])
+                self.assertEqual(f"date={row['timestamp'].date()}", path.parent.name)
+        whole = pyarrow.parquet.read_table(self.directory)
+        self.assertEqual((whole.num_rows, whole.column_names[-1]), (8, "date"))
+
+    def test_names(self) -> None:
+        """Journals, dead letters, outgoing queues, logs and events, each under its name."""
+        self.write(
+            [put(1), put(2, JOURNAL), put(3, DEAD), put(4, OUTGOING), log(5), event(6), put(7, JOURNAL)]
+        )
+        for name, with_log, stream, count in (
+            ("private$\\ORDERS", False, "queue", 1),
+            ("orders", False, "queue", 1),
+            (".\\private$\\orders;journal", False, "journal", 2),
+            (".\\system$;deadletter", False, "dead_letter", 1),
+            ("DIRECT=OS:beta\\private$\\x", False, "outgoing", 1),
+            ("orders", True, "log", 1),
+            ("events", False, "events", 1),
+        ):
+            self.directory = Path(self.mktemp())
+            [told] = self.export(name, log=with_log)
+            self.assertEqual((told.stream, told.rows, len(self.rows())), (stream, count, count))
+        [path] = self.directory.rglob("*.parquet")
+        table = pyarrow.parquet.read_table(path, partitioning=None)
+        self.assertEqual(table.column_names, list(names_of(EVENT_COLUMNS)))
+        self.assertEqual(table.column("event").to_pylist(), ["expired"])
+
+    def test_damaged(self) -> None:
+        """A damaged packet is a row with all of its bytes, and with what is wrong."""
+        self.write([put(1), put(2, content=DAMAGED), put(3, content=b""), put(4, content=packet(4)[:-3])])
+        [told] = self.export("orders")
+        self.assertEqual((told.rows, told.damaged), (4, 3))
+        self.assertEqual(self.rows("packet"), [packet(1), DAMAGED, b"", packet(4)[:-3]])
+        errors = self.rows("decode_error")
+        self.assertEqual([error is None for error in errors], [True, False, False, False])
+        self.assertEqual([row is None for row in self.rows("id")], [False, True, True, True])
+
+    def test_nothing(self) -> None:
+        """An empty queue becomes no file."""
+        self.assertEqual(self.export("orders"), [Exported(".\\private$\\orders", "queue")])
+        self.assertEqual(self.files, ["_msmq_export.lock"])
+
+    def test_large_ones(self) -> None:
+        """A file has no more rows than it may."""
+        self.write([log(number) for number in range(1, 11)])
+        [told] = self.export("orders", log=True, file_rows=2)
+        self.assertEqual((told.rows, self.rows()), (10, list(range(1, 11))))
+        self.assertLessEqual(
+            max(pyarrow.parquet.read_metadata(path).num_rows for path in self.directory.rglob("*.parquet")), 2
+        )
+
+    def test_times_of_no_year(self) -> None:
+        """A time that no calendar has is no date."""
+        for time in (None, 1e300, float("nan"), float("inf"), -1e20):
+            self.assertEqual(date_of(time), "__HIVE_DEFAULT_PARTITION__")
+
+
+class AgainTests(ExportTestCase):
+    """An export goes on where the one before it ended."""
+
+    def test_log(self) -> None:
+        """What came since is added; what is there is left alone."""
+        for stream, name, entry in ((True, "orders", log), (False, "events", event)):
+            self.directory = Path(self.mktemp())
+            self.write([entry(number) for number in range(1, 4)])
+            self.export(name, log=stream)
+            before = self.files
+            self.assertEqual(self.export(name, log=stream)[0].rows, 0)
+            self.assertEqual(self.files, before)
+            self.write([entry(number) for number in range(4, 9)])
+            [told] = self.export(name, log=stream)
+            self.assertEqual((told.rows, self.rows()), (5, list(range(1, 9))))
+            self.assertEqual(set(before) - set(self.files), set())
+
+    def test_queue(self) -> None:
+        """What is in no file is added, be its number higher or lower; what was received stays exported."""
+        self.write([put(1), put(3), put(5, priority=0)])
+        self.export("orders")
+        self.write(
+            [RemoveMessages(ORDERS.identifier, (put(1).lookup_id,)), put(2), put(4, priority=7), put(6)]
+        )
+        [told] = self.export("orders")
+        self.assertEqual((told.rows, sorted(self.rows())), (3, [1, 2, 3, 4, 5, 6]))
+
+    def test_trimmed(self) -> None:
+        """What was trimmed before it was exported is told of; what was exported is not."""
+        self.write([log(number) for number in range(1, 4)])
+        self.export("orders", log=True)
+        self.write([log(number) for number in range(4, 9)])
+        self.write([TrimLog(ORDERS.identifier, MORNING + 3 * DAY / 4 + 1, None)])
+        [told] = self.export("orders", log=True)
+        self.assertEqual((told.rows, told.trimmed), (5, None))
+        self.write([log(number) for number in range(9, 13)])
+        self.write([TrimLog(ORDERS.identifier, MORNING + 10 * DAY / 4 + 1, None)])
+        [told] = self.export("orders", log=True)
+        self.assertEqual((told.rows, told.trimmed), (2, (9, 10)))
+
+    def test_trimmed_meanwhile(self) -> None:
+        """Nor is it silent of what the server trims while it reads."""
+        large = user_packet(bytes(3_000_000))
+        for kept, found, lost in ((5, [1, 5, 6], (2, 4)), (9, [1], (2, 6))):
+            self.setUp()
+            self.write(
+                [AppendLog(ORDERS.identifier, number, large, MORNING + number) for number in range(1, 7)]
+            )
+            trimmed: list[int] = []
+
+            def trim(rows: int, kept: int = kept, trimmed: list[int] = trimmed) -> None:
+                if not trimmed:
+                    self.write([TrimLog(ORDERS.identifier, MORNING + kept, None)])
+                trimmed.append(rows)
+
+            [told] = self.export("orders", log=True, on_rows=trim)
+            self.assertEqual((self.rows(), told.trimmed), (found, lost))
+
+    def test_other_queues(self) -> None:
+        """A queue that was made anew, and one of another queue manager, have files of their own."""
+        self.write([put(1), event(1)])
+        self.export("orders", "events")
+        self.data = Path(self.mktemp())
+        self.data.mkdir()
+        self.write([PutState("queue_manager", BETA.bytes), PutQueue(ORDERS), put(1), event(1)])
+        self.assertEqual([told.rows for told in self.export("orders", "events")], [1, 1])
+        self.assertEqual(len(self.rows()), 4)
+
+    def test_broken_off(self) -> None:
+        """Wherever it is broken off, each row is there once in the end, and no half of a file."""
+        self.write([log(number) for number in range(1, 31)], [put(number) for number in range(1, 31)])
+
+        class Broken(Exception):
+            pass
+
+        for is_log in (True, False):
+            self.directory = Path(self.mktemp())
+            for limit in (0, 1, 7, 3, 12):
+                left = limit
+
+                def count(rows: int) -> None:
+                    nonlocal left
+                    left -= rows
+                    if left < 0:
+                        raise Broken
+
+                with self.assertRaises(Broken):
+                    self.export("orders", log=is_log, on_rows=count, file_rows=3)
+                self.assertEqual([name for name in self.files if ".msmq-" in name], [])
+                self.assertEqual(len(set(self.rows())), len(self.rows()))
+            self.export("orders", log=is_log, file_rows=3)
+            self.assertEqual(sorted(self.rows()), list(range(1, 31)))
+
+    def test_killed(self) -> None:
+        """A process that is killed in the middle of a file leaves what the next one finishes."""
+        self.write([log(number) for number in range(1, 41)])
+        program = (
+            "import os, signal, sys\n"
+            "from pathlib import Path\n"
+            "from msmq.pipeline.files.exporter import Exporter, wish\n"
+            "from msmq.storage.readers import open_beside\n"
+            "data, directory, left = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])\n"
+            "def count(rows):\n"
+            "    global left\n"
+            "    left -= rows\n"
+            "    if left < 0:\n"
+            "        os.kill(os.getpid(), signal.SIGKILL)\n"
+            "store = open_beside(data)\n"
+            "list(Exporter(store, directory, on_rows=count, file_rows=4)"
+            ".run([wish(store, 'orders', log=True)]))\n"
+        )
+        left_behind = 0
+        for limit in (2, 9, 14):
+            killed = subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    program,
+                    os.path.abspath(self.data),
+                    str(self.directory.absolute()),
+                    str(limit),
+                ],
+                cwd=PROJECT,
+            )
+            self.assertEqual(killed.returncode, -signal.SIGKILL)
+            left_behind += sum(".msmq-" in name for name in self.files)
+            self.assertEqual(self.rows(), list(range(1, len(self.rows()) + 1)))
+        self.assertGreater(left_behind, 0)
+        self.export("orders", log=True)
+        self.assertEqual(self.rows(), list(range(1, 41)))
+        self.assertEqual([name for name in self.files if ".msmq-" in name], [])
+
+
+class TroubleTests(ExportTestCase):
+    """What cannot be done is named."""
+
+    def test_two_at_once(self) -> None:
+        """Two exports never write into one directory together."""
+        with writing_into(self.directory):
+            self.assertIn("another export", str(self.assertRaises(FilesError, self.export, "orders")))
+        self.export("orders")
+
+    def test_no_such_thing(self) -> None:
+        """A queue that is not there, and one without a log."""
+        for name, is_log in (
+            ("none", False),
+            ("orders;journals", False),
+            ("system$;journal", False),
+            ("events", True),
+        ):
+            self.assertIn(name, str(self.assertRaises(ReadingError, self.export, name, log=is_log)))
+
+    def test_no_directory(self) -> None:
+        """A file where the directory is to be."""
+        self.directory.write_text("")
+        self.assertIn(str(self.directory), str(self.assertRaises(FilesError, self.export, "orders")))
+
+    def test_damaged_file(self) -> None:
+        """A file of an earlier export that cannot be read is named, and not taken for an empty one."""
+        self.write([put(1)])
+        self.export("orders")
+        [path] = self.directory.rglob("*.parquet")
+        path.write_bytes(b"PAR1")
+        self.assertIn(path.name, str(self.assertRaises(FilesError, self.export, "orders")))
+
+    def test_no_store(self) -> None:
+        """No store, and none of ours."""
+        self.data = Path(self.mktemp())
+        self.assertRaises(StorageError, self.export, "orders")
+
+
+class StoresTests(ExportTestCase):
+    """Every store, and every stream of it."""
+
+    wanted: Sequence[tuple[str, bool]] = (
+        *((name, False) for name in ("orders", "Bills", "Bills;journal", "reports", "events")),
+        *((f"system$;{name}", False) for name in ("deadletter", "deadxact", "journal")),
+        *((stores.OUTGOING.path, False), ("orders", True)),
+    )
+
+    def exported(self, place: str) -> list[dict[str, Any]]:
+        """All rows of all streams."""
+        self.directory = Path(self.mktemp())
+        with store_at(place) as store:
+            wishes = [wish(store, name, log=is_log) for name, is_log in self.wanted]
+            told = list(Exporter(store, self.directory).run(wishes))
+        self.assertEqual(min(each.rows for each in told), 1)
+        self.assertEqual(sum(each.damaged for each in told), 1)
+        found: list[dict[str, Any]] = []
+        for path in sorted(self.directory.rglob("*.parquet"), key=lambda path: path.name):
+            found += pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
+        self.assertEqual(len(found), sum(each.rows for each in told))
+        return found
+
+    def test_equal(self) -> None:
+        """SQLite and PostgreSQL become the same rows."""
+        server = shared_server()
+        self.addCleanup(server.drop, "exported")
+        data = stores.write_sqlite(Path(self.mktemp()), stores.estate())
+        url = stores.write_postgresql(server, "exported", stores.estate())
+        self.assertEqual(self.exported(str(data)), self.exported(url))
+
+
+class CommandTests(ExportTestCase):
+    """C{msmq export}."""
+
+    def test_export(self) -> None:
+        """It tells what it wrote, for people and for programs."""
+        self.write([put(1), put(2, content=DAMAGED), event(1)])
+        output = ("--output", str(self.directory), "--data", str(self.data))
+        ended = self.msmq("export", "orders", "events", *output, "--json")
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertEqual(
+            ended.objects,
+            [
+                {
+                    **{
+                        "topic": ".\\private$\\orders",
+                        "stream": "queue",
+                        "rows": 2,
+                        "damaged": 1,
+                        "files": 1,
+                    },
+                    "trimmed": None,
+                },
+                {"topic": "events", "stream": "events", "rows": 1, "damaged": 0, "files": 1, "trimmed": None},
+            ],
+        )
+        ended = self.msmq("export", "orders", *output)
+        self.assertRegex(
+            ended.output, r"(?m)^topic +stream +rows +damaged +files\n\.\\private\$\\orders +queue +0"
+        )
+
+    def test_places(self) -> None:
+        """The store is found by --data, by the control socket or by --store; a remote one is not."""
+        self.write([put(1)])
+        for place in (
+            ("--control", str(self.data / "control.sock")),
+            ("--store", str(self.data)),
+            ("--store", str(self.data / "msmq.sqlite")),
+        ):
+            directory = self.mktemp()
+            ended = self.msmq("export", "orders", "--output", directory, *place, "--json")
+            self.assertEqual([told["rows"] for told in ended.objects], [1])
+        self.assert_refused(
+            ["export", "orders", "--output", self.mktemp(), "--control", "ssl:h:1"], 2, "--store"
+        )
+
+    def test_decode(self) -> None:
+        """Bodies are read if that is asked for."""
+        self.write([put(1, content=user_packet(b'{"a": 1}', recoverable=True))])
+        ended = self.msmq(
+            "export", "orders", "--output", str(self.directory), "--data", str(self.data), "--decode", "json"
+        )
+        self.assertEqual(ended.status, 0)
+        [decoded] = self.rows("decoded")
+        self.assertEqual(json.loads(decoded)["format"], "json")
+
+    def test_refusals(self) -> None:
+        """What is wrong is one line."""
+        output = ("--output", str(self.directory), "--data", str(self.data))
+        self.assert_refused(["export", "none", *output], 2, "none")
+        self.assert_refused(["export", "orders", *output, "--decode", "rot13"], 2, "--decode", "rot13")
+        self.assert_refused(["export", *output], 2, "QUEUE")
+        self.assert_refused(["export", "orders"], 2, "--output")
+        self.assert_refused(
+            ["export", "orders", "--output", "x", "--data", "/nonexistent"], 1, "MESSAGE_STORAGE_FAILED"
+        )
+        self.patch(sys, "path", [])
+        for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+            self.patch_module(name)
+        self.assert_refused(["export", "orders", *output], 2, "pyarrow", "msmq[parquet]")
+
+    def patch_module(self, name: str) -> None:
+        """Have it look as if a module were not installed."""
+        module = sys.modules[name]
+        self.addCleanup(sys.modules.__setitem__, name, module)
+        sys.modules[name] = None  # type: ignore[assignment]

@@ -1,0 +1,83 @@
+"""[MS-MQMQ] 2.2.20.4 SessionHeader: what is counted, and what the counts acknowledge."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.session.support import (
+    acks,
+    open_acceptor,
+    open_initiator,
+    session_ack,
+    session_header,
+    user_packet,
+)
+from tests.session.test_session_acknowledgements import acknowledged
+
+
+class CountTests(SynchronousTestCase):
+    """Messages of a session have numbers from 1, and recoverable ones have numbers of their own."""
+
+    def test_numbers_of_what_is_sent(self) -> None:
+        """The third of all is number 3 and the fifth recoverable one is number 5, between express ones.
+
+        MQMQ-2.2.20.4-03, MQMQ-2.2.20.4-04.
+        """
+        driven = open_initiator()
+        packets = [user_packet(b"%d" % number, recoverable=number % 2 == 1) for number in range(10)]
+        driven.send(*packets)
+        driven.receive(session_ack(session_header(received=3)))
+        self.assertEqual(acknowledged(driven), [packets[0], packets[2]])
+        driven.receive(session_ack(session_header(received=10, recoverable_base=5, recoverable_flags=1)))
+        self.assertEqual(
+            acknowledged(driven),
+            [packets[4], packets[6], packets[8], packets[9]],
+            "express ones, and the fifth",
+        )
+
+    def test_what_was_sent(self) -> None:
+        """The counts of a header are those of all messages, and of recoverable ones; 0 if there were none.
+
+        MQMQ-2.2.20.4-03, MQMQ-2.2.20.4-09.
+        """
+        driven = open_acceptor()
+        driven.send(user_packet())
+        driven.receive(user_packet())
+        driven.take_written()
+        driven.advance(10)
+        self.assertEqual(acks(driven.take_written()), [(1, 0, 0, 1, 0, 64)])
+        driven.send(user_packet(recoverable=True), user_packet(recoverable=True))
+        driven.take_written()
+        driven.receive(user_packet())
+        driven.advance(10)
+        self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 3, 2, 64)])
+
+    def test_what_is_acknowledged(self) -> None:
+        """All that came, and of the recoverable ones those that are stored and were not named before.
+
+        MQMQ-2.2.20.4-05, MQMQ-2.2.20.4-06.
+        """
+        driven = open_acceptor()
+        driven.receive(b"".join(user_packet(recoverable=True) for _ in range(3)))
+        driven.perform(driven.session.persisted(3, driven.now))
+        driven.advance(0.5)
+        self.assertEqual(acks(driven.take_written()), [(3, 1, 0b111, 0, 0, 64)])
+        driven.receive(user_packet())
+        driven.advance(10)
+        self.assertEqual(acks(driven.take_written()), [(4, 0, 0, 0, 0, 64)])
+        driven.receive(b"".join(user_packet(recoverable=True) for _ in range(2)))
+        driven.perform(driven.session.persisted(5, driven.now))
+        driven.advance(0.5)
+        self.assertEqual(acks(driven.take_written()), [(6, 4, 0b11, 0, 0, 64)])
+
+    def test_flags(self) -> None:
+        """Base 4 and the flags 101 stand for 4 and 6, and not for 5.
+
+        MQMQ-2.2.20.4-07.
+        """
+        driven = open_initiator()
+        packets = [user_packet(b"%d" % number, recoverable=True) for number in range(1, 7)]
+        driven.send(*packets)
+        header = session_header(received=6, recoverable_base=4, recoverable_flags=0b101)
+        driven.receive(session_ack(header))
+        self.assertEqual(acknowledged(driven), [packets[3], packets[5]])

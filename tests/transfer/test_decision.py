@@ -1,0 +1,283 @@
+"""Every rule about an arriving message, as a table of facts and outcomes. [MS-MQQB] 3.1.5.8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.session.effects import CloseReason
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import patch_hop_count
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.decision import (
+    NOT_FOR_US,
+    TOO_MANY_QUEUES,
+    ArrivalDecision,
+    ArrivalFacts,
+    ArrivalRefusal,
+    Closure,
+    Destination,
+    Fate,
+    Outcome,
+    cut_at,
+    decide,
+)
+from msmq.transfer.incoming_stream import Verdict
+from tests.builders import ALPHA, BETA, GAMMA, user_packet
+from tests.transfer.support import transactional_packet
+
+NOW: Final = 1_700_000_000.0
+QUEUE, TRANSACTIONAL, MISSING, ELSEWHERE = Destination
+LATE: Final = {"sent_time": int(NOW) - 100, "time_to_reach_queue": 50}
+
+
+@attrs.frozen
+class Security:
+    """A refusal by security."""
+
+    message_class: MessageClass = MessageClass.NACK_ACCESS_DENIED
+    reason: str = "no right to send"
+
+
+@attrs.define
+class History:
+    """Streams and duplicates as a test wants them.
+
+    @ivar passed: messages that were accepted before.
+    @ivar verdicts: what judging says.
+    @ivar judged: the messages that were judged.
+    """
+
+    passed: Sequence[UserMessageView] = ()
+    verdicts: Mapping[UserMessageView, Verdict] = attrs.field(factory=dict)
+    judged: list[UserMessageView] = attrs.field(factory=list)
+
+    def has_passed(self, message: UserMessageView) -> bool:
+        return message in self.passed
+
+    def judge(self, messages: Sequence[UserMessageView], address: str) -> Mapping[UserMessageView, Verdict]:
+        self.judged += messages
+        return self.verdicts
+
+
+def express(number: int = 1, **kwargs: Any) -> UserMessageView:
+    return message(number, recoverable=False, **kwargs)
+
+
+def recoverable(number: int = 1, **kwargs: Any) -> UserMessageView:
+    return message(number, recoverable=True, **kwargs)
+
+
+def message(
+    number: int, *, hops: int = 0, time_to_reach_queue: int | None = None, **kwargs: Any
+) -> UserMessageView:
+    packet = user_packet(b"x", message_id=number, **kwargs)
+    if time_to_reach_queue is not None:
+        packet = packet[:12] + time_to_reach_queue.to_bytes(4, "little") + packet[16:]
+    return UserMessageView(patch_hop_count(packet, hops) if hops else packet)
+
+
+def in_stream(number: int = 1) -> UserMessageView:
+    """A transactional message."""
+    return UserMessageView(transactional_packet(place=(0, number, number - 1), message_id=number))
+
+
+class DecisionTestCase(SynchronousTestCase):
+    """Facts of an ordinary batch, of which a test changes some."""
+
+    def decide(
+        self,
+        *pairs: tuple[UserMessageView, Destination],
+        history: History | None = None,
+        **facts: Any,
+    ) -> ArrivalDecision:
+        known: dict[str, Any] = {
+            "address": "10.0.0.5",
+            "is_trusted": True,
+            "peer": None,
+            "destinations": [destination for _, destination in pairs],
+            "security": {},
+            "is_durable": True,
+            "free": 1 << 30,
+            "is_routing_server": False,
+            "without_route": {},
+            "duplicates": (),
+            **facts,
+        }
+        self.history = History() if history is None else history
+        return decide([view for view, _ in pairs], ArrivalFacts(**known), self.history, NOW)
+
+    def outcome(self, view: UserMessageView, destination: Destination, **facts: Any) -> Outcome:
+        [outcome] = self.decide((view, destination), **facts).outcomes
+        return outcome
+
+
+class OneMessageTests(DecisionTestCase):
+    """A message alone."""
+
+    def test_each_outcome(self) -> None:
+        """MQQB-3.1.5.8.2-11: a line for each fate and for each class that refuses a message."""
+        nack = MessageClass
+        routing = {"is_routing_server": True}
+        for view, destination, facts, expected in (
+            (express(), QUEUE, {}, Fate.ENQUEUED),
+            (recoverable(), QUEUE, {}, Fate.ENQUEUED),
+            (in_stream(), TRANSACTIONAL, {}, Fate.ENQUEUED),
+            (express(), MISSING, {}, Fate.ACKNOWLEDGEMENT),
+            (express(), TRANSACTIONAL, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
+            (recoverable(), TRANSACTIONAL, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
+            (in_stream(), QUEUE, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_Q)),
+            (express(**LATE), QUEUE, {}, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
+            (recoverable(**LATE), QUEUE, {}, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
+            (express(**LATE), ELSEWHERE, routing, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
+            (express(), ELSEWHERE, {}, ArrivalRefusal(NOT_FOR_US)),
+            (express(), ELSEWHERE, routing, Fate.FORWARDED),
+            (recoverable(), ELSEWHERE, routing, Fate.FORWARDED),
+            (express(hops=29), ELSEWHERE, routing, ArrivalRefusal(nack.NACK_HOP_COUNT_EXCEEDED)),
+            (express(hops=28), ELSEWHERE, routing, Fate.FORWARDED),
+            (express(hops=29), QUEUE, {}, Fate.ENQUEUED),
+        ):
+            with self.subTest(destination=destination, expected=expected):
+                self.assertEqual(self.outcome(view, destination, **facts), expected)
+
+    def test_security_comes_first(self) -> None:
+        """A sender without the right to send learns nothing else about the queue."""
+        for make in (express, recoverable):
+            view = make(**LATE)
+            refused = {view: Security()}
+            self.assertEqual(
+                self.outcome(view, TRANSACTIONAL, security=refused),
+                ArrivalRefusal(MessageClass.NACK_ACCESS_DENIED, ": no right to send"),
+            )
+
+    def test_duplicates(self) -> None:
+        """A duplicate is dropped and acknowledged, whatever else is true of it."""
+        view = express(**LATE)
+        self.assertIs(self.outcome(view, QUEUE, duplicates=(view,)), Fate.DUPLICATE)
+        for verdict, fate in (
+            (Verdict.DUPLICATE, Fate.DUPLICATE),
+            (Verdict.OUT_OF_ORDER, Fate.OUT_OF_ORDER),
+        ):
+            view = recoverable(**LATE)
+            decision = self.decide((view, QUEUE), history=History(verdicts={view: verdict}))
+            self.assertEqual((list(decision.outcomes), decision.acknowledged), ([fate], 1))
+
+    def test_refused_messages_are_acknowledged(self) -> None:
+        """Reading 51: a recoverable message that is refused has been passed, and does not come again."""
+        decision = self.decide((recoverable(**LATE), QUEUE))
+        self.assertEqual((decision.acknowledged, decision.closure), (1, None))
+
+
+class ClosureTests(DecisionTestCase):
+    """What closes the session: the message concerned and those behind it are not acknowledged."""
+
+    def test_store_that_is_not_durable(self) -> None:
+        """A recoverable message cannot be kept; what is before it is accepted."""
+        for view, name in ((recoverable(2), "RECOVERABLE"), (in_stream(2), "TRANSACTIONAL")):
+            decision = self.decide((express(1), QUEUE), (view, QUEUE), (express(3), QUEUE), is_durable=False)
+            self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal(f"UNSUPPORTED_{name}")])
+            self.assertIs(decision.closure, Closure.UNSUPPORTED_MESSAGE)
+            self.assertEqual((decision.is_judged, decision.acknowledged), (False, 0))
+            self.assertEqual(self.history.judged, [])
+
+    def test_message_of_another(self) -> None:
+        """By a direct name only the peer's own messages come; another source is not judged."""
+        mine, forged = recoverable(1, source=ALPHA), recoverable(2, source=GAMMA)
+        pairs = ((mine, QUEUE), (forged, QUEUE), (recoverable(3), QUEUE))
+        decision = self.decide(*pairs, peer=ALPHA.bytes_le)
+        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal("NOT_FROM_ITS_SENDER")])
+        self.assertIs(decision.closure, Closure.NOT_FROM_ITS_SENDER)
+        self.assertEqual((self.history.judged, decision.acknowledged), ([mine], 1))
+        self.assertIsNone(self.decide(*pairs).closure)
+        routed = recoverable(4, source=GAMMA, queue_manager=BETA, private_number=1)
+        self.assertIsNone(self.decide((routed, QUEUE), peer=ALPHA.bytes_le).closure)
+
+    def test_quota_of_the_queue_manager(self) -> None:
+        """Reading 67: what does not fit is not acknowledged; duplicates need no space."""
+        first, second, third = (recoverable(number) for number in (1, 2, 3))
+        pairs = ((first, QUEUE), (second, QUEUE), (third, QUEUE))
+        decision = self.decide(*pairs, free=first.size)
+        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal("QUEUE_MANAGER_QUOTA_EXCEEDED")])
+        self.assertEqual((decision.closure, decision.acknowledged), (Closure.NO_RESOURCES, 1))
+        self.assertEqual(self.history.judged, [first])
+        known = History(passed=[first], verdicts={first: Verdict.DUPLICATE})
+        decision = self.decide(*pairs, free=first.size, history=known)
+        self.assertEqual(decision.outcomes[:2], [Fate.DUPLICATE, Fate.ENQUEUED])
+        self.assertEqual(decision.acknowledged, 2)
+
+    def test_streams(self) -> None:
+        """At the limit on streams nothing from there on is acknowledged; express messages are ignored."""
+        first, second = in_stream(1), in_stream(2)
+        history = History(verdicts={first: Verdict.NO_ROOM})
+        decision = self.decide(
+            (recoverable(7), QUEUE),
+            (first, TRANSACTIONAL),
+            (express(3), QUEUE),
+            (second, TRANSACTIONAL),
+            history=history,
+        )
+        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, Fate.NO_ROOM, Fate.IGNORED, Fate.ENQUEUED])
+        self.assertEqual((decision.closure, decision.acknowledged), (Closure.NO_RESOURCES, 1))
+
+    def test_outgoing_queues(self) -> None:
+        """A recoverable message for which no outgoing queue may be created stays with its sender."""
+        view = recoverable(1)
+        facts: dict[str, Any] = {"is_routing_server": True, "without_route": {view: TOO_MANY_QUEUES}}
+        decision = self.decide((view, ELSEWHERE), (recoverable(2), QUEUE), **facts)
+        self.assertEqual(decision.outcomes[0], ArrivalRefusal(TOO_MANY_QUEUES, is_sent_again=True))
+        self.assertEqual((decision.closure, decision.acknowledged), (Closure.NO_RESOURCES, 0))
+        lost = express(1)
+        decision = self.decide(
+            (lost, ELSEWHERE), is_routing_server=True, without_route={lost: TOO_MANY_QUEUES}
+        )
+        self.assertEqual((decision.outcomes, decision.closure), ([ArrivalRefusal(TOO_MANY_QUEUES)], None))
+
+    def test_names(self) -> None:
+        """Each closure is a reason for which sessions close."""
+        self.assertEqual([CloseReason[each.name].name for each in Closure], [each.name for each in Closure])
+
+
+class UnverifiedTests(DecisionTestCase):
+    """Recoverable messages of which nothing verifies the sender."""
+
+    def test_not_judged(self) -> None:
+        """From an address that is not trusted they move no stream and no history."""
+        refused, missing, fine = recoverable(1), recoverable(2), recoverable(3)
+        pairs = ((refused, QUEUE), (missing, MISSING), (fine, QUEUE))
+        decision = self.decide(*pairs, is_trusted=False, security={refused: Security()})
+        self.assertEqual(self.history.judged, [fine])
+        self.assertEqual([view in decision.unverified for view, _ in pairs], [True, True, False])
+        self.decide(*pairs, security={refused: Security()})
+        self.assertEqual(self.history.judged, [refused, missing, fine])
+
+    def test_acknowledgements_are_not_judged(self) -> None:
+        """OrderAcks and FinalAcks have no place in the history of duplicates."""
+        envelope = AckEnvelope(BETA, ALPHA, 5, int(NOW))
+        made = FinalAck(envelope, MessageClass.ACK_RECEIVE, TxSequenceID(1, 1), 1, 0, ALPHA, 9)
+        ack = UserMessageView(made.to_bytes())
+        self.decide((ack, MISSING))
+        self.assertEqual(self.history.judged, [])
+
+
+class CutTests(DecisionTestCase):
+    """L{cut_at}: an acknowledgement that is not looked at has to come again."""
+
+    def test_cut(self) -> None:
+        """Nothing from it on is acknowledged; express messages behind it come again too."""
+        pairs = [
+            (recoverable(1), QUEUE),
+            (recoverable(2), MISSING),
+            (express(3), QUEUE),
+            (recoverable(4), QUEUE),
+        ]
+        decision = self.decide(*pairs)
+        self.assertEqual(decision.acknowledged, 3)
+        cut = cut_at(decision, [view for view, _ in pairs], 1)
+        self.assertEqual(cut.outcomes, [Fate.ENQUEUED, Fate.ACKNOWLEDGEMENT, Fate.IGNORED, Fate.ENQUEUED])
+        self.assertEqual(cut.acknowledged, 1)
