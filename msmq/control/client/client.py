@@ -139,7 +139,8 @@ class ControlClient(ControlRequests):
 
     def redirect_outgoing(self, name: str, to: str | None) -> dict[str, Any]:
         """Send what is sent to a direct name to another address; C{None} for the one in the name again."""
-        return self.one("POST", f"/v1/outgoing/{_segment(name)}/redirect", _json({"to": to}))
+        segment = _segment(name, "the outgoing queue")
+        return self.one("POST", f"/v1/outgoing/{segment}/redirect", _json({"to": to}))
 
     def hold_outgoing(self, action: str, next_hop: str | None = None) -> list[dict[str, Any]]:
         """C{pause} or C{resume} what goes to one next hop, or everything; the queues that this concerns.
