@@ -80,8 +80,9 @@ ROOMS = {
     "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
     "service": Room(
         6,
-        (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "durable", "toml", "version"),
+        (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "durable", "toml", "version"),
     ),
+    "web": Room(6, (*BELOW_PROVIDERS, "manager", "control", "version")),
     "pipeline": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
     ),
@@ -105,6 +106,8 @@ SAME_LEVEL = {
     ("deadline_timer", "interfaces"),
     ("decoding", "interfaces"),
     ("service", "control"),
+    ("service", "web"),
+    ("web", "control"),
     ("pipeline", "control"),
     ("cli", "control"),
     ("cli", "service"),
@@ -140,6 +143,7 @@ ONLY_IN = {
     "Crypto": ("msmq.security",),
     "klein": ("msmq.control",),
     "click": ("msmq.cli",),
+    "prometheus_client": ("msmq.web",),
     "rich": ("msmq.cli",),
 }
 """The packages from outside that stay behind one door, and that door."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from uuid import UUID
 
 import attrs
@@ -84,6 +85,13 @@ class StoredEvent:
 
     sequence: int
     event: AppendEvent
+
+
+class IStoreFiles(Interface):
+    """What a store that is in files provides too, so that their size can be watched."""
+
+    def files() -> Sequence[Path]:
+        """The files that it has now; some may be gone by the time they are looked at."""
 
 
 class IMessageStore(Interface):

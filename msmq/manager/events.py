@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
@@ -22,6 +22,7 @@ class EventLog:
     """Appends to the event log of the store, and keeps it bounded.
 
     @param keep: how many events the store keeps.
+    @ivar counts: events since the process began, by their word, stored or not.
     @ivar dropped: events that were not stored: they came faster than they can be, or when the store had
         failed for too long.
     """
@@ -34,9 +35,11 @@ class EventLog:
         # What was appended before this process began is not known, so the first portion trims as well.
         self._appended = keep
         self.dropped = 0
+        self.counts: Counter[str] = Counter()
 
     def record(self, event: AppendEvent) -> None:
         """Append an event that nobody waits for."""
+        self.counts[event.event] += 1
         self._pending.append(event)
         if len(self._pending) > PENDING:
             self._pending.popleft()
@@ -47,6 +50,12 @@ class EventLog:
 
     def trim(self, changes: Sequence[Change]) -> list[Change]:
         """These changes, with another that keeps the log bounded if it is time for it."""
+        for change in changes:
+            if isinstance(change, AppendEvent):
+                self.counts[change.event] += 1
+        return self._bounded(changes)
+
+    def _bounded(self, changes: Sequence[Change]) -> list[Change]:
         self._appended += sum(isinstance(change, AppendEvent) for change in changes)
         # Seldom, so that it costs little; so much more than wanted may be there in between.
         if self._appended < max(self._keep // 16, PORTION):
@@ -59,7 +68,7 @@ class EventLog:
             while self._pending:
                 portion = [self._pending.popleft() for _ in range(min(PORTION, len(self._pending)))]
                 try:
-                    await self._performer.commit(self.trim(portion))
+                    await self._performer.commit(self._bounded(portion))
                 except MQError:
                     # The log of the process has the failure, and each event of its own.
                     if self._performer.is_stopped:

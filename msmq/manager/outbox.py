@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
@@ -77,6 +78,8 @@ class Outbox:
     @param final_acks: the FinalAcks of transactional messages.
     @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether negative acknowledgements that would
         reveal which queues exist are sent.
+    @ivar acknowledgements: those that were made since the process began: C{administration}, C{final} and
+        C{order}.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -97,6 +100,7 @@ class Outbox:
         self._signer = signer
         self._answer_room = answer_room
         self._final_acks = final_acks
+        self.acknowledgements: Counter[str] = Counter()
 
     async def put(
         self,
@@ -341,6 +345,7 @@ class Outbox:
                 final_ack[0], view.source_queue_manager, only_at
             ):
                 name, packet = final_ack
+                self.acknowledgements["final"] += 1
                 yield model.outgoing(name, self._performer.clock.now()), UserMessageView(packet)
         answer = acknowledgement(
             view, message_class, queue_manager=model.identifier, send_insecure=self._send_insecure
@@ -352,6 +357,7 @@ class Outbox:
                 self._answer_later(answer, view)
             else:
                 yield from self.build([target], [answer.message])[1]
+                self.acknowledgements["administration"] += 1
 
     def _see_room(self, name: FormatName, source: bytes) -> None:
         if not self._answer_room.make(name, source, None):

@@ -153,6 +153,11 @@ class StreamEndpoint:
         """The one address that it is bound to; C{None} if that is every one or unknown."""
         return None if self.interface is None or self.interface in WILDCARDS else self.interface
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine reach it."""
+        return self.bind_address is not None and ip_address(self.bind_address).is_loopback
+
     def __str__(self) -> str:
         if self.port is None:
             return self.description
@@ -251,7 +256,7 @@ def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
             f"must be one of {', '.join(f'{kind}:' for kind in _REMOTE_CONTROL)}, not {quoted(text)}"
         )
     endpoint = parse_stream_endpoint(text)
-    if kind in _READABLE and (not endpoint.bind_address or not ip_address(endpoint.bind_address).is_loopback):
+    if kind in _READABLE and not endpoint.is_loopback:
         raise ValueError(
             "would have the token sent for all to read: a tcp endpoint needs interface=127.0.0.1, and who is"
             " elsewhere needs an ssl endpoint"

@@ -266,6 +266,7 @@ class SessionProtocol(Protocol):
         self.last_heard = now.wall
         framer = self._framer
         self.received += len(data)
+        self._factory.counts.bytes_received += len(data)
         arrived = framer.buffered + len(data)
         frames = framer.feed(data)
         effects = self.session.receive(frames, now) if frames else []
@@ -389,6 +390,7 @@ class SessionProtocol(Protocol):
             case Transmit(chunks, is_awaited):
                 if self._is_connected:
                     self.last_sent = self._now().wall
+                    self._factory.counts.bytes_sent += sum(map(len, chunks))
                     self._connected_transport().writeSequence(chunks)
                     if is_awaited:
                         self._flush()

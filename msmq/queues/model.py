@@ -6,7 +6,7 @@ What has to be stored is asked for first and takes effect for others when its ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -203,6 +203,11 @@ class QueueManagerModel:
         Outgoing queues, journals, subqueues and system queues are not among them.
         """
         return self.names.queues()
+
+    @property
+    def dead_letter_counts(self) -> Mapping[int, int]:
+        """Messages that came into a dead-letter queue since the process began, by class."""
+        return self._showing.dead_letters
 
     def system_queue(self, suffix: QueueSuffix) -> Queue:
         """The machine journal, SystemDeadletterQueue or SystemTransactionalDeadletterQueue."""
@@ -404,6 +409,7 @@ class QueueManagerModel:
                 fresh, departures = self._expiry.sift(positions, now)
                 effects += departures
                 if fresh:
+                    queue.arrived_count += len(fresh)
                     queue.make_available(fresh)
                     effects += self._showing.serve(queue, fresh, now)
                     self._showing.cache(fresh)

@@ -42,6 +42,9 @@ class Queue:
     @ivar insertions: the number of what came last.
     @ivar peekable: locked messages that may be looked at all the same; C{None} if there are none.
     @ivar users: how many have it open; a subqueue stays while there are any.
+    @ivar arrived_count: messages that came into it since the process began.
+    @ivar received_count: messages that were received from it since then, or, of an outgoing queue, taken by
+        the next hop.
     """
 
     definition: QueueDefinition
@@ -55,6 +58,8 @@ class Queue:
     subqueues: dict[str, Queue] = attrs.field(factory=dict, repr=False)
     subqueue_bytes: int = 0
     users: int = 0
+    arrived_count: int = 0
+    received_count: int = 0
     descriptors: dict[int, OpenQueueDescriptor] = attrs.field(factory=dict, repr=False)
     ends: int = 0
     insertions: int = 0
@@ -92,6 +97,15 @@ class Queue:
     def has_available(self) -> bool:
         """Whether a receive would find a message."""
         return any(level is not None and level.first for level in self._levels)
+
+    @property
+    def oldest_arrival(self) -> float | None:
+        """The earliest ArrivalTime of the messages at the head of each priority; C{None} without any.
+
+        Messages that a reader has locked are not considered.
+        """
+        heads = (next(iter(level), None) for level in self._levels if level is not None)
+        return min((head.arrived for head in heads if head is not None), default=None)
 
     @property
     def is_active(self) -> bool:

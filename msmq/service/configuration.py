@@ -40,6 +40,7 @@ from msmq.service.settings import (
     QueueSettings,
     SecuritySettings,
     TimerSettings,
+    WebSettings,
 )
 from msmq.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, probe_store
@@ -240,6 +241,7 @@ class _Reading:
             queues=QueueSettings(**self._fields("queues", QueueSettings)),
             limits=LimitSettings(**self._fields("limits", LimitSettings)),
             timers=TimerSettings(**self._fields("timers", TimerSettings)),
+            web=WebSettings(**self._fields("web", WebSettings)),
             security=self._security(),
         )
 
@@ -364,12 +366,19 @@ class _Reading:
             self._refuse(
                 ("listen", "remote_control"), "needs the file of a token, [security] control_token_file"
             )
+        web = endpoint("web", parse_remote_control_endpoint)
+        if web is not None and not web.is_loopback and self._get("security", "control_token_file") is None:
+            self._refuse(
+                ("listen", "web"),
+                "is reached from other hosts, and needs the file of a token, [security] control_token_file",
+            )
         return ListenSettings(
             session=endpoint("session", parse_stream_endpoint),
             ping=endpoint("ping", parse_datagram_endpoint),
             discovery=endpoint("discovery", parse_datagram_endpoint),
             control=endpoint("control", parse_control_endpoint),
             remote_control=endpoint("remote_control", parse_remote_control_endpoint),
+            web=web,
         )
 
     def _get(self, table: str, key: str) -> Any:

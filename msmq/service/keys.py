@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -100,9 +101,12 @@ def _stream(text: str) -> None:
         parse_stream_endpoint(text)
 
 
-def _no_web(text: str) -> None:
-    if text != OFF:
-        raise ValueError(f'must be "off", since this version has no web console, not {quoted(text)}')
+def _web(text: str) -> None:
+    if text == OFF:
+        return
+    parse_remote_control_endpoint(text)
+    if find_spec("prometheus_client") is None:
+        raise ValueError("needs the package prometheus_client: pip install 'msmq[web]'")
 
 
 def _datagram(text: str) -> None:
@@ -191,8 +195,9 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "discovery": Key(Text(_datagram, "udp:PORT[:interface=IP] or off"), "udp:1801:interface=127.0.0.1"),
         "control": Key(Text(_unix, "unix:PATH or off"), "unix:{data}/control.sock"),
         "remote_control": Key(Text(_remote_control, "a server endpoint or off"), OFF),
-        "web": Key(Text(_no_web, "off"), OFF),
+        "web": Key(Text(_web, "a server endpoint or off"), OFF),
     },
+    "web": {"windows_exporter_names": Key(Flag(), False)},
     "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
     "directory": {
         "backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 from uuid import UUID, uuid4
 
 from twisted.application.service import Service
@@ -47,6 +47,9 @@ from msmq.service.settings import Configuration
 from msmq.storage.factory import make_store
 from msmq.wire.guid import braced
 
+if TYPE_CHECKING:
+    from msmq.web.endpoint import WebEndpoint
+
 
 class StartError(MsmqError):
     """The server cannot start; says what is in the way."""
@@ -63,6 +66,7 @@ class Server(Service):
         makes a new one.
     @ivar parts: what it is made of, while it runs.
     @ivar remote_control: address and port on which callers with a token are heard, if there is one.
+    @ivar web: address and port of the metrics and the health, if they are served.
     """
 
     name = "msmq"
@@ -79,6 +83,7 @@ class Server(Service):
         self.parts: ServerParts | None = None
         self.started: Deferred[None] = Deferred()
         self.remote_control: tuple[str, int] | None = None
+        self.web: tuple[str, int] | None = None
         self._reactor = reactor
         self._session_protocol = session_protocol
         self._control_socket: Path | None = None
@@ -133,10 +138,11 @@ class Server(Service):
         self._undo.append(search.stop)
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
         store = make_store(configuration.storage, data)
+        web = self._measure(store)
         parts = compose(
             configuration,
             identifier,
-            store,
+            store if web is None else web.store,
             self._reactor,
             addresses=lambda: self.addresses,
             clock=clock,
@@ -144,6 +150,9 @@ class Server(Service):
             search=search,
         )
         self._undo.append(parts.stop)
+        if web is not None and listen.web is not None:
+            # Before the store opens, which may take its time and is then seen here.
+            await self._listen_for_web(listen.web, web, tokens, parts)
         await parts.manager.open()
         if listen.control is not None:
             await self._listen_for_control(listen.control, parts)
@@ -181,13 +190,41 @@ class Server(Service):
 
     def _tokens(self) -> TokenFile | None:
         """What callers over a network have to show, if there is an endpoint for them."""
-        path = self.configuration.security.control_token_file
-        if self.configuration.listen.remote_control is None or path is None:
+        path, listen = self.configuration.security.control_token_file, self.configuration.listen
+        if path is None or (listen.remote_control is None and listen.web is None):
             return None
         try:
             return TokenFile(Path(path))
         except TokenError as error:
             raise StartError(str(error)) from error
+
+    def _measure(self, store: IMessageStore) -> WebEndpoint | None:
+        """What measures the store and the reactor for the web endpoint; C{None} if there is none."""
+        if self.configuration.listen.web is None:
+            return None
+        # A server without a web endpoint never imports it.
+        from msmq.web.endpoint import WebEndpoint
+
+        return WebEndpoint.around(store, self._reactor)
+
+    async def _listen_for_web(
+        self, endpoint: StreamEndpoint, web: WebEndpoint, tokens: TokenFile | None, parts: ServerParts
+    ) -> None:
+        if not endpoint.is_loopback and tokens is None:
+            raise StartError(f"the web endpoint {endpoint} needs [security] control_token_file")
+        site = web.site(
+            parts.manager,
+            self._reactor,
+            check_token=None if endpoint.is_loopback or tokens is None else tokens.name_of,
+            windows_names=self.configuration.web.windows_exporter_names,
+        )
+        port = await self._listen(endpoint, site, parts)
+        self._undo.append(port.stopListening)
+        web.start()
+        self._undo.append(web.stop)
+        host = cast(IPv4Address | IPv6Address, port.getHost())
+        self.web = (host.host, host.port)
+        self._tell(f"web on {socket_text(*self.web)}")
 
     async def _listen_for_remote_control(
         self, endpoint: StreamEndpoint, tokens: TokenFile, parts: ServerParts
@@ -246,7 +283,7 @@ class Server(Service):
 
     async def _stop(self) -> None:
         """Undo what was done, the last first, each when the one before is done."""
-        self.parts = self.remote_control = None
+        self.parts = self.remote_control = self.web = None
         self._addresses.clear()
         while self._undo:
             await maybeDeferred(self._undo.pop())

@@ -67,6 +67,17 @@ class ListenSettings:
     remote_control: StreamEndpoint | None = None
     """The same API, for callers who show a token."""
 
+    web: StreamEndpoint | None = None
+    """Metrics and health; without a token on loopback."""
+
+
+@attrs.frozen(kw_only=True)
+class WebSettings:
+    """The table C{[web]}."""
+
+    windows_exporter_names: bool = False
+    """Whether C{/metrics} has the names of windows_exporter too."""
+
 
 @attrs.frozen(kw_only=True)
 class LimitSettings:
@@ -255,6 +266,9 @@ class Configuration:
 
     timers: TimerSettings
     """How long for everything."""
+
+    web: WebSettings = WebSettings()
+    """What the web endpoint shows."""
 
     security: SecuritySettings = SecuritySettings()
     """What is allowed to whom."""

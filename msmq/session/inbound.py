@@ -70,7 +70,7 @@ def _receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) ->
         if message.is_recoverable:
             core.recoverable_message_received_count += 1
         if session_header is not None:
-            _count(core, messages)
+            _count(core, messages, first_recoverable)
             header = SessionHeader.from_bytes(session_header)
             if not apply_session_header(core, header, now):
                 failure = Rejected(CloseReason.BAD_ACKNOWLEDGEMENT)
@@ -82,14 +82,15 @@ def _receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) ->
             first_recoverable = core.recoverable_message_received_count + 1
             if failure is not None:
                 raise failure
-    _count(core, messages)
+    _count(core, messages, first_recoverable)
     _hand_on(core, messages, first_recoverable, now)
     if failure is not None:
         raise failure
     acknowledge_at_once_if_due(core, now)
 
 
-def _count(core: SessionCore, messages: Sequence[UserMessageView]) -> None:
+def _count(core: SessionCore, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
+    core.counts.recoverable_received += core.recoverable_message_received_count + 1 - first_recoverable
     core.message_received_count += len(messages)
     core.counts.received.user_message += len(messages)
     core.unacked_received_message_count += len(messages)

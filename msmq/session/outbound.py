@@ -25,6 +25,7 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
     if carrier is not None and is_for_order_queue(carrier.packet):
         carrier = None
     chunks = []
+    recoverable_before = core.recoverable_message_sent_count
     for message in messages:
         packet = message.packet
         core.message_sent_count += 1
@@ -39,6 +40,7 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
         chunks.append(packet)
     core.in_flight.extend(messages)
     core.counts.sent.user_message += len(messages)
+    core.counts.recoverable_sent += core.recoverable_message_sent_count - recoverable_before
     core.session_active = True
     if core.timers.running(Timer.ACK_WAIT) is None:
         factor = core.settings.direct_ack_wait_factor if core.is_direct else 1

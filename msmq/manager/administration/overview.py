@@ -18,6 +18,7 @@ from msmq.manager.administration.descriptions import (
     describe_refusals,
     describe_session,
 )
+from msmq.manager.administration.measurements import Measurements
 from msmq.manager.applications.targets import outgoing_queue, own_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.membership.membership import Membership
@@ -36,6 +37,7 @@ class Overview:
     """The part of L{msmq.manager.service.QueueManagerService} that changes no messages and no queues.
 
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
+    @ivar measurements: its figures, for monitoring.
     """
 
     def __init__(self, parts: Parts, host: HostIdentity, addresses: Callable[[], Sequence[str]]) -> None:
@@ -47,6 +49,7 @@ class Overview:
         self._host = host
         self._addresses = addresses
         self.state = ServiceState.STOPPED
+        self.measurements = Measurements(parts)
 
     @property
     def connection_active(self) -> bool:
@@ -62,13 +65,19 @@ class Overview:
         self._parts.performer.check_running()
         return self._parts.model
 
-    def status(self) -> dict[str, Any]:
-        """What it is and how it does; the keys of C{msmq status}."""
+    def identity(self) -> dict[str, str]:
+        """Its identifier, names and version."""
         return {
             "identifier": format_guid(self._parts.model.identifier),
             "name": self._host.computer_name,
             "dns_name": self._host.qualified_computer_name,
             "version": msmq.version.VERSION,
+        }
+
+    def status(self) -> dict[str, Any]:
+        """What it is and how it does; the keys of C{msmq status}."""
+        return {
+            **self.identity(),
             "state": self.state.value,
             "addresses": list(self._addresses()),
             **describe_holdings(self._parts.model),

@@ -19,6 +19,19 @@ LOST = "directory_lost"
 REACHED = "directory_reached"
 
 
+@attrs.frozen
+class DirectoryMeasurement:
+    """The directory, as L{DirectoryHealth} knows it.
+
+    @ivar kind: C{file}, C{ldap}, or the name of a plugin.
+    @ivar read: when the data in use was read from it, in seconds since 1970-01-01 UTC; C{None} without data.
+    """
+
+    kind: str
+    condition: DirectoryCondition
+    read: float | None
+
+
 class DirectoryHealth:
     """Follows the condition of one directory.
 
@@ -63,10 +76,16 @@ class DirectoryHealth:
         """What is known of the enterprise is what the directory held at this time."""
         self._condition = attrs.evolve(self._condition, read=when)
 
-    def describe(self) -> dict[str, Any]:
-        """The value of the key C{directory} of C{msmq status}."""
+    def measure(self) -> DirectoryMeasurement:
+        """Its condition now, and when the data in use was read."""
         condition = self.condition
         read = condition.read if condition.read is not None else self._condition.read
+        return DirectoryMeasurement(self._name, condition, read)
+
+    def describe(self) -> dict[str, Any]:
+        """The value of the key C{directory} of C{msmq status}."""
+        found = self.measure()
+        condition, read = found.condition, found.read
         age = None if read is None else max(0, int(self._clock.now().wall - read))
         return {
             "kind": self._name,

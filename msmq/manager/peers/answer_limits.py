@@ -12,8 +12,9 @@ from msmq.manager.peers.peer_table import Peers
 from msmq.manager.performer import Performer
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.quoting import shown
+from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH
 from msmq.structures.names.direct_format_name import DirectFormatName
-from msmq.structures.names.format_name import FormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.wire.addresses import counted_host
 
 MOST_OUTGOING_QUEUES = 10_000
@@ -79,6 +80,10 @@ class AnswerLimits:
         self._note(name, host)
         return True
 
+    def is_answered(self, name: FormatName) -> bool:
+        """Whether a peer chose this name: an order queue, or a name that L{make} was asked for."""
+        return name in self._hosts or _is_order_queue(name)
+
     def _look(self, name: FormatName, host: str, names: Collection[FormatName]) -> bool:
         """Whether there is room if idle queues go; those go that have to."""
         now = self._performer.clock.now()
@@ -141,3 +146,10 @@ class AnswerLimits:
 def _is_dialled(name: FormatName, host: str) -> bool:
     """Whether a name says by itself who is dialled, and it is known who said it."""
     return bool(host) and isinstance(name, DirectFormatName)
+
+
+def _is_order_queue(name: FormatName) -> bool:
+    """Whether FinalAcks and OrderAcks go to this name ([MS-MQQB] 3.1.7.2)."""
+    if isinstance(name, PrivateFormatName):
+        return name.number == ORDER_QUEUE_NUMBER
+    return isinstance(name, DirectFormatName) and str(name).lower().endswith(ORDER_QUEUE_PATH.lower())

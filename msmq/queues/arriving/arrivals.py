@@ -99,6 +99,7 @@ class QueueArrivals:
             if queue.is_deleted:
                 effects += gone_with_queue(positions)
             elif positions:
+                queue.arrived_count += len(positions)
                 queue.make_available(positions)
                 effects += self._showing.serve(queue, positions, now)
                 if admission.changes or admission.overflow:

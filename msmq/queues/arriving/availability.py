@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
@@ -22,11 +23,15 @@ _lookup_id = attrgetter("lookup_id")
 
 @attrs.define(eq=False)
 class Availability:
-    """Lets readers, and whoever transfers messages, find what has come into a queue or is back in it."""
+    """Lets readers, and whoever transfers messages, find what has come into a queue or is back in it.
+
+    @ivar dead_letters: messages that came into a dead-letter queue since the process began, by class.
+    """
 
     _holdings: Holdings
     _readers: Readers
     _expiry: Expiry
+    dead_letters: Counter[int] = attrs.field(factory=Counter)
 
     def show(
         self, positions: Iterable[MessagePosition], now: Moment, *, is_return: bool = False
@@ -42,10 +47,19 @@ class Availability:
             if queue.is_deleted:
                 effects += () if queue.is_system else gone_with_queue(arrived)
             else:
+                if not is_return:
+                    self._count(queue, arrived)
                 queue.make_available(sorted(arrived, key=_lookup_id, reverse=is_return))
                 effects += self.serve(queue, arrived, now)
                 self.cache(arrived)
         return effects
+
+    def _count(self, queue: Queue, arrived: Sequence[MessagePosition]) -> None:
+        queue.arrived_count += len(arrived)
+        if queue.is_system and queue.parent is None:
+            for position in arrived:
+                if position.view is not None and position.view.message_class:
+                    self.dead_letters[position.view.message_class] += 1
 
     def serve(self, queue: Queue, fresh: Sequence[MessagePosition], now: Moment) -> list[Effect]:
         """Tell those who wait for a queue of messages that are available there."""

@@ -68,6 +68,8 @@ class Departures:
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of a removal are stored: the messages are out of their queues, the copies are there."""
         self._numbers.stored(removal.changes)
+        for position in removal.positions:
+            position.queue.received_count += 1
         self._holdings.unlink_all(removal.positions)
         self._expiry.forget(removal.positions)
         return self._showing.show(removal.copies, now) if removal.copies else []

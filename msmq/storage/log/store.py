@@ -20,6 +20,7 @@ from zope.interface import implementer
 from msmq.durable import make_directory
 from msmq.interfaces.storage import (
     IMessageStore,
+    IStoreFiles,
     LogEntry,
     LogExtent,
     StorageError,
@@ -52,7 +53,7 @@ class _Phase(enum.Enum):
     CLOSING = enum.auto()
 
 
-@implementer(IMessageStore)
+@implementer(IMessageStore, IStoreFiles)
 class LogMessageStore:
     """Keeps everything in a log of segments, on stable storage when a commit is done.
 
@@ -120,6 +121,13 @@ class LogMessageStore:
         done: Deferred[None] = Deferred()
         self._running.engine.put(WriteBatch(tuple(changes), done))
         return done
+
+    def files(self) -> Sequence[Path]:
+        """See L{IStoreFiles.files}."""
+        try:
+            return list(self.directory.iterdir())
+        except OSError:
+            return []
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
         """See L{IMessageStore.read}."""

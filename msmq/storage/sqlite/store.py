@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
 from msmq.interfaces.plugins import IStorageFactory
-from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.storage import IMessageStore, IStoreFiles
 from msmq.persistence.changes import Change
 from msmq.storage.reading_thread import Deliver, Outcome, ReadingThread
 from msmq.storage.sqlite.database import FileDatabase
@@ -25,7 +25,7 @@ from msmq.storage.writing_thread import Listener
 FILE_NAME = "msmq.sqlite"
 
 
-@implementer(IMessageStore)
+@implementer(IMessageStore, IStoreFiles)
 class SqliteMessageStore(ThreadedMessageStore):
     """Keeps everything in one SQLite file, on stable storage when a commit is done.
 
@@ -63,6 +63,10 @@ class SqliteMessageStore(ThreadedMessageStore):
         self._unfinished += 1
         writing.put((tuple(changes), done))
         return done
+
+    def files(self) -> Sequence[Path]:
+        """See L{IStoreFiles.files}."""
+        return [self.path, self.path.with_name(f"{self.path.name}-wal")]
 
     def _threads(
         self, listener: Listener, deliver: Deliver

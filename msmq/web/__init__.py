@@ -1,0 +1,1 @@
+"""Metrics and health over HTTP: what C{[listen] web} serves."""

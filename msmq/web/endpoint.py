@@ -1,0 +1,55 @@
+"""Puts the web endpoint of one server together; nothing imports it unless C{[listen] web} is set."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.interfaces.storage import IMessageStore
+from msmq.manager.administration.overview import Overview
+from msmq.web.exposition import Exposition, Instruments
+from msmq.web.site import CheckToken, WebSite
+
+
+@attrs.frozen
+class WebEndpoint:
+    """The instruments of a server, and the site that shows what they measure.
+
+    The store is needed before a server is composed, the site after it.
+    """
+
+    instruments: Instruments
+
+    @classmethod
+    def around(cls, store: IMessageStore, reactor: IReactorTime) -> WebEndpoint:
+        """Measure a store that is not open yet."""
+        return cls(Instruments(store, reactor))
+
+    @property
+    def store(self) -> IMessageStore:
+        """The store to use in place of the other."""
+        return self.instruments.store
+
+    def site(
+        self,
+        manager: Overview,
+        reactor: IReactorTime,
+        *,
+        check_token: CheckToken | None,
+        windows_names: bool,
+    ) -> WebSite:
+        """What serves the metrics and the health of a queue manager, running or not.
+
+        @param check_token: as of L{WebSite}.
+        @param windows_names: as of L{Exposition}.
+        """
+        exposition = Exposition(manager, self.instruments, reactor, windows_names=windows_names)
+        return WebSite(manager, self.instruments, exposition, reactor, check_token)
+
+    def start(self) -> None:
+        """Begin to measure the reactor."""
+        self.instruments.turns.start()
+
+    def stop(self) -> None:
+        """Measure no more."""
+        self.instruments.turns.stop()

@@ -1,0 +1,227 @@
+"""The text of C{/metrics}, in the exposition format of Prometheus."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric as Family
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+
+from msmq.interfaces.storage import IMessageStore, IStoreFiles
+from msmq.manager.administration.measurements import Measurements, QueueMeasurement
+from msmq.manager.administration.overview import Overview
+from msmq.web.metered_store import MeteredStore
+from msmq.web.metrics import (
+    COMMIT_BUCKETS,
+    COMMIT_SECONDS,
+    INFO,
+    OUTGOING_METRICS,
+    QUEUE_METRICS,
+    SERVER_METRICS,
+    STORE_BYTES,
+    STORE_COMMITS,
+    STORE_FAILURES,
+    STORE_FREE_BYTES,
+    TURN_BUCKETS,
+    TURN_SECONDS,
+    WINDOWS_METRICS,
+    Metric,
+    MetricKind,
+    Samples,
+)
+from msmq.web.reactor_turns import ReactorTurns
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+FRESH: Final = 1.0
+"""Seconds for which one text answers every request, so that more requests do not cost more."""
+
+SLICE: Final = 500
+"""Samples that are written in one turn of the reactor: a few milliseconds."""
+
+_T = TypeVar("_T")
+
+
+class Instruments:
+    """What measures while the server works; made before the parts of the server, which it wraps.
+
+    @ivar store: the message store, measured.
+    """
+
+    def __init__(self, store: IMessageStore, reactor: IReactorTime) -> None:
+        self._files = IStoreFiles(store, None)
+        self.registry = registry = CollectorRegistry()
+        self.store = MeteredStore(
+            store, _histogram(COMMIT_SECONDS, COMMIT_BUCKETS, registry), reactor.seconds
+        )
+        self.turns = ReactorTurns(reactor, _histogram(TURN_SECONDS, TURN_BUCKETS, registry))
+        ProcessCollector(registry=registry)
+
+    def store_samples(self) -> Iterator[tuple[Metric, Samples]]:
+        """The samples of L{msmq.web.metrics.STORE_METRICS}."""
+        yield STORE_COMMITS, [((), self.store.commits)]
+        yield STORE_FAILURES, [((), self.store.failures)]
+        if self._files is not None:
+            files = self._files.files()
+            yield STORE_BYTES, [((), sum(map(_size, files)))]
+            if files and (free := _free(files[0].parent)) is not None:
+                yield STORE_FREE_BYTES, [((), free)]
+
+
+class Exposition:
+    """Writes the metrics of one queue manager.
+
+    Writing takes turns of a few milliseconds each, in between of which the server does its work.
+    While the queue manager is not running there is nothing but C{msmq_info}, the instruments and the process.
+
+    @param windows_names: whether to add the names of windows_exporter.
+    """
+
+    def __init__(
+        self, manager: Overview, instruments: Instruments, reactor: IReactorTime, *, windows_names: bool
+    ) -> None:
+        self._manager = manager
+        self._instruments = instruments
+        self._reactor = reactor
+        self._windows_names = windows_names
+        self._text = b""
+        self._written: float | None = None
+        self._waiting: list[Deferred[bytes]] | None = None
+
+    def text(self) -> Deferred[bytes]:
+        """The metrics, at most L{FRESH} seconds old; concurrent requests share one text."""
+        done: Deferred[bytes] = Deferred()
+        if self._waiting is not None:
+            self._waiting.append(done)
+        elif self._written is not None and 0 <= self._reactor.seconds() - self._written < FRESH:
+            done.callback(self._text)
+        else:
+            self._waiting = [done]
+            Deferred.fromCoroutine(self._write()).addBoth(self._finish)
+        return done
+
+    def _finish(self, result: bytes | Failure) -> None:
+        waiting, self._waiting = self._waiting or [], None
+        if isinstance(result, bytes):
+            self._text, self._written = result, self._reactor.seconds()
+        for done in waiting:
+            done.callback(result) if isinstance(result, bytes) else done.errback(result)
+
+    async def _write(self) -> bytes:
+        parts: list[bytes] = []
+        measurements = self._manager.measurements
+        parts.append(_exposed(INFO, [(self._identity(), 1)]))
+        if measurements.is_running:
+            await self._write_queues(measurements, parts)
+        if measurements.is_running:
+            outgoing = measurements.outgoing()
+            for metric, read in OUTGOING_METRICS.items():
+                await self._turn()
+                samples = [((queue.queue, queue.state), read(queue)) for queue in outgoing]
+                await self._write_slices(metric, samples, parts)
+        await self._turn()
+        if measurements.is_running:
+            for metric, find in SERVER_METRICS.items():
+                parts.append(_exposed(metric, find(measurements)))
+        for metric, found in self._instruments.store_samples():
+            parts.append(_exposed(metric, found))
+        parts += map(_without_creation, self._instruments.registry.collect())
+        return b"".join(parts)
+
+    async def _write_queues(self, measurements: Measurements, parts: list[bytes]) -> None:
+        queues = []
+        for some in _slices(measurements.local_queues()):
+            queues += [measurements.queue(queue) for queue in some if not queue.is_deleted]
+            await self._turn()
+        now = measurements.now()
+        for metric, read in QUEUE_METRICS.items():
+            found = ((queue.path, read(queue, now)) for queue in queues)
+            samples = [((path,), value) for path, value in found if value is not None]
+            await self._write_slices(metric, samples, parts)
+        if self._windows_names:
+            for metric, read_windows in WINDOWS_METRICS.items():
+                named = [((self._windows_name(queue),), read_windows(queue)) for queue in queues]
+                await self._write_slices(metric, named, parts)
+
+    def _windows_name(self, queue: QueueMeasurement) -> str:
+        """C{alpha\\private$\\orders}, as the performance counters of Windows name a queue."""
+        return f"{self._identity()[2]}{queue.path[1:]}".lower()
+
+    def _identity(self) -> tuple[str, str, str]:
+        identity = self._manager.identity()
+        return identity["version"], identity["identifier"], identity["name"]
+
+    async def _write_slices(
+        self, metric: Metric, samples: Sequence[tuple[tuple[str, ...], float]], parts: list[bytes]
+    ) -> None:
+        head = True
+        for some in _slices(samples):
+            text = _exposed(metric, some)
+            # The lines HELP and TYPE stand once before all samples of a metric.
+            parts.append(text if head else text.split(b"\n", 2)[2])
+            head = False
+            await self._turn()
+
+    def _turn(self) -> Deferred[None]:
+        return deferLater(self._reactor, 0)
+
+
+def _slices(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    return (values[start : start + SLICE] for start in range(0, len(values), SLICE))
+
+
+class _OneFamily:
+    """A registry of one family, which is all that the writer of prometheus_client asks of a registry."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+
+    def collect(self) -> Iterable[Family]:
+        """The family."""
+        return (self._family,)
+
+
+def _exposed(metric: Metric, samples: Samples) -> bytes:
+    """The lines of one metric; empty without samples."""
+    make: Callable[..., GaugeMetricFamily | CounterMetricFamily] = (
+        CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
+    )
+    family = make(metric.name, metric.help, labels=metric.labels)
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return generate_latest(_OneFamily(family)) if family.samples else b""
+
+
+def _without_creation(family: Family) -> bytes:
+    """The lines of a family, but for the time of its creation, which would be a metric of its own."""
+    family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
+    return generate_latest(_OneFamily(family))
+
+
+def _histogram(metric: Metric, buckets: Sequence[float], registry: CollectorRegistry) -> Histogram:
+    return Histogram(metric.name, metric.help, buckets=buckets, registry=registry)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _free(directory: Path) -> int | None:
+    """Bytes that an unprivileged process can still write."""
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,277 @@
+"""The table of metrics: every name that C{/metrics} exports, its labels, and where its value comes from.
+
+The names and labels are a contract with dashboards and alerts outside of the project: none is renamed.
+No label has a value that a peer chooses; L{Measurements.outgoing} says how outgoing queues are named.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from msmq.manager.administration.measurements import Measurements, OutgoingMeasurement, QueueMeasurement
+from msmq.session.packet_counts import PacketCounts
+
+Samples = Iterable[tuple[tuple[str, ...], float]]
+"""Values, each with the values of its labels."""
+
+
+class MetricKind(enum.Enum):
+    """What a metric measures, as Prometheus calls it."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@attrs.frozen
+class Metric:
+    """One name of the table.
+
+    @ivar help: what it measures, with the unit where the name does not say it.
+    """
+
+    name: str
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+def _gauge(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name, MetricKind.GAUGE, text, labels)
+
+
+def _counter(name: str, text: str, *labels: str) -> Metric:
+    return Metric(name, MetricKind.COUNTER, text, labels)
+
+
+COMMIT_SECONDS: Final = Metric(
+    "msmq_store_commit_seconds",
+    MetricKind.HISTOGRAM,
+    "Duration of a commit of the message store, from the request to stable storage.",
+)
+COMMIT_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
+
+TURN_SECONDS: Final = Metric(
+    "msmq_reactor_turn_seconds",
+    MetricKind.HISTOGRAM,
+    "Delay of a call that is due every 0.1 s: how long the server was busy with other work.",
+)
+TURN_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+INFO: Final = _gauge(
+    "msmq_info", "Version and identity of the queue manager; always 1.", "version", "identifier", "name"
+)
+
+QUEUE_METRICS: Final[Mapping[Metric, Callable[[QueueMeasurement, float], float | None]]] = {
+    _gauge("msmq_queue_messages", "Messages in a local queue, system queues included.", "queue"): (
+        lambda queue, now: queue.messages
+    ),
+    _gauge("msmq_queue_bytes", "Size of the messages in a local queue.", "queue"): (
+        lambda queue, now: queue.bytes
+    ),
+    _gauge(
+        "msmq_queue_oldest_message_age_seconds",
+        "Age of the oldest message that can be received from a local queue; 0 without one.",
+        "queue",
+    ): lambda queue, now: 0.0 if queue.oldest is None else max(0.0, now - queue.oldest),
+    _gauge("msmq_queue_subqueue_messages", "Messages in all subqueues of a local queue.", "queue"): (
+        lambda queue, now: queue.subqueue_messages
+    ),
+    _gauge("msmq_queue_journal_messages", "Messages in the journal of a local queue.", "queue"): (
+        lambda queue, now: queue.journal_messages
+    ),
+    _gauge("msmq_queue_journal_bytes", "Size of the messages in the journal of a local queue.", "queue"): (
+        lambda queue, now: queue.journal_bytes
+    ),
+    _counter(
+        "msmq_queue_messages_received_total",
+        "Messages that were received from a local queue, and so removed.",
+        "queue",
+    ): lambda queue, now: queue.received,
+    _counter("msmq_queue_messages_sent_total", "Messages that came into a local queue.", "queue"): (
+        lambda queue, now: queue.arrived
+    ),
+    _counter(
+        "msmq_poison_messages_total",
+        "Messages that were moved to the subqueue poison of a local queue after aborts.",
+        "queue",
+    ): lambda queue, now: queue.poisoned,
+    _gauge(
+        "msmq_quota_used_ratio", "Used part of the quota of a local queue; absent without a quota.", "queue"
+    ): lambda queue, now: queue.quota_used,
+}
+"""One sample for each local queue; C{None} leaves a queue out."""
+
+WINDOWS_METRICS: Final[Mapping[Metric, Callable[[QueueMeasurement], float]]] = {
+    _gauge("windows_msmq_messages_in_queue", "Messages in a queue, as windows_exporter names it.", "name"): (
+        lambda queue: queue.messages
+    ),
+    _gauge("windows_msmq_bytes_in_queue", "Size of a queue, as windows_exporter names it.", "name"): (
+        lambda queue: queue.bytes
+    ),
+    _gauge(
+        "windows_msmq_messages_in_journal_queue",
+        "Messages in the journal of a queue, as windows_exporter names it.",
+        "name",
+    ): lambda queue: queue.journal_messages,
+    _gauge(
+        "windows_msmq_bytes_in_journal_queue",
+        "Size of the journal of a queue, as windows_exporter names it.",
+        "name",
+    ): lambda queue: queue.journal_bytes,
+}
+"""The same under the names of windows_exporter, if C{[web] windows_exporter_names} is set."""
+
+OUTGOING_METRICS: Final[Mapping[Metric, Callable[[OutgoingMeasurement], float]]] = {
+    _gauge("msmq_outgoing_queue_messages", "Messages in an outgoing queue.", "queue", "state"): (
+        lambda queue: queue.messages
+    ),
+    _gauge("msmq_outgoing_queue_bytes", "Size of the messages in an outgoing queue.", "queue", "state"): (
+        lambda queue: queue.bytes
+    ),
+    _gauge(
+        "msmq_outgoing_queue_unacknowledged",
+        "Messages of an outgoing queue that were sent and are not acknowledged yet.",
+        "queue",
+        "state",
+    ): lambda queue: queue.unacknowledged,
+}
+"""One sample for each L{OutgoingMeasurement}."""
+
+
+def _plain(value: float) -> Samples:
+    return [((), value)]
+
+
+def _by(counts: Mapping[str, float]) -> Samples:
+    return [((label,), value) for label, value in sorted(counts.items())]
+
+
+def _session_messages(packets: PacketCounts) -> Samples:
+    for way, total, recoverable in (
+        ("received", packets.received.user_message, packets.recoverable_received),
+        ("sent", packets.sent.user_message, packets.recoverable_sent),
+    ):
+        yield (way, "express"), total - recoverable
+        yield (way, "recoverable"), recoverable
+
+
+def _quotas(measurements: Measurements) -> Iterator[tuple[tuple[str, ...], float]]:
+    storage = measurements.storage()
+    if storage.quota:
+        yield ("queues",), storage.used / storage.quota
+    if storage.journal_quota:
+        yield ("journals",), storage.journal_used / storage.journal_quota
+
+
+def _directory(
+    measurements: Measurements, value: Callable[[float, float | None, float | None], float | None]
+) -> Samples:
+    directory = measurements.directory()
+    if directory is None:
+        return []
+    found = value(measurements.now(), directory.condition.since, directory.read)
+    return [] if found is None else _plain(found)
+
+
+def _directory_reached(measurements: Measurements) -> Samples:
+    directory = measurements.directory()
+    if directory is None:
+        return []
+    return [((directory.kind, directory.condition.source), float(directory.condition.is_reached))]
+
+
+SERVER_METRICS: Final[Mapping[Metric, Callable[[Measurements], Samples]]] = {
+    _gauge("msmq_dead_letters", "Messages in a dead-letter queue.", "queue"): (
+        lambda found: _by(found.dead_letters())
+    ),
+    _counter("msmq_dead_letters_total", "Messages that came into a dead-letter queue.", "class"): (
+        lambda found: _by(found.dead_letter_counts())
+    ),
+    _counter("msmq_messages_refused_total", "Messages of peers that were not accepted.", "reason"): (
+        lambda found: _by(found.refused_messages())
+    ),
+    _counter("msmq_messages_expired_total", "Messages that left a queue because they expired.", "class"): (
+        lambda found: _by(found.expired())
+    ),
+    _counter(
+        "msmq_copies_dropped_total", "Journal copies and dead letters that were not kept for lack of space."
+    ): lambda found: _plain(found.copies_dropped),
+    _gauge("msmq_transactions", "Open transactions."): lambda found: _plain(found.transactions),
+    _gauge("msmq_sessions", "Sessions with other queue managers.", "direction", "state"): (
+        lambda found: sorted(found.sessions().items())
+    ),
+    _counter("msmq_sessions_refused_total", "Connections that did not become sessions.", "reason"): (
+        lambda found: _by(found.refused_sessions())
+    ),
+    _counter(
+        "msmq_session_messages_total",
+        "Messages that were sent and received on sessions, resent ones included.",
+        "direction",
+        "kind",
+    ): lambda found: _session_messages(found.packets),
+    _counter("msmq_session_bytes_total", "Bytes that were sent and received on sessions.", "direction"): (
+        lambda found: _by({"received": found.packets.bytes_received, "sent": found.packets.bytes_sent})
+    ),
+    _counter("msmq_acknowledgements_total", "Acknowledgements that were sent.", "kind"): (
+        lambda found: _by(found.acknowledgements())
+    ),
+    _gauge("msmq_quota_total_used_ratio", "Used part of the quotas of the queue manager.", "quota"): _quotas,
+    _gauge("msmq_express_memory_bytes", "Express messages that only memory has."): (
+        lambda found: _plain(found.storage().express_memory)
+    ),
+    _gauge("msmq_store_throttled", "1 while the store is full and no message is accepted, otherwise 0."): (
+        lambda found: _plain(found.storage().throttled)
+    ),
+    _gauge("msmq_online", "1 while other queue managers can open sessions, otherwise 0."): (
+        lambda found: _plain(not found.is_offline)
+    ),
+    _counter("msmq_events_total", "Events for the event log.", "event"): lambda found: _by(found.events()),
+    _counter("msmq_events_dropped_total", "Events that were not stored in the event log."): (
+        lambda found: _plain(found.events_dropped)
+    ),
+    _gauge(
+        "msmq_directory_reached",
+        "1 if the latest request reached the directory, otherwise 0; absent without a directory.",
+        "kind",
+        "source",
+    ): _directory_reached,
+    _gauge(
+        "msmq_directory_state_seconds",
+        "Time since the directory was reached, or lost, as msmq_directory_reached says.",
+    ): lambda found: _directory(found, lambda now, since, read: None if since is None else now - since),
+    _gauge("msmq_directory_data_age_seconds", "Age of the data of the directory that is in use."): (
+        lambda found: _directory(found, lambda now, since, read: None if read is None else now - read)
+    ),
+    _gauge(
+        "msmq_directory_differences",
+        "Changes in the directory that are not applied because they weaken protection.",
+    ): lambda found: [] if found.directory() is None else _plain(len(found.directory_differences())),
+}
+"""What is measured once for each server; a metric without samples is absent."""
+
+STORE_COMMITS: Final = _counter("msmq_store_commits_total", "Commits of the message store that succeeded.")
+STORE_FAILURES: Final = _counter("msmq_store_failures_total", "Commits of the message store that failed.")
+STORE_BYTES: Final = _gauge("msmq_store_bytes", "Size of the files of the message store.")
+STORE_FREE_BYTES: Final = _gauge(
+    "msmq_store_free_bytes", "Free space in the file system of the message store."
+)
+
+STORE_METRICS: Final = (STORE_COMMITS, STORE_FAILURES, STORE_BYTES, STORE_FREE_BYTES)
+"""What is measured where the store is opened; the last two are absent if the store is not in files."""
+
+ALL_METRICS: Final = (
+    INFO,
+    *QUEUE_METRICS,
+    *OUTGOING_METRICS,
+    *SERVER_METRICS,
+    *STORE_METRICS,
+    COMMIT_SECONDS,
+    TURN_SECONDS,
+    *WINDOWS_METRICS,
+)
+"""The whole table, in the order of the exposition."""

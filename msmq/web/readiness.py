@@ -1,0 +1,92 @@
+"""Whether a queue manager can do its work, with the reasons in words."""
+
+from __future__ import annotations
+
+import enum
+from datetime import UTC, datetime
+from typing import Final
+
+import attrs
+
+from msmq.manager.administration.measurements import Measurements
+from msmq.manager.states import ServiceState
+
+FAILURE_COUNTS: Final = 90.0
+"""Seconds for which a failed commit makes a server unready; what failed is tried again within this time."""
+
+
+class Health(enum.Enum):
+    """The C{status} of C{/health/ready}: only L{UNREADY} is answered with 503."""
+
+    READY = "ready"
+    DEGRADED = "degraded"
+    UNREADY = "unready"
+
+
+@attrs.frozen
+class Readiness:
+    """What C{/health/ready} answers.
+
+    @ivar reasons: why it is not simply ready, the gravest first.
+    """
+
+    health: Health
+    reasons: tuple[str, ...] = ()
+
+
+def readiness(
+    state: ServiceState, measurements: Measurements, seconds_since_failure: float | None
+) -> Readiness:
+    """Judge a queue manager.
+
+    Unready is one that accepts no message at all. One that works with a restriction (its directory is not
+    reached, it has been taken offline) is degraded, since no other server could take its place.
+
+    @param seconds_since_failure: how long ago the latest commit of the store failed; C{None} if it succeeded.
+    """
+    if state is not ServiceState.READY or not measurements.is_running:
+        return Readiness(Health.UNREADY, (f"the queue manager is {_STATES[state]}",))
+    unready: list[str] = []
+    if measurements.storage().throttled:
+        unready.append("the store is full: no message is accepted until there is space")
+    if seconds_since_failure is not None and seconds_since_failure < FAILURE_COUNTS:
+        unready.append(f"the store failed {seconds_since_failure:.0f} seconds ago: the log has the error")
+    degraded = _restrictions(measurements)
+    if unready:
+        return Readiness(Health.UNREADY, (*unready, *degraded))
+    return Readiness(Health.DEGRADED if degraded else Health.READY, tuple(degraded))
+
+
+def _restrictions(measurements: Measurements) -> list[str]:
+    found: list[str] = []
+    if measurements.is_offline:
+        found.append("the queue manager is offline: it has no sessions with other queue managers")
+    directory = measurements.directory()
+    if directory is not None and not directory.condition.is_reached:
+        since = directory.condition.since
+        when = "" if since is None else f" since {_time(since)}"
+        known = (
+            "nothing is known of the enterprise"
+            if directory.read is None
+            else f"the data of {_time(directory.read)} is used"
+        )
+        found.append(f"the directory is not reached{when}: {known}")
+    differences = measurements.directory_differences()
+    if differences:
+        found.append(
+            f"{len(differences)} change(s) in the directory are not applied, because they weaken protection: "
+            "msmq status lists them"
+        )
+    return found
+
+
+def _time(wall: float) -> str:
+    return datetime.fromtimestamp(int(wall), UTC).isoformat()
+
+
+_STATES: Final = {
+    ServiceState.STOPPED: "stopped",
+    ServiceState.INITIALIZING: "starting: the store is being opened",
+    ServiceState.READY: "stopped",
+    ServiceState.STOPPING: "stopping",
+}

@@ -1,0 +1,284 @@
+"""The web endpoint: C{/metrics}, C{/health/live} and C{/health/ready}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, ClassVar, Final, cast
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.http import HTTPChannel
+from twisted.web.http import Request as HTTPRequest
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Request, Site
+
+from msmq.control.server.requests import BoundedContent
+from msmq.control.server.responses import json_answer
+from msmq.manager.administration.overview import Overview
+from msmq.web.exposition import CONTENT_TYPE, Exposition, Instruments
+from msmq.web.readiness import Health, readiness
+
+CONNECTIONS: Final = 256
+"""Connections at one time; one more closes the oldest."""
+
+IDLE: Final = 30.0
+"""Seconds after which a connection without a request is closed."""
+
+_QUIET: Final = 60.0
+"""Seconds between two lines of the log about refused requests."""
+
+CheckToken = Callable[[bytes], str]
+"""The name of the token in the value of an C{Authorization} header; empty if it is not valid."""
+
+
+class WebRequest(Request):
+    """A request; nothing here needs a body, so that none is kept."""
+
+    def gotLength(self, length: int | None) -> None:
+        """The headers are in."""
+        self.content = BoundedContent(0)
+
+    def getRequestHostname(self) -> bytes:
+        """The same for every request: no resource depends on it."""
+        return b"localhost"
+
+
+class WebChannel(HTTPChannel):
+    """One connection to the endpoint."""
+
+    def connectionMade(self) -> None:
+        """The connection counts from now on."""
+        _site_of(self).entered(self)
+        HTTPChannel.connectionMade(self)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """The connection counts no more."""
+        _site_of(self).left(self)
+        HTTPChannel.connectionLost(self, reason)
+
+    def cut(self) -> None:
+        """Close at once."""
+        cast(Any, self.transport).abortConnection()
+
+
+def _site_of(channel: WebChannel) -> WebSite:
+    site: WebSite = vars(channel)["site"]
+    return site
+
+
+class WebSite(Site):
+    """The endpoint as a factory to listen with; it keeps no access log.
+
+    @param check_token: checks the tokens of requests for C{/metrics}; C{None} on a loopback endpoint, where
+        requests need none.
+    """
+
+    protocol = WebChannel  # type: ignore[assignment]
+    requestFactory = WebRequest
+
+    def __init__(
+        self,
+        manager: Overview,
+        instruments: Instruments,
+        exposition: Exposition,
+        reactor: IReactorTime,
+        check_token: CheckToken | None,
+    ) -> None:
+        access = _Access(check_token, reactor)
+        root = _Page(access)
+        health = _Page(access)
+        health.putChild(b"live", _Live(access))
+        health.putChild(b"ready", _Ready(access, manager, instruments, reactor))
+        root.putChild(b"health", health)
+        root.putChild(b"metrics", _Metrics(access, exposition))
+        Site.__init__(self, root, timeout=IDLE, reactor=reactor)
+        # The one that has been there for longest comes first.
+        self._connections: dict[WebChannel, None] = {}
+
+    def entered(self, channel: WebChannel) -> None:
+        """One more connection."""
+        if len(self._connections) >= CONNECTIONS:
+            oldest = next(iter(self._connections))
+            self.left(oldest)
+            oldest.cut()
+        self._connections[channel] = None
+
+    def left(self, channel: WebChannel) -> None:
+        """A connection has ended."""
+        self._connections.pop(channel, None)
+
+    def acceptableProtocols(self) -> list[bytes]:
+        """What TLS may agree on: HTTP/1.1."""
+        return [b"http/1.1"]
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """A connection."""
+        return Site.buildProtocol(self, addr)
+
+    def log(self, request: HTTPRequest) -> None:
+        """Nothing: a scrape every few seconds is not worth a line."""
+
+
+@attrs.define
+class _Access:
+    """Decides which requests are answered.
+
+    On a loopback endpoint every process of this machine may read. A web page in a browser of this machine may
+    not: its requests name a host of their own (DNS rebinding), and are refused.
+    """
+
+    _log: ClassVar[Logger] = Logger()
+
+    check_token: CheckToken | None
+    _reactor: IReactorTime
+    _refused: int = 0
+    _quiet_until: float = 0.0
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine reach the endpoint."""
+        return self.check_token is None
+
+    def is_known(self, request: Request) -> bool:
+        """Whether a request comes from this machine or has a token."""
+        if self.check_token is None:
+            return True
+        shown = request.requestHeaders.getRawHeaders(b"authorization", [])
+        if len(shown) == 1 and self.check_token(shown[0]):
+            return True
+        self._note(request)
+        return False
+
+    def has_own_host(self, request: Request) -> bool:
+        """Whether the C{Host} of a request may name this endpoint."""
+        if not self.is_loopback:
+            return True
+        hosts = request.requestHeaders.getRawHeaders("host", [])
+        return all(_is_loopback_host(host) for host in hosts)
+
+    def _note(self, request: Request) -> None:
+        self._refused += 1
+        now = self._reactor.seconds()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _QUIET
+            self._log.warn(
+                "web: {peer} has no valid token; {count} such requests refused since the last line",
+                peer=getattr(request.getClientAddress(), "host", "unknown"),
+                count=self._refused,
+            )
+            self._refused = 0
+
+
+def _is_loopback_host(host: str) -> bool:
+    name = host.strip().lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.rpartition(":")[0] or name
+    if name.rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class _Page(Resource):
+    """A resource that answers GET and HEAD, with an error in words for everything else."""
+
+    def __init__(self, access: _Access) -> None:
+        Resource.__init__(self)
+        self.access = access
+
+    def getChild(self, path: bytes, request: Request) -> Resource:
+        return self if path == b"" else _Page(self.access)
+
+    def render(self, request: Request) -> Any:
+        request.setHeader(b"cache-control", b"no-store")
+        request.setHeader(b"x-content-type-options", b"nosniff")
+        if not self.access.has_own_host(request):
+            return _error(request, 403, "the Host of the request is not a loopback name or address")
+        if request.method not in (b"GET", b"HEAD"):
+            request.setHeader(b"allow", b"GET, HEAD")
+            return _error(request, 405, "only GET and HEAD are answered here")
+        return self.answer(request)
+
+    def answer(self, request: Request) -> Any:
+        """Answer a GET or HEAD."""
+        return _error(request, 404, "no such resource; there are /metrics, /health/live and /health/ready")
+
+
+def _error(request: Request, status: int, detail: str) -> bytes:
+    return json_answer(request, {"error": "MQ_ERROR_INVALID_PARAMETER", "detail": detail}, status)
+
+
+class _Live(_Page):
+    """The process works, whatever the queue manager does."""
+
+    def answer(self, request: Request) -> bytes:
+        return json_answer(request, {"status": "live", "reasons": []})
+
+
+class _Ready(_Page):
+    """Whether the queue manager does its work."""
+
+    def __init__(
+        self, access: _Access, manager: Overview, instruments: Instruments, reactor: IReactorTime
+    ) -> None:
+        _Page.__init__(self, access)
+        self._manager = manager
+        self._store = instruments.store
+        self._reactor = reactor
+
+    def answer(self, request: Request) -> bytes:
+        failed_at = self._store.failed_at
+        since = None if failed_at is None else self._reactor.seconds() - failed_at
+        found = readiness(self._manager.state, self._manager.measurements, since)
+        answer: dict[str, object] = {"status": found.health.value, "reasons": list(found.reasons)}
+        if self.access.is_loopback:
+            # Elsewhere this needs no token, and the directory is not for everyone to know.
+            answer["directory"] = self._manager.measurements.describe_directory()
+        return json_answer(request, answer, 503 if found.health is Health.UNREADY else 200)
+
+
+class _Metrics(_Page):
+    """The metrics, for clients with a token or on this machine."""
+
+    isLeaf = True
+
+    def __init__(self, access: _Access, exposition: Exposition) -> None:
+        _Page.__init__(self, access)
+        self._exposition = exposition
+
+    def answer(self, request: Request) -> Any:
+        if not self.access.is_known(request):
+            request.setHeader(b"www-authenticate", b'Bearer realm="msmq"')
+            return json_answer(
+                request,
+                {"error": "MQ_ERROR_ACCESS_DENIED", "detail": "/metrics needs a token at this endpoint"},
+                401,
+            )
+        gone: list[bool] = []
+        request.notifyFinish().addBoth(lambda _: gone.append(True))
+        text: Deferred[Any] = self._exposition.text()
+        text.addCallbacks(
+            self._write, self._failed, callbackArgs=(request, gone), errbackArgs=(request, gone)
+        )
+        return NOT_DONE_YET
+
+    def _write(self, text: bytes, request: Request, gone: list[bool]) -> None:
+        if not gone:
+            request.setHeader(b"content-type", CONTENT_TYPE.encode("ascii"))
+            request.setHeader(b"content-length", b"%d" % len(text))
+            request.write(text)
+            request.finish()
+
+    def _failed(self, failure: Failure, request: Request, gone: list[bool]) -> None:
+        _log.failure("the metrics could not be written", failure)
+        if not gone:
+            request.write(_error(request, 500, "the metrics could not be written; the log has the error"))
+            request.finish()
+
+
+_log: Final = Logger()

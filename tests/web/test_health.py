@@ -1,0 +1,139 @@
+"""What /health and the endpoint itself answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.structures.status import MQError
+from msmq.web import site
+from msmq.web.readiness import FAILURE_COUNTS
+from msmq.web.site import CheckToken
+from tests.web.support import ORDERS, TOKEN, WebTestCase
+
+
+class HealthTests(WebTestCase):
+    """Liveness and readiness."""
+
+    def ready(self) -> tuple[int, dict[str, Any]]:
+        """Status and object of /health/ready."""
+        answer = self.get("/health/ready")
+        return answer.status, answer.json
+
+    def test_a_running_server_is_ready(self) -> None:
+        """It is live and ready, and has no reasons."""
+        self.assertEqual(self.ready(), (200, {"status": "ready", "reasons": [], "directory": None}))
+        answer = self.get("/health/live")
+        self.assertEqual((answer.status, answer.json), (200, {"status": "live", "reasons": []}))
+
+    def test_a_stopped_server_is_not_ready(self) -> None:
+        """After it has stopped it is live, but not ready, and its metrics are few."""
+        self.alpha.service.stopService()
+        self.clock.advance(1)
+        status, answer = self.ready()
+        self.assertEqual((status, answer["status"]), (503, "unready"))
+        self.assertIn("stopped", answer["reasons"][0])
+        self.assertEqual(self.get("/health/live").status, 200)
+        found = self.metrics()
+        self.assertIn("msmq_info", found)
+        self.assertNotIn("msmq_queue_messages", found)
+
+    def test_a_failing_store_is_not_ready(self) -> None:
+        """A commit that failed makes it unready, until one succeeds, or the failure is long ago."""
+        self.make_queue()
+        self.disk.is_broken = True
+        sending = Deferred.fromCoroutine(
+            self.alpha.service.send(ORDERS, [Message(body=b"1", delivery=Delivery.RECOVERABLE)])
+        )
+        self.failureResultOf(sending, MQError)
+        status, answer = self.ready()
+        self.assertEqual((status, answer["status"]), (503, "unready"))
+        self.assertIn("the store failed", answer["reasons"][0])
+        self.disk.is_broken = False
+        self.clock.advance(FAILURE_COUNTS)
+        self.assertEqual(self.ready()[0], 200)
+        self.put(ORDERS, b"1", delivery=Delivery.RECOVERABLE)
+        self.assertEqual(self.ready()[0], 200)
+
+    def test_a_full_store_is_not_ready(self) -> None:
+        """While no message is accepted for lack of space, the reason says so."""
+        self.alpha.model.storage.throttled = True
+        status, answer = self.ready()
+        self.assertEqual(status, 503)
+        self.assertIn("the store is full", answer["reasons"][0])
+
+    def test_an_offline_server_is_degraded(self) -> None:
+        """What an operator has taken offline serves its applications, so it is ready with a reason."""
+        self.alpha.service.take_offline()
+        status, answer = self.ready()
+        self.assertEqual((status, answer["status"]), (200, "degraded"))
+        self.assertIn("offline", answer["reasons"][0])
+
+
+class AccessTests(WebTestCase):
+    """Who may read, on loopback."""
+
+    def test_other_paths(self) -> None:
+        """What is not there is 404 in words, whatever its path."""
+        for path in ("/", "/health", "/nothing", "/health/live/x", "/metricsx"):
+            answer = self.get(path)
+            self.assertEqual(answer.status, 404, path)
+            self.assertIn("/health/ready", answer.json["detail"])
+
+    def test_other_methods(self) -> None:
+        """Nothing can be changed here."""
+        for path in ("/metrics", "/health/live", "/health/ready"):
+            answer = self.get(path, "POST")
+            self.assertEqual((answer.status, answer.headers["Allow"]), (405, "GET, HEAD"))
+
+    def test_other_hosts(self) -> None:
+        """A page of a browser, whose requests name another host, reads nothing; loopback names do."""
+        for host in ("evil.example", "127.0.0.1.evil.example:80", "", "192.0.2.1"):
+            self.assertEqual(self.get("/metrics", headers={"Host": host}).status, 403, host)
+        for host in ("localhost", "LOCALHOST:15801", "127.0.0.1", "[::1]:15801", "localhost.:1"):
+            self.assertEqual(self.get("/metrics", headers={"Host": host}).status, 200, host)
+
+    def test_a_body_is_dropped(self) -> None:
+        """A request with a body of a megabyte is answered without keeping it."""
+        protocol, transport = self.connect()
+        protocol.dataReceived(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+        protocol.dataReceived(bytes(1000000))
+        self.assertIn(b" 405 ", transport.value())
+
+    def test_connections_are_bounded(self) -> None:
+        """One connection too many closes the oldest, so that silent clients lock nobody out."""
+        self.patch(site, "CONNECTIONS", 2)
+        first, second, third = (self.connect() for _ in range(3))
+        self.assertTrue(first[1].disconnected)
+        self.assertFalse(second[1].disconnected or third[1].disconnected)
+        self.assertEqual(self.get("/health/live").status, 200)
+
+    def test_silent_connections_end(self) -> None:
+        """A connection without a request is closed in time."""
+        _, transport = self.connect()
+        self.clock.advance(site.IDLE + 1)
+        self.assertTrue(transport.disconnecting)
+
+
+class TokenTests(WebTestCase):
+    """Who may read elsewhere."""
+
+    def token_check(self) -> CheckToken:
+        """There is one token."""
+        return lambda authorization: "token monitor" if authorization == TOKEN else ""
+
+    def test_metrics_need_a_token(self) -> None:
+        """Without the token, or with another one, /metrics is 401; a log line counts such requests."""
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            answer = self.get("/metrics", headers=headers)
+            self.assertEqual((answer.status, answer.json["error"]), (401, "MQ_ERROR_ACCESS_DENIED"))
+            self.assertIn("Bearer", answer.headers["WWW-Authenticate"])
+        answer = self.get("/metrics", headers={"Authorization": TOKEN.decode(), "Host": "alpha.example.com"})
+        self.assertEqual(answer.status, 200)
+
+    def test_health_needs_none(self) -> None:
+        """Probes have no token; what they read does not name the directory server."""
+        answer = self.get("/health/ready", headers={"Host": "alpha.example.com"})
+        self.assertEqual((answer.status, answer.json), (200, {"status": "ready", "reasons": []}))
